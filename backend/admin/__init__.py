@@ -1,0 +1,1 @@
+"""One port to a cluster, and its implementations."""

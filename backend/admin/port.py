@@ -1,0 +1,252 @@
+"""The one way to a cluster: reads, the verbs of the seeds, and the results of both.
+
+A call raises only when the whole call failed. What happened to one partition, broker or topic
+inside a call is an `ItemResult` with Kafka's error code, name and message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.cluster import (
+    ClusterState,
+    LogDir,
+    OngoingReassignment,
+    TopicPartition,
+)
+from backend.domain.throttle import (
+    ThrottledRate,
+    ThrottledReplicas,
+    Throttles,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemResult:
+    """What became of one item of a call."""
+
+    error_code: int = 0
+    """Kafka's protocol error code; 0 is success."""
+    error_name: str = "NONE"
+    """Kafka's name of that code."""
+    message: str = ""
+    """The broker's own words where it sent any, or what kshunt did instead of asking."""
+    retriable: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """True for success."""
+        return self.error_code == 0
+
+
+OK = ItemResult()
+PartitionResults: TypeAlias = Mapping[TopicPartition, ItemResult]
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionColumns:
+    """A set of partitions in columns. Arrays have shape (partitions,), grouped by topic."""
+
+    topics: tuple[str, ...]
+    topic_index: NDArray[np.int32]
+    """Index into `topics`; rows of one topic are adjacent."""
+    partition: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+
+@dataclass(frozen=True, eq=False)
+class OffsetColumns:
+    """A broker's log end offsets, aligned row by row with the `PartitionColumns` asked for."""
+
+    log_end_offset: NDArray[np.int64]
+    """-1 where the broker has no such replica or refused."""
+    error_code: NDArray[np.int16]
+    """Kafka's error code of the row: 3 and 6 mean that the broker has no such replica (yet)."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogDirColumns:
+    """A broker's replicas on disk. Arrays have shape (rows,); the order is the broker's."""
+
+    dirs: tuple[LogDir, ...]
+    topics: tuple[str, ...]
+    topic_index: NDArray[np.int32]
+    """Index into `topics`."""
+    partition: NDArray[np.int32]
+    dir_index: NDArray[np.int16]
+    """Index into `dirs`."""
+    size_bytes: NDArray[np.int64]
+    offset_lag: NDArray[np.int64]
+    """What DescribeLogDirs claims; 0 for a replica that is far behind (README, Facts)."""
+    is_future: NDArray[np.bool_]
+    """True for the copy that a move between directories of one broker is building."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignOptions:
+    """KIP-179, ReassignPartitionsOptions."""
+
+    throttle_bytes_per_s: int | None = None
+    """None: no throttle."""
+    log_dirs_throttle_bytes_per_s: int | None = None
+    """Rate for moves between a broker's own log directories, or None."""
+    validate_only: bool = False
+    allow_replication_factor_change: bool = True
+    timeout_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignOutcome:
+    """What `reassign_partitions` did, in the order in which it did it."""
+
+    results: PartitionResults
+    throttled_topics: Mapping[str, ItemResult]
+    """By topic: writing its throttled replicas."""
+    throttled_brokers: Mapping[int, ItemResult]
+    """By broker: writing its throttled rates."""
+    log_dir_results: Mapping[tuple[TopicPartition, int], ItemResult]
+    """By replica: starting its move between directories."""
+    undone: bool = False
+    """True where the cluster refused every partition and the throttles were taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLag:
+    """KIP-179 draft, ReplicaStatus: how far one replica is behind."""
+
+    partition: TopicPartition
+    broker: int
+    status_ms: int
+    """When the status was current, milliseconds since the epoch."""
+    lag_messages: int
+    """-1 where unknown."""
+    in_isr: bool
+    result: ItemResult = OK
+    """The draft's error for a replica that cannot be described."""
+
+
+class ClusterAdmin(Protocol):
+    """A cluster, as its administrators see it."""
+
+    async def describe(
+        self, topics: Sequence[str] | None = None, *, timeout_s: float
+    ) -> ClusterState:
+        """Brokers, and who hosts what: of all topics, or of those named.
+
+        Raises:
+            ClusterUnreachable: no broker answered in time.
+        """
+        ...
+
+    async def list_reassignments(
+        self, *, timeout_s: float
+    ) -> Mapping[TopicPartition, OngoingReassignment]:
+        """Every partition that moves now (KIP-455).
+
+        Raises:
+            ClusterUnreachable: the controller did not answer in time.
+        """
+        ...
+
+    async def log_end_offsets(
+        self, broker: int, partitions: PartitionColumns, *, timeout_s: float
+    ) -> OffsetColumns:
+        """The broker's own log end offset of each partition, leader or not.
+
+        Raises:
+            BrokerUnreachable: the broker did not answer in time.
+        """
+        ...
+
+    async def log_dirs(
+        self, broker: int, partitions: PartitionColumns | None = None, *, timeout_s: float
+    ) -> LogDirColumns:
+        """The broker's log directories and the replicas in them (KIP-113).
+
+        Raises:
+            BrokerUnreachable: the broker did not answer in time.
+        """
+        ...
+
+    async def throttles(
+        self, brokers: Sequence[int], topics: Sequence[str], *, timeout_s: float
+    ) -> Throttles:
+        """Rates of the brokers and throttled replicas of the topics, as configured now.
+
+        A broker that does not answer in time is in `unknown_brokers`.
+
+        Raises:
+            ClusterUnreachable: the topics' configurations could not be read.
+        """
+        ...
+
+    async def reassign_partitions(
+        self,
+        assignments: Mapping[TopicPartition, Sequence[int]],
+        options: ReassignOptions,
+        log_dirs: Mapping[tuple[TopicPartition, int], str],
+    ) -> ReassignOutcome:
+        """KIP-179: topic throttles, then broker throttles, then the move; undone when refused.
+
+        Raises:
+            ClusterUnreachable: the cluster did not answer before anything was written.
+            PlanError: the plan names what the cluster does not have.
+        """
+        ...
+
+    async def cancel_reassignments(
+        self, partitions: Sequence[TopicPartition], *, timeout_s: float
+    ) -> PartitionResults:
+        """Return to the original replicas. A partition that does not move says so in its result."""
+        ...
+
+    async def alter_interbroker_throttled_rates(
+        self,
+        rates: Mapping[int, ThrottledRate],
+        *,
+        log_dir_rates: Mapping[int, int | None] | None = None,
+        validate_only: bool,
+        timeout_s: float,
+    ) -> Mapping[int, ItemResult]:
+        """KIP-179: set the rates of the named brokers; None in a rate removes it.
+
+        `log_dir_rates` sets the rate of moves between log directories likewise. Brokers are
+        written in parallel, and one that is down fails alone.
+        """
+        ...
+
+    async def alter_interbroker_throttled_replicas(
+        self,
+        replicas: Mapping[str, ThrottledReplicas],
+        *,
+        validate_only: bool,
+        timeout_s: float,
+    ) -> Mapping[str, ItemResult]:
+        """KIP-179: set the throttled replicas of the named topics; an empty side is removed."""
+        ...
+
+    async def elect_preferred_leaders(
+        self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
+    ) -> PartitionResults:
+        """KIP-183: elect the preferred replica; of every partition if None.
+
+        ELECTION_NOT_NEEDED is the answer for a partition that is led by it already.
+        """
+        ...
+
+    async def replica_status(
+        self, partitions: Sequence[TopicPartition], *, timeout_s: float
+    ) -> Sequence[ReplicaLag]:
+        """KIP-179 draft: the exact lag of every replica of the partitions."""
+        ...
+
+    async def close(self) -> None:
+        """Release the connections; no other call may follow."""
+        ...

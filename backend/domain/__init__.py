@@ -1,0 +1,1 @@
+"""Frozen values and pure functions: clusters, snapshots, throttles, plans, operations."""

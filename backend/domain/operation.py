@@ -1,0 +1,90 @@
+"""Operations: what an operator asked for, and how far it came."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from backend.domain.cluster import TopicPartition
+from backend.errors import Conflict
+
+
+class OperationKind(enum.StrEnum):
+    """What kind of change an operation makes."""
+
+    REASSIGN = "reassign"
+    CANCEL = "cancel"
+    THROTTLED_RATES = "throttled_rates"
+    THROTTLED_REPLICAS = "throttled_replicas"
+    ELECTION = "election"
+
+
+class OperationState(enum.StrEnum):
+    """Where an operation stands."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    LIFTING = "lifting"
+    """The move is over and its throttle is being removed."""
+    DONE = "done"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+    @property
+    def ended(self) -> bool:
+        """True where nothing more will happen."""
+        return not TRANSITIONS[self]
+
+
+TRANSITIONS: Final[Mapping[OperationState, frozenset[OperationState]]] = {
+    OperationState.STARTING: frozenset(
+        {OperationState.RUNNING, OperationState.DONE, OperationState.FAILED}
+    ),
+    OperationState.RUNNING: frozenset(
+        {OperationState.LIFTING, OperationState.CANCELLED, OperationState.FAILED}
+    ),
+    OperationState.LIFTING: frozenset(
+        {OperationState.DONE, OperationState.CANCELLED, OperationState.FAILED}
+    ),
+    OperationState.DONE: frozenset(),
+    OperationState.CANCELLED: frozenset(),
+    OperationState.FAILED: frozenset(),
+}
+"""The legal moves; `Operation.to` is the only way to make one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One change to the cluster, from the request to its end."""
+
+    id: str
+    kind: OperationKind
+    state: OperationState
+    started_ms: int
+    summary: str
+    """One line for an operator: what it touches."""
+    partitions: tuple[TopicPartition, ...] = ()
+    throttle_bytes_per_s: int | None = None
+    auto_remove_throttle: bool = True
+    ended_ms: int | None = None
+    outcome: str = ""
+    """How it went, in words; set when it ends, and earlier where something needs attention."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """JSON-ready facts for the audit."""
+
+    def to(self, state: OperationState, *, at_ms: int, outcome: str = "") -> Operation:
+        """This operation in another state.
+
+        Raises:
+            Conflict: the move is not in `TRANSITIONS`.
+        """
+        if state not in TRANSITIONS[self.state]:
+            raise Conflict(f"Operation {self.id} is {self.state} and cannot become {state}.")
+        return replace(
+            self,
+            state=state,
+            outcome=outcome or self.outcome,
+            ended_ms=at_ms if state.ended else None,
+        )

@@ -1,0 +1,224 @@
+"""Replication throttles (KIP-73, KIP-179): rates on brokers, replica lists on topics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from backend.domain.cluster import TopicPartition
+from backend.errors import BadInput
+
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LOG_DIR_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+
+RATE_MIN_BYTES_PER_S: Final = 1_000
+"""KIP-179: a throttle "should be at least 1 KB/s"; below it nothing would ever finish."""
+
+_RATE = re.compile(r"(?i)^\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)\s*(?:/\s*s)?\s*$")
+_UNIT_BYTES: Final = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
+
+
+def parse_rate(text: str) -> int | None:
+    """Bytes a second from what an operator types: `50MB/s`, `10485760`, `4MiB`, or `none`.
+
+    MB is 10**6 and MiB is 2**20, as SI and IEC say. Returns None for `none`, which means no
+    throttle.
+
+    Raises:
+        BadInput: the text is no rate, or it is under 1 KB/s.
+    """
+    if text.strip().lower() in ("none", "off", "unlimited"):
+        return None
+    match = _RATE.match(text)
+    if match is None:
+        raise BadInput(
+            f"'{text}' is not a rate.",
+            advice="Type bytes a second (10485760), a unit (50MB/s, 4MiB/s), or none.",
+        )
+    number, unit = match.group(1), match.group(2).lower().removesuffix("b")
+    return check_rate(round(float(number) * _UNIT_BYTES[unit]))
+
+
+def check_rate(rate_bytes_per_s: int) -> int:
+    """The rate itself, if a reassignment can make progress under it.
+
+    Raises:
+        BadInput: the rate is under 1 KB/s, or it does not fit Kafka's int64.
+    """
+    if rate_bytes_per_s < RATE_MIN_BYTES_PER_S:
+        raise BadInput(
+            f"A throttle of {rate_bytes_per_s} B/s is under 1 KB/s; the move would never end.",
+            advice="Give at least 1000, or none to lift the throttle.",
+        )
+    if rate_bytes_per_s > 2**63 - 1:
+        raise BadInput(f"A throttle of {rate_bytes_per_s} B/s does not fit 64 bits.")
+    return rate_bytes_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledRate:
+    """A broker's rates for throttled replication; None means that no rate is set."""
+
+    leader_bytes_per_s: int | None
+    """As a leader: what it sends to throttled followers."""
+    follower_bytes_per_s: int | None
+    """As a follower: what it fetches for throttled replicas."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerThrottle:
+    """What a broker's configuration says now."""
+
+    broker: int
+    rate: ThrottledRate
+    log_dir_bytes_per_s: int | None = None
+    """Rate of moves between this broker's own log directories."""
+    source: str = ""
+    """Kafka's config source of the leader rate, for example DYNAMIC_BROKER_CONFIG."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSet:
+    """A set of replicas as the throttle lists write it: `0:101,0:102`, `*`, or nothing."""
+
+    pairs: frozenset[tuple[int, int]] = frozenset()
+    """(partition, broker) pairs."""
+    everything: bool = False
+    """True for `*`: every replica of the topic."""
+
+    @classmethod
+    def parse(cls, text: str) -> ReplicaSet:
+        """Read a config value.
+
+        Raises:
+            BadInput: an entry is not `partition:broker`.
+        """
+        stripped = text.strip()
+        if stripped == "*":
+            return cls(everything=True)
+        if stripped in ("", "none"):
+            return cls()
+        return cls(pairs=frozenset(_parse_pair(entry) for entry in stripped.split(",")))
+
+    def __contains__(self, pair: tuple[int, int]) -> bool:
+        return self.everything or pair in self.pairs
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.pairs)
+
+    def __or__(self, other: ReplicaSet) -> ReplicaSet:
+        if self.everything or other.everything:
+            return ReplicaSet(everything=True)
+        return ReplicaSet(pairs=self.pairs | other.pairs)
+
+    def __sub__(self, other: ReplicaSet) -> ReplicaSet:
+        if self.everything or other.everything:
+            return ReplicaSet() if other.everything else self
+        return ReplicaSet(pairs=self.pairs - other.pairs)
+
+    def __str__(self) -> str:
+        if self.everything:
+            return "*"
+        return ",".join(f"{partition}:{broker}" for partition, broker in sorted(self.pairs))
+
+
+def _parse_pair(entry: str) -> tuple[int, int]:
+    partition, colon, broker = entry.strip().partition(":")
+    if not colon or not _is_id(partition) or not _is_id(broker):
+        raise BadInput(
+            f"'{entry.strip()}' is not a throttled replica.",
+            advice="Write partition:broker pairs (0:101,0:102), * for all, or none.",
+        )
+    return int(partition), int(broker)
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 10
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledReplicas:
+    """A topic's throttled replicas, on the leaders' and on the followers' side."""
+
+    leaders: ReplicaSet = ReplicaSet()
+    followers: ReplicaSet = ReplicaSet()
+
+    def __bool__(self) -> bool:
+        return bool(self.leaders) or bool(self.followers)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What one partition of a reassignment does: where it is and where it shall be."""
+
+    partition: TopicPartition
+    current: tuple[int, ...]
+    target: tuple[int, ...]
+
+    @property
+    def adding(self) -> tuple[int, ...]:
+        """Brokers that receive a replica, in the target's order."""
+        return tuple(broker for broker in self.target if broker not in self.current)
+
+    @property
+    def removing(self) -> tuple[int, ...]:
+        """Brokers that lose their replica, in the present order."""
+        return tuple(broker for broker in self.current if broker not in self.target)
+
+
+def throttled_replicas_of(moves: Iterable[Move]) -> dict[str, ThrottledReplicas]:
+    """The replica lists that a throttled reassignment needs, by topic.
+
+    KIP-179 ("throttle"): leaders are the existing brokers of each partition that moves data,
+    followers are the new ones. A partition that gains no replica copies nothing and is not
+    listed; this is what Kafka's `ReassignPartitionsCommand` computes.
+    """
+    leaders: dict[str, set[tuple[int, int]]] = {}
+    followers: dict[str, set[tuple[int, int]]] = {}
+    for move in moves:
+        topic, partition = move.partition
+        if not move.adding:
+            continue
+        leaders.setdefault(topic, set()).update((partition, b) for b in move.current)
+        followers.setdefault(topic, set()).update((partition, b) for b in move.adding)
+    return {
+        topic: ThrottledReplicas(
+            ReplicaSet(frozenset(leaders[topic])), ReplicaSet(frozenset(followers[topic]))
+        )
+        for topic in leaders
+    }
+
+
+def brokers_of(moves: Iterable[Move]) -> tuple[int, ...]:
+    """Every broker that takes part in a reassignment, sorted (KIP-179, algorithm step 4)."""
+    taking_part: set[int] = set()
+    for move in moves:
+        taking_part.update(move.current, move.target)
+    return tuple(sorted(taking_part))
+
+
+@dataclass(frozen=True, slots=True)
+class Throttles:
+    """Every replication throttle of a cluster."""
+
+    rates: Mapping[int, BrokerThrottle]
+    """By broker id; a broker that did not answer is absent, which is not "no throttle"."""
+    replicas: Mapping[str, ThrottledReplicas]
+    """By topic; only topics that list something."""
+    unknown_brokers: tuple[int, ...] = ()
+    """Brokers whose rates could not be read."""

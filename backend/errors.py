@@ -1,0 +1,153 @@
+"""Every error kshunt raises on purpose.
+
+Our exception hierarchy::
+
+    KshuntError
+    ├── BadInput                 what was asked cannot be meant; nothing was done
+    │   ├── PlanError            a reassignment plan does not parse or contradicts itself
+    │   ├── ConfigError          a setting or a client property file cannot be used
+    │   └── WrongCluster         the cluster is not the one the request names
+    ├── ClusterError             a whole call to the cluster failed
+    │   ├── ClusterUnreachable   no broker answered in time                (retriable)
+    │   ├── BrokerUnreachable    one broker did not answer in time         (retriable)
+    │   └── NotAuthorized        the cluster refuses this principal
+    ├── Conflict                 the cluster's state forbids what was asked
+    ├── NotSupported             this cluster or this version cannot do it
+    └── BackendError             the kshunt backend answered with an error
+        └── BackendUnreachable   no backend answers at that address        (retriable)
+
+`retriable` says whether the same call may succeed if it is simply repeated. `kafka_code` is the
+Kafka protocol error that the failure corresponds to, for callers that speak Kafka's codes. A
+failure of one item inside a call is never raised: it is an `ItemResult` (`backend.admin.port`).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class KshuntError(Exception):
+    """What happened, what state the cluster is in, and what to do, in that order."""
+
+    title: ClassVar[str] = "kshunt error"
+    retriable: ClassVar[bool] = False
+    kafka_code: ClassVar[int] = -1
+    http_status: ClassVar[int] = 500
+
+    def __init__(self, message: str, *, advice: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        """One or two sentences for an operator; never holds a secret."""
+        self.advice = advice
+        """What to do next, or empty."""
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.advice}".rstrip()
+
+
+class BadInput(KshuntError):
+    """What was asked cannot be meant; nothing was done."""
+
+    title = "Bad input"
+    kafka_code = 42
+    http_status = 422
+
+
+class PlanError(BadInput):
+    """A reassignment plan does not parse, or contradicts itself or the cluster."""
+
+    title = "Unusable plan"
+    kafka_code = 39
+
+    def __init__(
+        self, message: str, *, advice: str = "", line: int | None = None, column: int | None = None
+    ) -> None:
+        where = "" if line is None else f"line {line}, column {column}: "
+        super().__init__(where + message, advice=advice)
+        self.line = line
+        """One-based line in the plan's text, where it is known."""
+        self.column = column
+        """One-based column in the plan's text, where it is known."""
+
+
+class ConfigError(BadInput):
+    """A setting or a client property file cannot be used."""
+
+    title = "Unusable configuration"
+    kafka_code = 40
+
+
+class WrongCluster(BadInput):
+    """The cluster is not the one the request names."""
+
+    title = "Wrong cluster"
+    kafka_code = 104
+    http_status = 409
+
+
+class ClusterError(KshuntError):
+    """A whole call to the cluster failed."""
+
+    title = "The cluster refused"
+    http_status = 502
+
+
+class ClusterUnreachable(ClusterError):
+    """No broker answered in time."""
+
+    title = "Cluster unreachable"
+    retriable = True
+    kafka_code = 7
+    http_status = 503
+
+
+class BrokerUnreachable(ClusterError):
+    """One broker did not answer in time; the others are not affected."""
+
+    title = "Broker unreachable"
+    retriable = True
+    kafka_code = 7
+    http_status = 503
+
+
+class NotAuthorized(ClusterError):
+    """The cluster refuses this principal."""
+
+    title = "Not authorized by the cluster"
+    kafka_code = 31
+    http_status = 403
+
+
+class Conflict(KshuntError):
+    """The cluster's present state forbids what was asked; nothing was done."""
+
+    title = "Conflict"
+    kafka_code = 60
+    http_status = 409
+
+
+class NotSupported(KshuntError):
+    """This cluster, or this version of it, cannot do what was asked."""
+
+    title = "Not supported here"
+    kafka_code = 35
+    http_status = 501
+
+
+class BackendError(KshuntError):
+    """The kshunt backend answered with an error (an RFC 9457 problem document)."""
+
+    title = "Backend error"
+
+    def __init__(self, message: str, *, advice: str = "", status: int = 500) -> None:
+        super().__init__(message, advice=advice)
+        self.status = status
+        """The HTTP status of the answer."""
+
+
+class BackendUnreachable(BackendError):
+    """No backend answers at that address."""
+
+    title = "Backend unreachable"
+    retriable = True
+    http_status = 503

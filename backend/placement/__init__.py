@@ -1,0 +1,1 @@
+"""Which brokers should host which replicas."""

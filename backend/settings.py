@@ -1,0 +1,57 @@
+"""What can be set, and every limit, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Upper bounds: nothing in kshunt grows without one of these."""
+
+    request_body_bytes: int = 16 * 1024 * 1024
+    """Largest HTTP request; a plan of 200,000 partitions is about 12 MB."""
+    response_frame_bytes: int = 512 * 1024 * 1024
+    """Largest answer that is taken from a broker."""
+    events_kept: int = 1_000
+    """Events that a reconnecting reader can still resume from."""
+    history_points: int = 900
+    """Points of the bytes-remaining history (15 minutes at one a second)."""
+    rows_per_page: int = 10_000
+    """Most replicas in one JSON answer."""
+    partitions_per_reassignment: int = 10_000
+    """Kafka's own bound of records in one controller operation."""
+    operations_kept: int = 200
+    """Ended operations that are still listed."""
+    streams: int = 64
+    """Open replica streams."""
+
+
+LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerSettings:
+    """How often the cluster is asked, and how long an answer may take."""
+
+    tick_s: float = 1.0
+    """Moving partitions are sampled this often."""
+    sweep_s: float = 10.0
+    """Everything else is sampled this often."""
+    broker_timeout_s: float = 2.0
+    """A broker that takes longer leaves its own rows stale; the others go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One backend's settings."""
+
+    bootstrap_servers: str
+    """`host:port,host:port`, as Kafka's tools take it."""
+    command_config: Path | None = None
+    """A Java client properties file, or none for PLAINTEXT."""
+    sampler: SamplerSettings = field(default_factory=SamplerSettings)
+    request_timeout_s: float = 10.0
+    """A call that changes the cluster may take this long."""

@@ -1,0 +1,1 @@
+"""Kafka's command-line tools, with Kafka's flags and words."""

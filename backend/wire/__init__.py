@@ -1,0 +1,1 @@
+"""What the Kafka clients lack: requests and columnar decoding of large answers."""

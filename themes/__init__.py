@@ -1,0 +1,1 @@
+"""Theme files (TOML), shipped with the wheel."""
