@@ -13,12 +13,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster import (
-    ClusterState,
-    LogDir,
-    OngoingReassignment,
-    TopicPartition,
-)
+from backend.domain.assignment import ClusterState
+from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
 from backend.domain.throttle import (
     ThrottledRate,
     ThrottledReplicas,

@@ -1,0 +1,357 @@
+"""The client of a kshunt backend: what the dashboard and the tools call.
+
+Blocking, for use in a thread: a one-shot tool needs no event loop, and the dashboard decodes in
+threads so that its own loop stays free. Data libraries are loaded by `snapshots` only.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import httpx
+
+from backend.api import documents
+from backend.domain.answers import ChangeAnswer, GeneratedPlan, ProgressRow, VerifyAnswer
+from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.operation import Operation
+from backend.domain.plan import ReassignmentPlan
+from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
+from backend.errors import BackendError, BackendUnreachable
+
+if TYPE_CHECKING:
+    from backend.domain.snapshot import Snapshot
+
+STREAM_SILENCE_S = 15.0
+"""A stream that says nothing for so long is dead; the backend sends at least every 5 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """Which cluster a backend serves, and how fresh its picture is."""
+
+    cluster_id: str
+    bootstrap_servers: str
+    controller: int
+    brokers: int
+    topics: int
+    replicas: int
+    moving_partitions: int
+    sampled_ms: int
+    backend_pid: int
+    backend_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One server-sent event."""
+
+    id: int
+    """Grows by one with each event of a backend; resume from it with `Last-Event-ID`."""
+    kind: str
+    """`operation`, `alert`, or `reset` (events were missed: read the lists anew)."""
+    document: Mapping[str, Any]
+
+    @property
+    def operation(self) -> Operation:
+        """The operation that changed, for an event of that kind."""
+        return documents.read_operation(self.document)
+
+
+class BackendClient:
+    """One backend, at `unix:/path/to.sock` or `http://host:port`."""
+
+    def __init__(self, address: str, *, timeout_s: float = 30.0) -> None:
+        self.address = address
+        base, transport = address, None
+        if address.startswith("unix:"):
+            base = "http://kshunt"
+            transport = httpx.HTTPTransport(uds=address.removeprefix("unix:"))
+        self._http = httpx.Client(
+            base_url=base, transport=transport, timeout=timeout_s, trust_env=False
+        )
+
+    def __enter__(self) -> BackendClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._http.close()
+
+    # What the cluster is
+
+    def cluster(self) -> ClusterInfo:
+        """Which cluster the backend serves."""
+        return ClusterInfo(**self._get("/v1/cluster"))
+
+    def reassignments(self) -> tuple[OngoingReassignment, ...]:
+        """Every partition that moves now, asked of the cluster."""
+        entries = self._get("/v1/reassignments")["reassignments"]
+        return tuple(documents.read_reassignment(entry) for entry in entries)
+
+    def throttles(self) -> Throttles:
+        """Every replication throttle, asked of the cluster."""
+        return documents.read_throttles(self._get("/v1/throttles"))
+
+    def operations(self) -> tuple[Operation, ...]:
+        """What this backend was asked to do, newest first."""
+        return tuple(map(documents.read_operation, self._get("/v1/operations")["operations"]))
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """The cluster now, and again whenever it changes, until the backend goes away.
+
+        Raises:
+            BackendUnreachable: the backend does not answer, or has fallen silent.
+        """
+        from backend.api.frames import MEDIA_TYPE, read_snapshots
+
+        timeout = httpx.Timeout(10.0, read=STREAM_SILENCE_S)
+        with _translated(self.address):
+            request = self._http.build_request(
+                "GET", "/v1/replicas/stream", headers={"accept": MEDIA_TYPE}, timeout=timeout
+            )
+            response = self._http.send(request, stream=True)
+            try:
+                _raise_for_problem(response)
+                stream = io.BufferedReader(_ResponseFile(response), buffer_size=1 << 16)
+                yield from read_snapshots(cast(BinaryIO, stream))
+            except ValueError as error:
+                raise BackendUnreachable(f"The stream of {self.address} broke: {error}.") from None
+            finally:
+                response.close()
+
+    def events(self, last_event_id: int | None = None) -> Iterator[Event]:
+        """What happens, as it happens; after `last_event_id` if it is given.
+
+        Raises:
+            BackendUnreachable: the backend does not answer, or has fallen silent.
+        """
+        headers = {"accept": "text/event-stream"}
+        if last_event_id is not None:
+            headers["last-event-id"] = str(last_event_id)
+        timeout = httpx.Timeout(10.0, read=STREAM_SILENCE_S)
+        with (
+            _translated(self.address),
+            self._http.stream("GET", "/v1/events", headers=headers, timeout=timeout) as response,
+        ):
+            _raise_for_problem(response)
+            yield from _read_events(response.iter_lines())
+
+    # What changes the cluster. `validate_only` checks, and changes nothing.
+
+    def reassign(
+        self,
+        plan: ReassignmentPlan,
+        *,
+        throttle_bytes_per_s: int | None = None,
+        log_dirs_throttle_bytes_per_s: int | None = None,
+        auto_remove_throttle: bool = True,
+        additional: bool = False,
+        allow_replication_factor_change: bool = True,
+        validate_only: bool = False,
+        timeout_ms: int = 10_000,
+        cluster_id: str | None = None,
+    ) -> ChangeAnswer:
+        """Start moving partitions (KIP-179, reassignPartitions)."""
+        body = {
+            "plan": documents.plan_json(plan),
+            "throttle_bytes_per_s": throttle_bytes_per_s,
+            "log_dirs_throttle_bytes_per_s": log_dirs_throttle_bytes_per_s,
+            "auto_remove_throttle": auto_remove_throttle,
+            "additional": additional,
+            "allow_replication_factor_change": allow_replication_factor_change,
+            "validate_only": validate_only,
+            "timeout_ms": timeout_ms,
+            "cluster_id": cluster_id,
+        }
+        return documents.read_change(self._post("/v1/reassignments", body))
+
+    def cancel(
+        self,
+        partitions: Sequence[TopicPartition],
+        *,
+        preserve_throttles: bool = False,
+        validate_only: bool = False,
+        timeout_ms: int = 10_000,
+        cluster_id: str | None = None,
+    ) -> ChangeAnswer:
+        """Return moving partitions to their original replicas."""
+        body = {
+            "partitions": [documents.partition_json(partition) for partition in partitions],
+            "preserve_throttles": preserve_throttles,
+            "validate_only": validate_only,
+            "timeout_ms": timeout_ms,
+            "cluster_id": cluster_id,
+        }
+        return documents.read_change(self._post("/v1/reassignments/cancel", body))
+
+    def alter_throttled_rates(
+        self,
+        rates: Mapping[int, ThrottledRate],
+        *,
+        validate_only: bool = False,
+        cluster_id: str | None = None,
+    ) -> ChangeAnswer:
+        """Set brokers' throttled rates; None in a rate removes it."""
+        body = {
+            "rates": [
+                {
+                    "broker": broker,
+                    "leader_bytes_per_s": rate.leader_bytes_per_s,
+                    "follower_bytes_per_s": rate.follower_bytes_per_s,
+                }
+                for broker, rate in rates.items()
+            ],
+            "validate_only": validate_only,
+            "cluster_id": cluster_id,
+        }
+        return documents.read_change(self._post("/v1/throttles/rates", body))
+
+    def alter_throttled_replicas(
+        self,
+        replicas: Mapping[str, ThrottledReplicas],
+        *,
+        validate_only: bool = False,
+        cluster_id: str | None = None,
+    ) -> ChangeAnswer:
+        """Set topics' throttled replicas; an empty side is removed."""
+        body = {
+            "replicas": [
+                {"topic": topic, "leaders": str(lists.leaders), "followers": str(lists.followers)}
+                for topic, lists in replicas.items()
+            ],
+            "validate_only": validate_only,
+            "cluster_id": cluster_id,
+        }
+        return documents.read_change(self._post("/v1/throttles/replicas", body))
+
+    def elect_preferred_leaders(
+        self,
+        partitions: Sequence[TopicPartition] | None,
+        *,
+        validate_only: bool = False,
+        cluster_id: str | None = None,
+    ) -> ChangeAnswer:
+        """Elect preferred replicas as leaders, of every partition if None (KIP-183)."""
+        body = {
+            "partitions": None
+            if partitions is None
+            else [documents.partition_json(partition) for partition in partitions],
+            "validate_only": validate_only,
+            "cluster_id": cluster_id,
+        }
+        return documents.read_change(self._post("/v1/elections/preferred", body))
+
+    # What the tools ask
+
+    def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
+        """How far each replica of the plan is (KIP-179, --progress)."""
+        answer = self._post("/v1/reassignments/progress", {"plan": documents.plan_json(plan)})
+        return documents.read_progress(answer["rows"])
+
+    def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
+        """Whether the plan is done; clears its throttles if it is and they are not preserved."""
+        body = {"plan": documents.plan_json(plan), "preserve_throttles": preserve_throttles}
+        return documents.read_verify(self._post("/v1/reassignments/verify", body))
+
+    def generate(
+        self, topics: Sequence[str], brokers: Sequence[int], *, rack_aware: bool
+    ) -> GeneratedPlan:
+        """A plan that spreads the topics over the brokers; nothing is changed."""
+        body = {"topics": list(topics), "brokers": list(brokers), "rack_aware": rack_aware}
+        return documents.read_generated(self._post("/v1/reassignments/generate", body))
+
+    def _get(self, path: str) -> Any:
+        with _translated(self.address):
+            return _document(self._http.get(path))
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+        with _translated(self.address):
+            return _document(self._http.post(path, json=body))
+
+
+@contextmanager
+def _translated(address: str) -> Iterator[None]:
+    """Turn httpx's errors of the connection into ours."""
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        raise BackendUnreachable(
+            f"The backend at {address} did not answer in time.",
+            advice="What was asked may still be carried out; look before asking again.",
+        ) from error
+    except (httpx.TransportError, httpx.InvalidURL) as error:
+        raise BackendUnreachable(
+            f"No backend answers at {address} ({error}).",
+            advice="Moves that were started go on in the cluster.",
+        ) from error
+
+
+def _document(response: httpx.Response) -> Any:
+    _raise_for_problem(response)
+    return response.json()
+
+
+def _raise_for_problem(response: httpx.Response) -> None:
+    if response.is_success:
+        return
+    response.read()
+    try:
+        problem = response.json()
+        detail, advice = str(problem["detail"]), str(problem.get("advice", ""))
+    except (ValueError, KeyError, TypeError):
+        detail, advice = f"The backend answered {response.status_code}.", ""
+    raise BackendError(detail, advice=advice, status=response.status_code)
+
+
+def _read_events(lines: Iterator[str]) -> Iterator[Event]:
+    """Parse the event-stream format; comments keep the connection alive and are passed over."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line:
+            name, _, value = line.partition(":")
+            if name:
+                fields[name] = value.removeprefix(" ")
+            continue
+        if "data" in fields:
+            yield Event(
+                int(fields.get("id", "0")),
+                fields.get("event", "message"),
+                json.loads(fields["data"]),
+            )
+        fields = {}
+
+
+class _ResponseFile(io.RawIOBase):
+    """A streamed response as a file, for readers that pull."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._chunks = response.iter_raw()
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            try:
+                self._rest = memoryview(next(self._chunks))
+            except StopIteration:
+                return 0
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
