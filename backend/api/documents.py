@@ -304,7 +304,7 @@ def read_plan(document: Mapping[str, Any]) -> ReassignmentPlan:
     for entry in document["partitions"]:
         partition = read_partition(entry)
         replicas[partition] = tuple(entry["replicas"])
-        for broker, directory in zip(entry["replicas"], entry.get("log_dirs", ()), strict=False):
+        for broker, directory in zip(entry["replicas"], entry.get("log_dirs") or (), strict=False):
             if directory != "any":
                 log_dirs[partition, broker] = directory
     return ReassignmentPlan(replicas, log_dirs)

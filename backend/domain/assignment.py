@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster import Broker
+from backend.domain.cluster import Broker, PartitionState, TopicPartition
+
+ASSIGNMENT_COLUMNS: Final = (
+    "topic_index",
+    "partition",
+    "broker",
+    "position",
+    "leader",
+    "in_isr",
+    "offline",
+)
+"""Names of the arrays of an `Assignment`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,3 +57,57 @@ class ClusterState:
     assignment: Assignment
     topic_errors: Mapping[str, str] = field(default_factory=dict)
     """Kafka's error name by topic, for topics that were asked for and not described."""
+
+
+def merge(whole: Assignment, part: Assignment, asked: frozenset[str]) -> Assignment:
+    """`whole`, with the topics that were `asked` for replaced by what `part` says of them.
+
+    A topic that was asked for and is not in `part` is gone. Topics stay sorted.
+    """
+    topics = tuple(sorted((set(whole.topics) - asked) | set(part.topics)))
+    number = {topic: index for index, topic in enumerate(topics)}
+    stays = ~np.isin(
+        whole.topic_index,
+        [index for index, topic in enumerate(whole.topics) if topic in asked],
+    )
+    pieces = [
+        _renumbered(whole, stays, number),
+        _renumbered(part, np.ones(len(part), np.bool_), number),
+    ]
+    columns = {
+        name: np.concatenate([piece[name] for piece in pieces]) for name in ASSIGNMENT_COLUMNS
+    }
+    order = np.lexsort((columns["position"], columns["partition"], columns["topic_index"]))
+    return Assignment(topics, **{name: column[order] for name, column in columns.items()})
+
+
+def _renumbered(
+    assignment: Assignment, rows: NDArray[np.bool_], number: Mapping[str, int]
+) -> dict[str, NDArray[Any]]:
+    renumber = np.array([number.get(topic, -1) for topic in assignment.topics], np.int32)
+    columns = {name: getattr(assignment, name)[rows] for name in ASSIGNMENT_COLUMNS}
+    if len(renumber):
+        columns["topic_index"] = renumber[columns["topic_index"]]
+    return columns
+
+
+def partition_states(assignment: Assignment) -> dict[TopicPartition, PartitionState]:
+    """The assignment as values, one a partition; for the few partitions of a plan."""
+    rows: dict[TopicPartition, list[int]] = {}
+    for row in range(len(assignment)):
+        topic = assignment.topics[int(assignment.topic_index[row])]
+        rows.setdefault(TopicPartition(topic, int(assignment.partition[row])), []).append(row)
+    return {partition: _state(assignment, partition, where) for partition, where in rows.items()}
+
+
+def _state(assignment: Assignment, partition: TopicPartition, rows: list[int]) -> PartitionState:
+    def those(mask: NDArray[np.bool_]) -> tuple[int, ...]:
+        return tuple(int(assignment.broker[row]) for row in rows if mask[row])
+
+    return PartitionState(
+        partition=partition,
+        leader=int(assignment.leader[rows[0]]),
+        replicas=tuple(int(assignment.broker[row]) for row in rows),
+        isr=those(assignment.in_isr),
+        offline=those(assignment.offline),
+    )

@@ -68,6 +68,18 @@ def parse_plan(text: str) -> ReassignmentPlan:
         ) from None
 
 
+def check_plan(document: Any) -> ReassignmentPlan:
+    """A plan from JSON that was parsed already.
+
+    Raises:
+        PlanError: it is no plan, or it names a partition twice; without a line.
+    """
+    try:
+        return _plan(document)
+    except _Mistake as mistake:
+        raise PlanError(mistake.message, advice="Nothing was changed.") from None
+
+
 def parse_topics_to_move(text: str) -> tuple[str, ...]:
     """Read the topics file of `--generate`: `{"topics": [{"topic": "a"}], "version": 1}`.
 

@@ -1,0 +1,148 @@
+"""The `kshunt` command: the one place that puts the parts together.
+
+Every heavy import is inside its own subcommand, so that `kshunt --help` and the one-shot tools
+start quickly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backend import __version__
+from backend.errors import KshuntError
+
+if TYPE_CHECKING:
+    from backend.api.server import Listen
+
+TOOLS = """\
+commands:
+  (none)                      the dashboard
+  serve                       a backend that several dashboards and tools share
+  kafka-reassign-partitions   Kafka's tool, with --progress; see its own --help
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        match arguments[:1]:
+            case ["kafka-reassign-partitions"]:
+                from backend.tools.reassign import main as reassign
+
+                return reassign(arguments[1:])
+            case ["serve"]:
+                return _serve(arguments[1:])
+            case _:
+                return _dashboard(arguments)
+    except KshuntError as error:
+        sys.stderr.write(f"kshunt: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _cluster_options(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument(
+        "--bootstrap-server",
+        metavar="HOST:PORT,…",
+        required=required,
+        help="brokers of the cluster to connect to",
+    )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        type=Path,
+        help="Kafka client properties (security), as Kafka's own tools take them",
+    )
+
+
+def _dashboard(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="kshunt",
+        description="Watch and steer Kafka reassignments.",
+        epilog=TOOLS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _cluster_options(parser, required=False)
+    parser.add_argument("--backend", metavar="URL", help="join a backend that runs already")
+    parser.add_argument("--read-only", action="store_true", help="look, and change nothing")
+    parser.add_argument("--version", action="version", version=f"kshunt {__version__}")
+    options = parser.parse_args(arguments)
+    if (options.backend is None) == (options.bootstrap_server is None):
+        parser.error("give either --bootstrap-server or --backend")
+    address = options.backend
+    if address is None:
+        from backend.tools.private import private_backend
+
+        address = private_backend(options.bootstrap_server, options.command_config)
+    from tui.__main__ import run
+
+    return run(address, read_only=options.read_only)
+
+
+def _serve(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="kshunt serve", description="Serve one cluster.")
+    _cluster_options(parser, required=True)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--socket", metavar="PATH", type=Path, help="a Unix-domain socket")
+    where.add_argument("--listen", metavar="HOST:PORT", help="a TCP port (default 127.0.0.1:8095)")
+    parser.add_argument(
+        "--linger",
+        action="store_true",
+        help="stop when nobody has asked for anything for a minute and no operation runs",
+    )
+    options = parser.parse_args(arguments)
+    return _run_server(options)
+
+
+def _run_server(options: argparse.Namespace) -> int:
+    import asyncio
+    import logging
+
+    from backend.admin.kafka import KafkaAdmin
+    from backend.api.backend import Backend
+    from backend.api.server import serve
+    from backend.clock import SystemClock
+    from backend.settings import Settings
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    settings = Settings(options.bootstrap_server, options.command_config)
+    listen = _listen(options)
+
+    async def run() -> None:
+        admin = KafkaAdmin(settings)
+        try:
+            await admin.connect()
+        except KshuntError:
+            await admin.close()
+            raise
+        await serve(Backend(settings, admin, SystemClock()), listen, linger=options.linger)
+
+    asyncio.run(run())
+    return 0
+
+
+def _listen(options: argparse.Namespace) -> Listen:
+    from backend.api.server import Listen
+    from backend.errors import ConfigError
+
+    if options.socket is not None:
+        return Listen(options.socket)
+    host, colon, port = (options.listen or "127.0.0.1:8095").rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"'{options.listen}' is no HOST:PORT.")
+    if host not in ("127.0.0.1", "localhost", "::1", "[::1]"):
+        raise ConfigError(
+            f"{host} is not a loopback address, and this version has no authentication.",
+            advice="Serve on 127.0.0.1 and reach it through an SSH tunnel.",
+        )
+    return Listen(None, host.strip("[]"), int(port))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""What happens in a backend, numbered, for readers that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from backend.settings import LIMITS
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """One event."""
+
+    id: int
+    kind: str
+    document: Mapping[str, Any]
+
+
+class EventLog:
+    """The newest `Limits.events_kept` events; numbers start at 1 and never repeat."""
+
+    def __init__(self) -> None:
+        self._events: deque[LoggedEvent] = deque(maxlen=LIMITS.events_kept)
+        self._last_id = 0
+        self._arrived = asyncio.Event()
+
+    @property
+    def last_id(self) -> int:
+        """Number of the newest event; 0 if there is none."""
+        return self._last_id
+
+    def publish(self, kind: str, document: Mapping[str, Any]) -> None:
+        """Add an event and wake the readers."""
+        self._last_id += 1
+        self._events.append(LoggedEvent(self._last_id, kind, document))
+        self._arrived.set()
+        self._arrived = asyncio.Event()
+
+    def after(self, last_id: int) -> tuple[LoggedEvent, ...]:
+        """The events that a reader who has seen `last_id` lacks.
+
+        If some of them are no longer kept, or `last_id` is from another backend, the first one is
+        a `reset`: the reader must read the lists anew.
+        """
+        oldest = self._events[0].id if self._events else self._last_id + 1
+        if last_id > self._last_id or last_id + 1 < oldest:
+            return (LoggedEvent(self._last_id, "reset", {}),)
+        return tuple(event for event in self._events if event.id > last_id)
+
+    async def wait(self, timeout_s: float) -> bool:
+        """True once something is published, False after the time."""
+        try:
+            await asyncio.wait_for(self._arrived.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True

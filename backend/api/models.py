@@ -1,0 +1,356 @@
+"""Requests and answers of the API, for validation and for OpenAPI.
+
+`backend.api.documents` writes and reads the same JSON without these models; a test holds the two
+together.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Topic = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-Z0-9._-]+$")]
+Int32 = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+Rate = Annotated[int, Field(ge=1_000, le=2**63 - 1, description="bytes a second")]
+Replicas = Annotated[
+    str, Field(max_length=1_000_000, description="partition:broker pairs, * for all, or empty")
+]
+TimeoutMs = Annotated[int, Field(ge=1, le=600_000, description="milliseconds")]
+ClusterId = Annotated[
+    str | None,
+    Field(
+        max_length=200,
+        description="if given, the request is refused by a backend of another cluster",
+    ),
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class PartitionModel(_Strict):
+    """A partition."""
+
+    topic: Topic
+    partition: Int32
+
+
+class PlanEntryModel(PartitionModel):
+    """One partition of a plan."""
+
+    replicas: list[Int32] = Field(min_length=1, max_length=1_000)
+    log_dirs: list[str] | None = Field(default=None, max_length=1_000)
+
+
+class PlanModel(_Strict):
+    """Kafka's reassignment JSON, version 1."""
+
+    version: Literal[1] = 1
+    partitions: list[PlanEntryModel] = Field(min_length=1, max_length=200_000)
+
+
+class PlanRequest(_Strict):
+    """A plan to look at."""
+
+    plan: PlanModel
+
+
+class ReassignRequestModel(PlanRequest):
+    """KIP-179, reassignPartitions."""
+
+    throttle_bytes_per_s: Rate | None = None
+    log_dirs_throttle_bytes_per_s: Rate | None = None
+    auto_remove_throttle: bool = True
+    additional: bool = False
+    allow_replication_factor_change: bool = True
+    validate_only: bool = False
+    timeout_ms: TimeoutMs = 10_000
+    cluster_id: ClusterId = None
+
+
+class CancelRequestModel(_Strict):
+    """Partitions that shall return to their original replicas."""
+
+    partitions: list[PartitionModel] = Field(min_length=1, max_length=200_000)
+    preserve_throttles: bool = False
+    validate_only: bool = False
+    timeout_ms: TimeoutMs = 10_000
+    cluster_id: ClusterId = None
+
+
+class VerifyRequestModel(PlanRequest):
+    """A plan to verify; what it throttled is cleared when it is done."""
+
+    preserve_throttles: bool = False
+
+
+class GenerateRequestModel(_Strict):
+    """Topics to spread over brokers."""
+
+    topics: list[Topic] = Field(min_length=1, max_length=10_000)
+    brokers: list[Int32] = Field(min_length=1, max_length=10_000)
+    rack_aware: bool = True
+
+
+class BrokerRateModel(_Strict):
+    """A broker's throttled rates; null removes one."""
+
+    broker: Int32
+    leader_bytes_per_s: Rate | None
+    follower_bytes_per_s: Rate | None
+
+
+class RatesRequestModel(_Strict):
+    """KIP-179, alterInterbrokerThrottledRates."""
+
+    rates: list[BrokerRateModel] = Field(min_length=1, max_length=10_000)
+    validate_only: bool = False
+    cluster_id: ClusterId = None
+
+
+class TopicReplicasModel(_Strict):
+    """A topic's throttled replicas."""
+
+    topic: Topic
+    leaders: Replicas
+    followers: Replicas
+
+
+class ReplicasRequestModel(_Strict):
+    """KIP-179, alterInterbrokerThrottledReplicas."""
+
+    replicas: list[TopicReplicasModel] = Field(min_length=1, max_length=10_000)
+    validate_only: bool = False
+    cluster_id: ClusterId = None
+
+
+class ElectionRequestModel(_Strict):
+    """KIP-183; null partitions mean every partition of the cluster."""
+
+    partitions: list[PartitionModel] | None = Field(max_length=200_000)
+    validate_only: bool = False
+    cluster_id: ClusterId = None
+
+
+class ResultModel(BaseModel):
+    """What became of one item."""
+
+    item: str
+    error_code: int
+    error_name: str
+    message: str
+
+
+class ChangeModel(BaseModel):
+    """What became of a change."""
+
+    validate_only: bool
+    operation_id: str | None
+    results: list[ResultModel]
+    notes: list[str]
+    rollback_plan: PlanModel | None
+
+
+class ClusterModel(BaseModel):
+    """Which cluster a backend serves, and how fresh its picture is."""
+
+    cluster_id: str
+    bootstrap_servers: str
+    controller: int
+    brokers: int
+    topics: int
+    replicas: int
+    moving_partitions: int
+    sampled_ms: int
+    backend_pid: int
+    backend_version: str
+
+
+class BrokerModel(BaseModel):
+    """A broker."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    answered_ms: int | None
+    stale: bool
+    problem: str
+
+
+class BrokersModel(BaseModel):
+    """The brokers."""
+
+    version: int
+    brokers: list[BrokerModel]
+
+
+class ReplicaModel(BaseModel):
+    """One replica; null means unknown, which is never 0."""
+
+    topic: str
+    partition: int
+    broker: int
+    position: int
+    leader: int | None
+    in_isr: bool
+    adding: bool
+    removing: bool
+    leader_throttled: bool
+    follower_throttled: bool
+    status: Literal["in_sync", "behind", "lag_unknown", "offline"]
+    log_end_offset: int | None
+    lag_messages: int | None
+    size_bytes: int | None
+    lag_bytes: int | None
+    log_dir: str | None
+    catch_up_messages_per_s: float | None
+    catch_up_bytes_per_s: float | None
+    fetched_bytes_per_s: float | None
+    eta_s: float | None
+    never: bool = Field(description="true where it falls behind faster than it catches up")
+    sampled_ms: int | None
+    stale: bool
+
+
+class ReplicasModel(BaseModel):
+    """A page of replicas."""
+
+    version: int
+    taken_ms: int
+    matching: int
+    replicas: list[ReplicaModel]
+
+
+class ReassignmentModel(BaseModel):
+    """A partition that moves."""
+
+    topic: str
+    partition: int
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+
+
+class ReassignmentsModel(BaseModel):
+    """Every partition that moves."""
+
+    reassignments: list[ReassignmentModel]
+
+
+class ProgressRowModel(BaseModel):
+    """One line of --progress."""
+
+    topic: str
+    partition: int
+    broker: int
+    status: str
+    lag_messages: int | None
+    in_sync: bool
+
+
+class ProgressModel(BaseModel):
+    """The lines of --progress."""
+
+    rows: list[ProgressRowModel]
+
+
+class VerifyRowModel(BaseModel):
+    """One partition of --verify."""
+
+    topic: str
+    partition: int
+    state: Literal["completed", "in_progress", "differs", "missing"]
+    replicas: list[int]
+    target: list[int]
+
+
+class LogDirRowModel(BaseModel):
+    """One replica of --verify with a log directory."""
+
+    topic: str
+    partition: int
+    broker: int
+    text: str
+    done: bool
+
+
+class VerifyModel(BaseModel):
+    """What --verify found and did."""
+
+    rows: list[VerifyRowModel]
+    log_dirs: list[LogDirRowModel]
+    active_elsewhere: bool
+    cleared_brokers: list[int]
+    cleared_topics: list[str]
+    notes: list[str]
+
+
+class GeneratedModel(BaseModel):
+    """Both plans of --generate."""
+
+    current: PlanModel
+    proposed: PlanModel
+
+
+class RateModel(BaseModel):
+    """A broker's configured rates."""
+
+    broker: int
+    leader_bytes_per_s: int | None
+    follower_bytes_per_s: int | None
+    log_dir_bytes_per_s: int | None
+    source: str
+
+
+class TopicReplicasAnswerModel(BaseModel):
+    """A topic's configured throttled replicas."""
+
+    topic: str
+    leaders: str
+    followers: str
+
+
+class ThrottlesModel(BaseModel):
+    """Every replication throttle."""
+
+    rates: list[RateModel]
+    replicas: list[TopicReplicasAnswerModel]
+    unknown_brokers: list[int]
+
+
+class OperationModel(BaseModel):
+    """An operation."""
+
+    id: str
+    kind: str
+    state: str
+    started_ms: int
+    ended_ms: int | None
+    summary: str
+    partitions: list[PartitionModel]
+    throttle_bytes_per_s: int | None
+    auto_remove_throttle: bool
+    outcome: str
+    details: dict[str, Any]
+
+
+class OperationsModel(BaseModel):
+    """The operations of this backend, newest first."""
+
+    operations: list[OperationModel]
+
+
+class ProblemModel(BaseModel):
+    """An error (RFC 9457, problem details)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    advice: str = ""
+    kafka_code: int = -1
+    retriable: bool = False

@@ -1,0 +1,76 @@
+"""Errors as problem documents (RFC 9457)."""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from backend.errors import KshuntError
+
+log = logging.getLogger(__name__)
+MEDIA_TYPE = "application/problem+json"
+
+
+def problem(
+    status: int,
+    title: str,
+    detail: str,
+    *,
+    advice: str = "",
+    kafka_code: int = -1,
+    retriable: bool = False,
+) -> JSONResponse:
+    """One problem document."""
+    document = {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "advice": advice,
+        "kafka_code": kafka_code,
+        "retriable": retriable,
+    }
+    return JSONResponse(document, status, media_type=MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of the routes with a problem document."""
+
+    @app.exception_handler(KshuntError)
+    async def known(_: Request, error: KshuntError) -> JSONResponse:
+        return problem(
+            error.http_status,
+            error.title,
+            error.message,
+            advice=error.advice,
+            kafka_code=error.kafka_code,
+            retriable=error.retriable,
+        )
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        faults = [
+            f"{'.'.join(str(step) for step in fault['loc'])}: {fault['msg']}"
+            for fault in error.errors()[:5]
+        ]
+        return problem(422, "Bad input", "; ".join(faults), advice="Nothing was changed.")
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> JSONResponse:
+        answer = problem(error.status_code, str(error.detail), str(error.detail))
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(Exception)
+    async def unforeseen(request: Request, error: Exception) -> JSONResponse:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return problem(
+            500,
+            "Internal error",
+            f"kshunt failed on this request ({type(error).__name__}).",
+            advice="What it may have changed is in the operations list; see the backend's log.",
+        )

@@ -1,0 +1,91 @@
+"""Replica rows as JSON, and the filters of `GET /v1/replicas`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.snapshot import UNKNOWN, ReplicaStatus, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """Which replicas are wanted; None accepts every row."""
+
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+    moving: bool | None = None
+    """True: partitions with a replica that is being added or removed."""
+    behind: bool | None = None
+    """True: replicas out of the ISR."""
+
+
+def matching_rows(snapshot: Snapshot, wanted: RowFilter) -> NDArray[np.int64]:
+    """Indexes of the rows that pass, in the snapshot's order."""
+    rows = snapshot.replicas
+    mask = np.ones(len(rows), np.bool_)
+    if wanted.topic is not None:
+        known = wanted.topic in snapshot.topics
+        mask &= rows.topic_index == (snapshot.topics.index(wanted.topic) if known else -1)
+    if wanted.partition is not None:
+        mask &= rows.partition == wanted.partition
+    if wanted.broker is not None:
+        mask &= rows.broker == wanted.broker
+    if wanted.moving is not None:
+        mask &= moving_partitions(snapshot) == wanted.moving
+    if wanted.behind is not None:
+        mask &= rows.in_isr != wanted.behind
+    return np.flatnonzero(mask)
+
+
+def moving_partitions(snapshot: Snapshot) -> NDArray[np.bool_]:
+    """True on every row of a partition that has a replica coming or going."""
+    rows = snapshot.replicas
+    keys = (rows.topic_index.astype(np.int64) << 32) | rows.partition
+    return np.isin(keys, keys[rows.adding | rows.removing])
+
+
+def row_json(snapshot: Snapshot, row: int) -> dict[str, Any]:
+    """One replica; what is unknown is null."""
+    rows = snapshot.replicas
+    broker = int(rows.broker[row])
+    log_dir = int(rows.log_dir[row])
+    status = snapshot.brokers.get(broker)
+    return {
+        "topic": snapshot.topic_of(row),
+        "partition": int(rows.partition[row]),
+        "broker": broker,
+        "position": int(rows.position[row]),
+        "leader": _known(rows.leader[row]),
+        "in_isr": bool(rows.in_isr[row]),
+        "adding": bool(rows.adding[row]),
+        "removing": bool(rows.removing[row]),
+        "leader_throttled": bool(rows.leader_throttled[row]),
+        "follower_throttled": bool(rows.follower_throttled[row]),
+        "status": ReplicaStatus(int(rows.status[row])).name.lower(),
+        "log_end_offset": _known(rows.log_end_offset[row]),
+        "lag_messages": _known(rows.lag_messages[row]),
+        "size_bytes": _known(rows.size_bytes[row]),
+        "lag_bytes": _known(rows.lag_bytes[row]),
+        "log_dir": snapshot.log_dir_paths[log_dir] if log_dir >= 0 else None,
+        "catch_up_messages_per_s": _finite(rows.catch_up_messages_per_s[row]),
+        "catch_up_bytes_per_s": _finite(rows.catch_up_bytes_per_s[row]),
+        "fetched_bytes_per_s": _finite(rows.fetched_bytes_per_s[row]),
+        "eta_s": _finite(rows.eta_s[row]),
+        "never": bool(np.isinf(rows.eta_s[row])),
+        "sampled_ms": _known(rows.sampled_ms[row]),
+        "stale": status is None or status.stale,
+    }
+
+
+def _known(value: Any) -> int | None:
+    return None if int(value) == UNKNOWN else int(value)
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if math.isfinite(value) else None

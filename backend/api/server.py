@@ -1,0 +1,190 @@
+"""Serves the API on a Unix-domain socket or a TCP port, until it is told to stop.
+
+A private backend (`linger`) also stops by itself, once nobody has asked for anything for a while
+and no operation of its own still runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import stat
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+
+from backend.api.app import create_app
+from backend.api.backend import Backend
+from backend.clock import Clock
+from backend.errors import ConfigError
+from backend.settings import LIMITS
+
+log = logging.getLogger(__name__)
+
+LINGER_S: Final = 60.0
+"""A private backend outlives its last reader by this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where to serve: a socket's path, or a host and a port."""
+
+    path: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+
+    @property
+    def address(self) -> str:
+        """What a client is given."""
+        return f"http://{self.host}:{self.port}" if self.path is None else f"unix:{self.path}"
+
+
+class Activity:
+    """Counts open requests, so that a private backend knows when it is alone. An ASGI layer."""
+
+    def __init__(self, app: Any, clock: Clock) -> None:
+        self._app = app
+        self._clock = clock
+        self._open = 0
+        self._last_s = clock.monotonic_s()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on, and refuse one whose body is over the limit."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        self._open += 1
+        try:
+            await self._app(scope, _limited(receive), send)
+        finally:
+            self._open -= 1
+            self._last_s = self._clock.monotonic_s()
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last request ended; 0 while one is open."""
+        return 0.0 if self._open else self._clock.monotonic_s() - self._last_s
+
+
+def _limited(receive: Any) -> Any:
+    """`receive`, cut off where a body grows over `Limits.request_body_bytes`."""
+    taken = 0
+
+    async def counted() -> Any:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > LIMITS.request_body_bytes:
+            # What follows is not read; the parser then refuses the truncated body.
+            return {"type": "http.request", "body": b"", "more_body": False}
+        return message
+
+    return counted
+
+
+def bind(listen: Listen) -> tuple[socket.socket, Listen]:
+    """A listening socket, and where it listens.
+
+    A Unix-domain socket is created with mode 0600, under a mask, so that there is no moment in
+    which somebody else could connect.
+
+    Raises:
+        ConfigError: another backend serves there, or the address cannot be used.
+    """
+    try:
+        if listen.path is not None:
+            return _bind_path(listen.path), listen
+        server = socket.create_server((listen.host, listen.port))
+        return server, Listen(None, listen.host, server.getsockname()[1])
+    except OSError as error:
+        raise ConfigError(f"Cannot serve on {listen.address}: {error.strerror or error}.") from None
+
+
+def _bind_path(path: Path) -> socket.socket:
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    if path.exists():
+        if not stat.S_ISSOCK(path.stat().st_mode):
+            raise ConfigError(f"{path} exists and is not a socket; it was left alone.")
+        if _answers(path):
+            raise ConfigError(f"Another backend serves on {path}.")
+        path.unlink()
+    mask = os.umask(0o177)
+    try:
+        server.bind(str(path))
+    finally:
+        os.umask(mask)
+    server.listen(128)
+    return server
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+async def serve(backend: Backend, listen: Listen, *, linger: bool = False) -> None:
+    """Serve until SIGINT or SIGTERM, or until nobody needs a lingering backend any more.
+
+    Prints one line, `kshunt serves CLUSTER at ADDRESS`, once connections are accepted.
+
+    Raises:
+        ConfigError: the address cannot be used.
+    """
+    listener, listen = bind(listen)
+    activity = Activity(create_app(backend), backend.clock)
+    config = uvicorn.Config(
+        activity,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=2,
+        # Idle keep-alive connections are the dashboard's and the tools' own.
+        timeout_keep_alive=60,
+        server_header=False,
+    )
+    served = f"kshunt serves {backend.settings.bootstrap_servers} at {listen.address}"
+    server = _Server(config, served)
+    watchers = []
+    if linger:
+        watchers.append(asyncio.create_task(_stop_when_alone(server, activity, backend)))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        for watcher in watchers:
+            watcher.cancel()
+        if listen.path is not None:
+            with contextlib.suppress(FileNotFoundError):
+                listen.path.unlink()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which says when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, ready: str) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections, and say so on standard output."""
+        await super().startup(sockets)
+        if self.started:
+            sys.stdout.write(f"{self._ready}\n")
+            sys.stdout.flush()
+
+
+async def _stop_when_alone(server: uvicorn.Server, activity: Activity, backend: Backend) -> None:
+    while activity.idle_s < LINGER_S or backend.reassignments.busy:
+        await backend.clock.wait_s(1.0)
+    log.info("nobody has asked for anything for %.0f s; stopping", LINGER_S)
+    server.should_exit = True

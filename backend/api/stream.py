@@ -1,0 +1,51 @@
+"""The two streams: replicas as Arrow IPC, and events as server-sent events.
+
+Each reader is at its own place. A slow one gets a newer snapshot later; nothing queues for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Final
+
+from backend.api.events import EventLog, LoggedEvent
+from backend.api.frames import FrameWriter
+from backend.telemetry.hub import SnapshotHub
+
+HEARTBEAT_S: Final = 5.0
+"""A stream that has nothing to say says so at least this often."""
+
+
+async def replica_stream(hub: SnapshotHub) -> AsyncIterator[bytes]:
+    """Everything, then what changed, in the bytes of one Arrow IPC stream."""
+    writer, version = FrameWriter(), 0
+    while True:
+        try:
+            snapshot = await asyncio.wait_for(hub.newer_than(version), HEARTBEAT_S)
+        except TimeoutError:
+            if hub.latest is None:
+                continue
+            # A frame without rows: the reader sees that the backend lives and nothing is newer.
+            snapshot = hub.latest
+        version = snapshot.version
+        yield await asyncio.to_thread(writer.write, snapshot)
+
+
+async def event_stream(events: EventLog, last_id: int | None) -> AsyncIterator[bytes]:
+    """Events after `last_id`, or from now on if None."""
+    seen = events.last_id if last_id is None else last_id
+    yield b": kshunt events\n\n"
+    while True:
+        fresh = events.after(seen)
+        for event in fresh:
+            yield _written(event)
+            seen = event.id
+        if not fresh and not await events.wait(HEARTBEAT_S):
+            yield b": alive\n\n"
+
+
+def _written(event: LoggedEvent) -> bytes:
+    data = json.dumps(event.document, separators=(",", ":"))
+    return f"id: {event.id}\nevent: {event.kind}\ndata: {data}\n\n".encode()

@@ -1,0 +1,389 @@
+"""The sampler: asks every broker at its own pace and publishes snapshots.
+
+Goals
+    Moving partitions every tick, everything else every sweep. A dead or slow broker delays
+    nothing but its own rows, which keep what it said last and are marked with their age.
+Constraints
+    At most one request of a kind is under way to a broker. Nothing here changes the cluster.
+Algorithm
+    A tick starts the requests that are due and not under way, waits for those whose last turn
+    was prompt, merges whatever has arrived, and publishes. A request that was not prompt is not
+    waited for; its answer is merged by a later tick, or its time-out marks the broker silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.admin.port import ClusterAdmin, LogDirColumns, OffsetColumns, PartitionColumns
+from backend.clock import Clock
+from backend.domain.assignment import Assignment, ClusterState, merge
+from backend.domain.cluster import Broker, LogDir, OngoingReassignment, TopicPartition
+from backend.domain.snapshot import (
+    UNKNOWN,
+    BrokerStatus,
+    HistoryPoint,
+    Replicas,
+    Snapshot,
+)
+from backend.domain.throttle import Throttles
+from backend.errors import KshuntError
+from backend.settings import LIMITS, SamplerSettings
+from backend.telemetry import assemble
+from backend.telemetry.hub import SnapshotHub
+
+log = logging.getLogger(__name__)
+
+PROMPT_S: Final = 0.5
+"""A request that needed longer in its last turn is not waited for in the next one."""
+
+Key: TypeAlias = tuple[str, int]
+"""What is asked, and which broker (-1: the cluster)."""
+CLUSTER: Final = -1
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """An answer, and what was asked."""
+
+    key: Key
+    asked: Any
+    answer: Any
+    at_ms: int
+
+
+@dataclass(eq=False)
+class _Picture:
+    """What is known so far; owned by the sampler's task."""
+
+    state: ClusterState | None = None
+    index: assemble.RowIndex | None = None
+    observed: assemble.Observed | None = None
+    ongoing: dict[TopicPartition, OngoingReassignment] = field(default_factory=dict)
+    watched: frozenset[str] = frozenset()
+    """Topics that move, or moved a moment ago."""
+    throttles: Throttles = field(default_factory=lambda: Throttles({}, {}))
+    log_dirs: dict[int, tuple[LogDir, ...]] = field(default_factory=dict)
+    paths: dict[str, int] = field(default_factory=dict)
+    answered_ms: dict[int, int] = field(default_factory=dict)
+    problems: dict[Key, str] = field(default_factory=dict)
+    sweep_ms: int = UNKNOWN
+    history: tuple[HistoryPoint, ...] = ()
+
+
+class Sampler:
+    """Owns the picture of one cluster; see the module's text."""
+
+    def __init__(
+        self, admin: ClusterAdmin, clock: Clock, settings: SamplerSettings, hub: SnapshotHub
+    ) -> None:
+        self._admin = admin
+        self._clock = clock
+        self._settings = settings
+        self._hub = hub
+        self._picture = _Picture()
+        self._running: dict[Key, asyncio.Task[_Answer]] = {}
+        self._late: set[Key] = set()
+        self._version = 0
+        self._sweep_due_s = 0.0
+        self._previous: tuple[assemble.RowIndex, Replicas] | None = None
+        self._wake = asyncio.Event()
+
+    def nudge(self) -> None:
+        """Look again at once, at everything: something was changed."""
+        self._sweep_due_s = 0.0
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Tick until cancelled."""
+        try:
+            while True:
+                started_s = self._clock.monotonic_s()
+                await self.tick()
+                rest_s = self._settings.tick_s - (self._clock.monotonic_s() - started_s)
+                await self._rest(max(rest_s, 0.05))
+        finally:
+            for task in self._running.values():
+                task.cancel()
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait for the next tick, or for a nudge."""
+        waiting = asyncio.ensure_future(self._clock.wait_s(seconds))
+        woken = asyncio.ensure_future(self._wake.wait())
+        await asyncio.wait({waiting, woken}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (waiting, woken):
+            task.cancel()
+        await asyncio.gather(waiting, woken, return_exceptions=True)
+        self._wake.clear()
+
+    async def tick(self) -> Snapshot | None:
+        """Ask, merge, publish; None while the cluster has not been described yet."""
+        self._launch()
+        await self._gather_prompt()
+        for key in [key for key, task in self._running.items() if task.done()]:
+            self._merge(key, self._running.pop(key))
+        if self._picture.state is None:
+            return None
+        snapshot = await asyncio.to_thread(self._snapshot)
+        await self._hub.publish(snapshot)
+        return snapshot
+
+    # Asking
+
+    def _launch(self) -> None:
+        now_s = self._clock.monotonic_s()
+        sweeping = now_s >= self._sweep_due_s
+        if sweeping:
+            self._sweep_due_s = now_s + self._settings.sweep_s
+        timeout_s = self._settings.broker_timeout_s
+        self._ask(("reassignments", CLUSTER), None, self._admin.list_reassignments, timeout_s)
+        picture = self._picture
+        if sweeping or picture.state is None:
+            self._ask(("describe", CLUSTER), None, self._describe_all, timeout_s)
+        elif picture.watched:
+            self._ask(("describe", CLUSTER), picture.watched, self._describe_some, timeout_s)
+        if picture.state is not None:
+            self._launch_brokers(picture.state, sweeping, timeout_s)
+
+    def _launch_brokers(self, state: ClusterState, sweeping: bool, timeout_s: float) -> None:
+        picture = self._picture
+        if sweeping or picture.watched:
+            topics = state.assignment.topics if sweeping else tuple(sorted(picture.watched))
+            asked = (tuple(sorted(state.brokers)), topics)
+            self._ask(("throttles", CLUSTER), asked, self._ask_throttles, timeout_s)
+        rows = _rows_of_topics(state.assignment, None if sweeping else picture.watched)
+        for broker in state.brokers:
+            mine = rows[state.assignment.broker[rows] == broker]
+            if len(mine):
+                asked_rows = (broker, _partition_columns(state.assignment, mine))
+                self._ask(("offsets", broker), asked_rows, self._ask_offsets, timeout_s)
+                self._ask(("log dirs", broker), (*asked_rows, sweeping), self._ask_dirs, timeout_s)
+
+    def _ask(self, key: Key, asked: Any, call: Any, timeout_s: float) -> None:
+        """Start a request unless one of this kind is under way to that broker."""
+        if key not in self._running:
+            request = call(timeout_s=timeout_s) if asked is None else call(asked, timeout_s)
+            self._running[key] = asyncio.ensure_future(self._answer(key, asked, request))
+
+    async def _answer(self, key: Key, asked: Any, request: Coroutine[Any, Any, Any]) -> _Answer:
+        started_s = self._clock.monotonic_s()
+        try:
+            answer = await request
+        finally:
+            late = self._clock.monotonic_s() - started_s > PROMPT_S
+            (self._late.add if late else self._late.discard)(key)
+        return _Answer(key, asked, answer, self._clock.now_ms())
+
+    async def _describe_all(self, *, timeout_s: float) -> ClusterState:
+        return await self._admin.describe(timeout_s=timeout_s)
+
+    async def _describe_some(self, topics: frozenset[str], timeout_s: float) -> ClusterState:
+        return await self._admin.describe(sorted(topics), timeout_s=timeout_s)
+
+    async def _ask_throttles(
+        self, asked: tuple[tuple[int, ...], tuple[str, ...]], timeout_s: float
+    ) -> Throttles:
+        return await self._admin.throttles(*asked, timeout_s=timeout_s)
+
+    async def _ask_offsets(
+        self, asked: tuple[int, PartitionColumns], timeout_s: float
+    ) -> OffsetColumns:
+        return await self._admin.log_end_offsets(asked[0], asked[1], timeout_s=timeout_s)
+
+    async def _ask_dirs(
+        self, asked: tuple[int, PartitionColumns, bool], timeout_s: float
+    ) -> LogDirColumns:
+        broker, partitions, everything = asked
+        return await self._admin.log_dirs(
+            broker, None if everything else partitions, timeout_s=timeout_s
+        )
+
+    async def _gather_prompt(self) -> None:
+        """Wait for requests whose last turn was prompt, at most for one tick."""
+        prompt = [task for key, task in self._running.items() if key not in self._late]
+        if prompt:
+            await asyncio.wait(prompt, timeout=max(self._settings.tick_s, PROMPT_S))
+        for key, task in self._running.items():
+            if not task.done():
+                self._late.add(key)
+
+    # Merging
+
+    def _merge(self, key: Key, task: asyncio.Task[_Answer]) -> None:
+        picture = self._picture
+        try:
+            answer = task.result()
+        except KshuntError as error:
+            picture.problems[key] = str(error)
+            return
+        picture.problems.pop(key, None)
+        match key[0]:
+            case "reassignments":
+                self._merge_reassignments(answer.answer)
+            case "describe":
+                self._merge_description(answer)
+            case "throttles":
+                self._merge_throttles(answer)
+            case "offsets":
+                self._merge_offsets(answer)
+            case "log dirs":
+                self._merge_log_dirs(answer)
+
+    def _merge_reassignments(self, ongoing: dict[TopicPartition, OngoingReassignment]) -> None:
+        picture = self._picture
+        before = {partition.topic for partition in picture.ongoing}
+        moving = {partition.topic for partition in ongoing}
+        if moving != before:
+            # What has just begun or ended must be described anew before it is believed.
+            self.nudge()
+        picture.ongoing = dict(ongoing)
+        picture.watched = frozenset(moving | before)
+
+    def _merge_description(self, answer: _Answer) -> None:
+        picture, state = self._picture, answer.answer
+        if answer.asked is None:
+            picture.sweep_ms = answer.at_ms
+        elif picture.state is not None:
+            assignment = merge(picture.state.assignment, state.assignment, answer.asked)
+            state = ClusterState(
+                state.cluster_id or picture.state.cluster_id,
+                state.controller,
+                state.brokers,
+                assignment,
+            )
+        index = assemble.RowIndex(state.assignment)
+        if picture.index is None or picture.observed is None:
+            picture.observed = assemble.nothing_observed(len(state.assignment))
+            self.nudge()
+        else:
+            picture.observed = assemble.carry(picture.index, picture.observed, index)
+        picture.state, picture.index = state, index
+        # A broker that left cannot be asked, so its last failure would never be cleared.
+        for key in [k for k in picture.problems if k[1] >= 0 and k[1] not in state.brokers]:
+            del picture.problems[key]
+
+    def _merge_throttles(self, answer: _Answer) -> None:
+        _, topics = answer.asked
+        fresh: Throttles = answer.answer
+        kept = {t: r for t, r in self._picture.throttles.replicas.items() if t not in topics}
+        self._picture.throttles = Throttles(
+            fresh.rates, {**kept, **fresh.replicas}, fresh.unknown_brokers
+        )
+
+    def _merge_offsets(self, answer: _Answer) -> None:
+        picture = self._picture
+        broker, partitions = answer.asked
+        if picture.index is not None and picture.observed is not None:
+            assemble.observe_offsets(
+                picture.index, picture.observed, broker, partitions, answer.answer, answer.at_ms
+            )
+            picture.answered_ms[broker] = answer.at_ms
+
+    def _merge_log_dirs(self, answer: _Answer) -> None:
+        picture = self._picture
+        broker, columns = answer.key[1], answer.answer
+        picture.log_dirs[broker] = columns.dirs
+        self._renumber_paths()
+        if picture.index is not None and picture.observed is not None:
+            assemble.observe_log_dirs(
+                picture.index, picture.observed, broker, columns, picture.paths, answer.at_ms
+            )
+            picture.answered_ms[broker] = answer.at_ms
+
+    def _renumber_paths(self) -> None:
+        """Keep the numbers of known paths, so that old rows stay right; append new ones."""
+        paths = self._picture.paths
+        for directories in self._picture.log_dirs.values():
+            for directory in directories:
+                paths.setdefault(directory.path, len(paths))
+
+    # Publishing
+
+    def _snapshot(self) -> Snapshot:
+        picture = self._picture
+        state, index, observed = picture.state, picture.index, picture.observed
+        if state is None or index is None or observed is None:
+            raise AssertionError("no picture to publish")
+        silent = frozenset(
+            broker for kind, broker in picture.problems if kind == "offsets" and broker >= 0
+        )
+        rows = assemble.replicas(index, observed, picture.ongoing, picture.throttles, silent)
+        old_index, old = self._previous or (None, None)
+        rows = assemble.with_rates(index, rows, old_index, old)
+        self._previous = (index, rows)
+        self._version += 1
+        now_ms = self._clock.now_ms()
+        picture.history = _extended(picture.history, rows, now_ms)
+        return Snapshot(
+            version=self._version,
+            taken_ms=now_ms,
+            sweep_ms=picture.sweep_ms,
+            cluster_id=state.cluster_id,
+            controller=state.controller,
+            topics=state.assignment.topics,
+            replicas=rows,
+            brokers=self._broker_statuses(state, silent),
+            throttles=picture.throttles,
+            log_dirs=tuple(d for dirs in picture.log_dirs.values() for d in dirs),
+            log_dir_paths=tuple(picture.paths),
+            history=picture.history,
+            problems=tuple(sorted(set(picture.problems.values()))),
+        )
+
+    def _broker_statuses(
+        self, state: ClusterState, silent: frozenset[int]
+    ) -> dict[int, BrokerStatus]:
+        picture = self._picture
+        hosting = {int(broker) for broker in np.unique(state.assignment.broker)}
+        statuses = {}
+        for broker in sorted(hosting | set(state.brokers)):
+            problem = "not registered: it is down or fenced" if broker not in state.brokers else ""
+            for kind in ("offsets", "log dirs"):
+                problem = problem or picture.problems.get((kind, broker), "")
+            statuses[broker] = BrokerStatus(
+                broker=state.brokers.get(broker, Broker(broker, "", 0)),
+                answered_ms=picture.answered_ms.get(broker),
+                stale=broker in silent or broker not in state.brokers,
+                problem=problem,
+            )
+        return statuses
+
+
+def _rows_of_topics(assignment: Assignment, topics: frozenset[str] | None) -> NDArray[np.int64]:
+    """Indexes of the rows of some topics, or of all if None."""
+    if topics is None:
+        return np.arange(len(assignment))
+    wanted = [index for index, topic in enumerate(assignment.topics) if topic in topics]
+    return np.flatnonzero(np.isin(assignment.topic_index, wanted))
+
+
+def _partition_columns(assignment: Assignment, rows: NDArray[np.int64]) -> PartitionColumns:
+    """The partitions of some rows, with a topic list of their own."""
+    used, topic_index = np.unique(assignment.topic_index[rows], return_inverse=True)
+    return PartitionColumns(
+        topics=tuple(assignment.topics[index] for index in used),
+        topic_index=topic_index.astype(np.int32),
+        partition=assignment.partition[rows],
+    )
+
+
+def _extended(
+    history: tuple[HistoryPoint, ...], rows: Replicas, now_ms: int
+) -> tuple[HistoryPoint, ...]:
+    """The history with one more point, if anything moves or has just stopped moving."""
+    moving = rows.adding
+    if not moving.any() and (not history or history[-1].moving_replicas == 0):
+        return history
+    lag = rows.lag_bytes[moving]
+    known = lag[lag != UNKNOWN]
+    remaining = int(known.sum()) if len(known) or not moving.any() else UNKNOWN
+    point = HistoryPoint(now_ms, remaining, int(moving.sum()))
+    return (*history, point)[-LIMITS.history_points :]
