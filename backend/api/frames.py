@@ -232,18 +232,28 @@ def read_snapshots(stream: BinaryIO) -> Iterator[Snapshot]:
     """Snapshots from the bytes of an Arrow IPC stream, until it ends.
 
     Raises:
-        ValueError: the bytes are no such stream (`pyarrow.ArrowInvalid` is one).
+        ValueError: the bytes are no such stream, or it was cut off within a frame.
     """
-    reader = pa.ipc.open_stream(stream)
     snapshot: Snapshot | None = None
+    for batch, metadata in _batches(stream):
+        if metadata is None or HEADER_KEY not in metadata:
+            raise ValueError("a record batch has no kshunt header")
+        snapshot = decode_frame(batch, json.loads(metadata[HEADER_KEY]), snapshot)
+        yield snapshot
+
+
+def _batches(stream: BinaryIO) -> Iterator[tuple[Any, Any]]:
+    """Record batches and their metadata; Arrow's own errors as one kind."""
+    reader = None
     while True:
         try:
+            reader = reader or pa.ipc.open_stream(stream)
             batch, metadata = reader.read_next_batch_with_custom_metadata()
         except StopIteration:
             return
-        header = json.loads(metadata[HEADER_KEY])
-        snapshot = decode_frame(batch, header, snapshot)
-        yield snapshot
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"not an Arrow IPC stream: {error}") from error
+        yield batch, metadata
 
 
 def with_rows(snapshot: Snapshot, rows: Any) -> Snapshot:

@@ -1,0 +1,1 @@
+"""Tests of kshunt: unit, property, contract, real Kafka, dashboard and benchmarks."""

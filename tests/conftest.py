@@ -1,0 +1,35 @@
+"""Which tests run here, and the real Kafka cluster that they share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kafka.launcher import RealKafka, missing_reason
+from tests.support import require
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave benchmarks to `-m bench`."""
+    if "bench" not in str(config.option.markexpr):
+        _deselect_benchmarks(config, items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Stop a real-broker test before its fixtures where there can be no broker."""
+    if item.get_closest_marker("kafka") is not None:
+        require(missing_reason())
+
+
+def _deselect_benchmarks(config: pytest.Config, items: list[pytest.Item]) -> None:
+    benchmarks = [item for item in items if item.get_closest_marker("bench")]
+    if benchmarks:
+        config.hook.pytest_deselected(items=benchmarks)
+        items[:] = [item for item in items if item not in benchmarks]
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[RealKafka]:
+    """Three real brokers, shared: a test names its own topics and undoes what it alters."""
+    with RealKafka() as cluster:
+        yield cluster

@@ -1,0 +1,127 @@
+"""What many tests need: requirements, waiting for a condition, topics with records in them."""
+
+import asyncio
+import inspect
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+POLL_S = 0.02
+BROKER_DEADLINE_S = 30.0
+PRODUCE_DEADLINE_S = 120.0
+ANY_PARTITION = -1  # librdkafka's own default: the partitioner chooses
+
+
+def in_ci() -> bool:
+    """Whether a test that cannot run must fail: a green CI run must have run it."""
+    return os.environ.get("CI", "").lower() == "true"
+
+
+def require(missing: str | None) -> None:
+    """Skip the test for this reason, if there is one; fail it in CI."""
+    if missing is None:
+        return
+    if in_ci():
+        pytest.fail(f"CI=true and {missing}", pytrace=False)
+    pytest.skip(missing)
+
+
+def wait_until(condition: Callable[[], object], deadline_s: float, what: str) -> None:
+    """Wait until `condition()` is true; fail with `what` at the deadline."""
+    give_up = time.monotonic() + deadline_s
+    pause = threading.Event()
+    while not condition():
+        _fail_after(give_up, deadline_s, what)
+        pause.wait(POLL_S)
+
+
+async def wait_until_async(
+    condition: Callable[[], object | Awaitable[object]], deadline_s: float, what: str
+) -> None:
+    """`wait_until` on an event loop; `condition` may be a plain or an async function."""
+    give_up = time.monotonic() + deadline_s
+    pause = asyncio.Event()
+    while not await _settled(condition()):
+        _fail_after(give_up, deadline_s, what)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(pause.wait(), POLL_S)
+
+
+async def _settled(value: object) -> object:
+    return await value if inspect.isawaitable(value) else value
+
+
+def _fail_after(give_up: float, deadline_s: float, what: str) -> None:
+    if time.monotonic() > give_up:
+        raise AssertionError(f"not within {deadline_s:g} s: {what}")
+
+
+def create_topic(
+    bootstrap: str,
+    name: str,
+    assignment: Sequence[Sequence[int]],
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic with these replicas a partition, and wait for its leaders."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topic = NewTopic(
+        name,
+        num_partitions=len(assignment),
+        replica_assignment=[list(replicas) for replicas in assignment],
+        config=dict(config or {}),
+    )
+    admin.create_topics([topic])[name].result(timeout=BROKER_DEADLINE_S)
+    wait_until(
+        lambda: _led_partitions(admin, name) == len(assignment),
+        BROKER_DEADLINE_S,
+        f"every partition of {name} has a leader",
+    )
+
+
+def _led_partitions(admin: AdminClient, topic: str) -> int:
+    partitions = admin.list_topics(topic, timeout=BROKER_DEADLINE_S).topics[topic].partitions
+    return sum(1 for partition in partitions.values() if partition.leader >= 0)
+
+
+def produce(
+    bootstrap: str, topic: str, count: int, size_bytes: int, partition: int | None = None
+) -> None:
+    """Write `count` records of `size_bytes` each, acknowledged by every in-sync replica."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20})
+    errors: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            errors.append(error)
+
+    value = bytes(size_bytes)
+    for _ in range(count):
+        _send(producer, topic, value, ANY_PARTITION if partition is None else partition, delivered)
+    unsent = producer.flush(PRODUCE_DEADLINE_S)
+    if unsent or errors:
+        raise AssertionError(f"{topic}: {unsent} records unsent, errors {errors[:3]}")
+
+
+def _send(
+    producer: Producer,
+    topic: str,
+    value: bytes,
+    partition: int,
+    delivered: Callable[[KafkaError | None, Message], None],
+) -> None:
+    """Queue one record; a full queue is emptied some way first."""
+    while True:
+        try:
+            producer.produce(topic, value, partition=partition, on_delivery=delivered)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            producer.poll(0)
+            return

@@ -1,0 +1,172 @@
+"""Snapshots: differences lead exactly from one to the next, in memory and over Arrow."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backend.api.frames import SCHEMA, FrameWriter, decode_frame, encode_frame, read_snapshots
+from backend.domain.cluster import Broker, LogDir
+from backend.domain.snapshot import (
+    COLUMNS,
+    DTYPES,
+    BrokerStatus,
+    HistoryPoint,
+    Replicas,
+    Snapshot,
+    apply_rows,
+    changed_rows,
+    empty_replicas,
+    gone_rows,
+    take,
+)
+from backend.domain.throttle import (
+    BrokerThrottle,
+    ReplicaSet,
+    ThrottledRate,
+    ThrottledReplicas,
+    Throttles,
+)
+
+TOPICS = ("a", "b.c", "cfg[red]x[/red]", "日本")
+BROKERS = (0, 1, 7, 2**31 - 1)
+
+keys = st.tuples(st.integers(0, len(TOPICS) - 1), st.integers(0, 5), st.sampled_from(BROKERS))
+facts = st.tuples(
+    st.integers(-1, 3), st.booleans(), st.sampled_from([float("nan"), float("inf"), 0.0, 2.5])
+)
+tables = st.dictionaries(keys, facts, max_size=25)
+
+
+def replicas_of(table: dict[tuple[int, int, int], tuple[int, bool, float]]) -> Replicas:
+    """Columns of a table, sorted as a snapshot is."""
+    positions: dict[tuple[int, int], int] = {}
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for (topic, partition, broker), (lag, flag, rate) in sorted(table.items()):
+        position = positions.setdefault((topic, partition), 0)
+        positions[topic, partition] += 1
+        row = dict.fromkeys(COLUMNS, 0) | {
+            "topic_index": topic,
+            "partition": partition,
+            "broker": broker,
+            "position": position,
+            "lag_messages": lag,
+            "in_isr": flag,
+            "eta_s": rate,
+        }
+        for name, value in row.items():
+            columns[name].append(value)
+    return Replicas(**{name: np.array(columns[name], DTYPES[name]) for name in COLUMNS})
+
+
+def snapshot_of(replicas: Replicas, version: int = 1, topics: tuple[str, ...] = TOPICS) -> Snapshot:
+    """A snapshot with something in each of its parts."""
+    return Snapshot(
+        version=version,
+        taken_ms=1_000 * version,
+        cluster_id="cluster",
+        controller=1,
+        topics=topics,
+        replicas=replicas,
+        brokers={7: BrokerStatus(Broker(7, "h", 9092, "r"), 5, stale=True, problem="down")},
+        throttles=Throttles(
+            {7: BrokerThrottle(7, ThrottledRate(1_000, None), None, "DYNAMIC_BROKER_CONFIG")},
+            {"a": ThrottledReplicas(ReplicaSet.parse("0:7"), ReplicaSet.parse("*"))},
+            (9,),
+        ),
+        log_dirs=(LogDir(7, "/d", 10, -1, None),),
+        log_dir_paths=("/d",),
+        history=tuple(HistoryPoint(at, at * 2, 1) for at in range(version)),
+        problems=("broker 9 does not answer",),
+    )
+
+
+def assert_equal(one: Replicas, other: Replicas, *, but: tuple[str, ...] = ()) -> None:
+    """Column by column, dtypes too."""
+    for name in COLUMNS:
+        if name not in but:
+            assert getattr(one, name).dtype == getattr(other, name).dtype
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
+
+
+@given(tables, tables)
+def test_applying_a_difference_gives_the_newer_snapshot(old: Any, new: Any) -> None:
+    before, after = replicas_of(old), replicas_of(new)
+    gone = take(before, gone_rows(before, after))
+    changed = take(after, changed_rows(before, after))
+    assert_equal(apply_rows(before, gone, changed), after)
+
+
+@given(tables)
+def test_nothing_changes_between_equal_snapshots(table: Any) -> None:
+    rows = replicas_of(table)
+    assert not changed_rows(rows, rows).any()
+    assert not gone_rows(rows, rows).any()
+
+
+def test_a_row_that_was_only_read_again_is_no_change() -> None:
+    rows = replicas_of({(0, 0, 1): (1, True, 1.0)})
+    later = take(rows, np.array([0]))
+    later.sampled_ms[:] = 99
+    assert not changed_rows(rows, later).any()
+
+
+@given(st.lists(tables, min_size=1, max_size=4))
+def test_an_arrow_stream_carries_every_snapshot(history: list[Any]) -> None:
+    writer = FrameWriter()
+    sent = [snapshot_of(replicas_of(table), index + 1) for index, table in enumerate(history)]
+    stream = io.BytesIO(b"".join(writer.write(snapshot) for snapshot in sent))
+    received = list(read_snapshots(stream))
+    assert len(received) == len(sent)
+    for one, other in zip(received, sent, strict=True):
+        assert_equal(one.replicas, other.replicas)
+        for part in ("version", "topics", "brokers", "throttles", "log_dirs", "history"):
+            assert getattr(one, part) == getattr(other, part), part
+
+
+def test_a_new_topic_starts_the_stream_anew() -> None:
+    rows = replicas_of({(0, 0, 1): (1, True, 1.0)})
+    frame = encode_frame(snapshot_of(rows, 2, ("z",)), snapshot_of(rows, 1, ("a",)))
+    assert frame.header["full"]
+    assert decode_frame(frame.batch, frame.header, None).topics == ("z",)
+
+
+def test_an_unchanged_snapshot_is_a_frame_without_rows() -> None:
+    rows = replicas_of({(0, 0, 1): (1, True, float("nan"))})
+    frame = encode_frame(snapshot_of(rows, 2), snapshot_of(rows, 1))
+    assert frame.batch.num_rows == 0
+
+
+def test_changes_without_a_beginning_are_refused() -> None:
+    rows = replicas_of({(0, 0, 1): (1, True, 1.0)})
+    frame = encode_frame(snapshot_of(rows, 2), snapshot_of(rows, 1))
+    with pytest.raises(ValueError, match="began with a frame of changes"):
+        decode_frame(frame.batch, frame.header, None)
+
+
+@given(st.integers(0, 2_000), st.binary(max_size=8))
+def test_a_broken_stream_is_a_value_error(cut: int, noise: bytes) -> None:
+    whole = FrameWriter().write(snapshot_of(replicas_of({(0, 0, 1): (1, True, 1.0)})))
+    broken = whole[: min(cut, len(whole) - 1)] + noise
+    with contextlib.suppress(ValueError):
+        list(read_snapshots(io.BytesIO(broken)))
+
+
+def test_any_arrow_reader_reads_the_stream() -> None:
+    rows = replicas_of({(2, 3, 7): (5, False, 2.5)})
+    reader = pa.ipc.open_stream(FrameWriter().write(snapshot_of(rows)))
+    assert reader.schema == SCHEMA
+    table = reader.read_all().to_pylist()
+    assert table[0]["topic"] == "cfg[red]x[/red]"
+    assert (table[0]["partition"], table[0]["broker"], table[0]["lag_messages"]) == (3, 7, 5)
+
+
+def test_empty_columns_have_the_right_types() -> None:
+    assert {name: getattr(empty_replicas(), name).dtype for name in COLUMNS} == dict(DTYPES)
