@@ -94,7 +94,10 @@ def _serve(arguments: list[str]) -> int:
     parser.add_argument(
         "--linger",
         action="store_true",
-        help="stop when nobody has asked for anything for a minute and no operation runs",
+        help="stop when nobody has asked for anything for a while and no operation runs",
+    )
+    parser.add_argument(
+        "--linger-seconds", metavar="N", type=float, default=60.0, help="that while (default 60)"
     )
     options = parser.parse_args(arguments)
     return _run_server(options)
@@ -121,7 +124,8 @@ def _run_server(options: argparse.Namespace) -> int:
         except KshuntError:
             await admin.close()
             raise
-        await serve(Backend(settings, admin, SystemClock()), listen, linger=options.linger)
+        linger_s = options.linger_seconds if options.linger else None
+        await serve(Backend(settings, admin, SystemClock()), listen, linger_s=linger_s)
 
     asyncio.run(run())
     return 0

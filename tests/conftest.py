@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from backend.api.client import BackendClient
 from tests.kafka.launcher import RealKafka, missing_reason
+from tests.serving import serving
 from tests.support import require
 
 
@@ -33,3 +35,17 @@ def kafka() -> Iterator[RealKafka]:
     """Three real brokers, shared: a test names its own topics and undoes what it alters."""
     with RealKafka() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def backend_address(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A `kshunt serve` of its own process for the shared cluster, on a Unix-domain socket."""
+    with serving(kafka.bootstrap_servers, tmp_path_factory.mktemp("backend")) as address:
+        yield address
+
+
+@pytest.fixture
+def client(backend_address: str) -> Iterator[BackendClient]:
+    """A client of that backend."""
+    with BackendClient(backend_address) as connected:
+        yield connected

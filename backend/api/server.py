@@ -15,7 +15,7 @@ import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import uvicorn
 
@@ -26,9 +26,6 @@ from backend.errors import ConfigError
 from backend.settings import LIMITS
 
 log = logging.getLogger(__name__)
-
-LINGER_S: Final = 60.0
-"""A private backend outlives its last reader by this long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +130,8 @@ def _answers(path: Path) -> bool:
         return True
 
 
-async def serve(backend: Backend, listen: Listen, *, linger: bool = False) -> None:
-    """Serve until SIGINT or SIGTERM, or until nobody needs a lingering backend any more.
+async def serve(backend: Backend, listen: Listen, *, linger_s: float | None = None) -> None:
+    """Serve until SIGINT or SIGTERM, or until nobody has asked for anything for `linger_s`.
 
     Prints one line, `kshunt serves CLUSTER at ADDRESS`, once connections are accepted.
 
@@ -156,8 +153,8 @@ async def serve(backend: Backend, listen: Listen, *, linger: bool = False) -> No
     served = f"kshunt serves {backend.settings.bootstrap_servers} at {listen.address}"
     server = _Server(config, served)
     watchers = []
-    if linger:
-        watchers.append(asyncio.create_task(_stop_when_alone(server, activity, backend)))
+    if linger_s is not None:
+        watchers.append(asyncio.create_task(_stop_when_alone(server, activity, backend, linger_s)))
     try:
         await server.serve(sockets=[listener])
     finally:
@@ -183,8 +180,10 @@ class _Server(uvicorn.Server):
             sys.stdout.flush()
 
 
-async def _stop_when_alone(server: uvicorn.Server, activity: Activity, backend: Backend) -> None:
-    while activity.idle_s < LINGER_S or backend.reassignments.busy:
-        await backend.clock.wait_s(1.0)
-    log.info("nobody has asked for anything for %.0f s; stopping", LINGER_S)
+async def _stop_when_alone(
+    server: uvicorn.Server, activity: Activity, backend: Backend, linger_s: float
+) -> None:
+    while activity.idle_s < linger_s or backend.reassignments.busy:
+        await backend.clock.wait_s(0.5)
+    log.info("nobody has asked for anything for %g s; stopping", linger_s)
     server.should_exit = True

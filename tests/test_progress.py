@@ -1,0 +1,287 @@
+"""`--progress` and `--verify`: the seed's table byte for byte, Kafka's words, and no guessed 0."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backend.domain.answers import LogDirRow, ProgressRow, VerifyAnswer, VerifyRow, VerifyState
+from backend.domain.cluster import NO_BROKER, OngoingReassignment, PartitionState, TopicPartition
+from backend.domain.plan import ReassignmentPlan
+from backend.domain.progress import (
+    ASTRAY,
+    ReplicaDirs,
+    format_log_dirs,
+    format_progress,
+    format_verify,
+    has_gone_astray,
+    log_dir_rows,
+    progress_rows,
+    verify_rows,
+)
+
+SEED_TABLE = """\
+Topic      Partition  Broker  Status
+-------------------------------------
+my_topic   0          0       In sync
+my_topic   0          1       Behind: 10456 messages behind
+asdf       0          1       Unknown topic
+my_topic   42         1       Unknown partition
+my_topic   0          42      Unknown broker
+my_topic   1          0       Broker does not host this partition"""
+"""KIP-179, "That might print something like the following"."""
+
+MY_0, MY_1, MY_42 = (TopicPartition("my_topic", number) for number in (0, 1, 42))
+ASDF_0 = TopicPartition("asdf", 0)
+
+
+def state(partition: TopicPartition, *replicas: int, isr: tuple[int, ...] = ()) -> PartitionState:
+    """A partition that its first replica leads."""
+    return PartitionState(partition, replicas[0], replicas, isr or replicas)
+
+
+STATES = {MY_0: state(MY_0, 0, 1, isr=(0,)), MY_1: state(MY_1, 1)}
+LAGS = {(MY_0, 0): 0, (MY_0, 1): 10456, (MY_1, 1): 0}
+
+
+def rows_of(
+    target: Mapping[TopicPartition, tuple[int, ...]],
+    lags: Mapping[tuple[TopicPartition, int], int | None] = LAGS,
+    states: Mapping[TopicPartition, PartitionState] = STATES,
+    brokers: tuple[int, ...] = (0, 1),
+    silent: tuple[int, ...] = (),
+) -> tuple[ProgressRow, ...]:
+    return progress_rows(ReassignmentPlan(target), states, brokers, lags, silent)
+
+
+def test_the_seeds_table_byte_for_byte() -> None:
+    rows = (
+        *rows_of({MY_0: (0, 1), ASDF_0: (1,), MY_42: (1,)}),
+        *rows_of({MY_0: (42,), MY_1: (0,)}),
+    )
+    assert format_progress(rows) == SEED_TABLE
+
+
+def test_the_table_without_rows_is_its_heading() -> None:
+    assert format_progress([]) == "\n".join(SEED_TABLE.splitlines()[:2])
+
+
+def test_columns_grow_for_longer_entries_and_the_rule_with_them() -> None:
+    long = TopicPartition("a-topic-with-a-long-name", 1234567890)
+    table = format_progress([ProgressRow(long, 2147483647, "In sync", 0, in_sync=True)])
+    assert table == (
+        "Topic                     Partition   Broker      Status\n"
+        "---------------------------------------------------------\n"
+        "a-topic-with-a-long-name  1234567890  2147483647  In sync"
+    )
+
+
+@given(
+    st.lists(
+        st.builds(
+            ProgressRow,
+            st.builds(TopicPartition, st.text("abc._-", min_size=1, max_size=40), st.integers(0)),
+            st.integers(0, 2**31 - 1),
+            st.sampled_from(sorted(ASTRAY)),
+            st.none(),
+            st.just(False),
+        )
+    )
+)
+def test_every_row_can_be_taken_apart_again(rows: list[ProgressRow]) -> None:
+    lines = format_progress(rows).splitlines()
+    assert [tuple(line.split(maxsplit=3)) for line in lines[2:]] == [
+        (row.partition.topic, str(row.partition.partition), str(row.broker), row.status)
+        for row in rows
+    ]
+    starts = {line.index(row.status) for line, row in zip(lines[2:], rows, strict=True)}
+    assert starts <= {lines[0].index("Status")}
+
+
+def test_a_row_carries_the_figures_beside_the_words() -> None:
+    in_sync, behind = rows_of({MY_0: (0, 1)})
+    assert in_sync == ProgressRow(MY_0, 0, "In sync", 0, in_sync=True)
+    assert behind == ProgressRow(MY_0, 1, "Behind: 10456 messages behind", 10456, in_sync=False)
+
+
+def test_a_replica_that_has_caught_up_but_is_not_in_the_isr_is_not_in_sync() -> None:
+    (row,) = rows_of({MY_0: (1,)}, {(MY_0, 1): 0})
+    assert row == ProgressRow(MY_0, 1, "Behind: 0 messages behind", 0, in_sync=False)
+
+
+def test_a_follower_that_seems_ahead_is_0_behind() -> None:
+    (row,) = rows_of({MY_0: (1,)}, {(MY_0, 1): -3})
+    assert row.lag_messages == 0
+
+
+@pytest.mark.parametrize(
+    ("states", "brokers", "silent", "why"),
+    [
+        (STATES, (0,), (), "broker 1 does not answer"),
+        (STATES, (0, 1), (1,), "broker 1 does not answer"),
+        (STATES, (1,), (), "leader 0 does not answer"),
+        (STATES, (0, 1), (0,), "leader 0 does not answer"),
+        (
+            {MY_0: PartitionState(MY_0, NO_BROKER, (0, 1), ())},
+            (0, 1),
+            (),
+            "the partition has no leader",
+        ),
+        (STATES, (0, 1), (), "broker 1 has not reported an offset yet"),
+    ],
+)
+@pytest.mark.parametrize("lags", [{}, {(MY_0, 1): None}])
+def test_an_unknown_lag_is_never_0_and_never_in_sync(
+    states: Mapping[TopicPartition, PartitionState],
+    brokers: tuple[int, ...],
+    silent: tuple[int, ...],
+    why: str,
+    lags: Mapping[tuple[TopicPartition, int], int | None],
+) -> None:
+    (row,) = rows_of({MY_0: (1,)}, lags, states, brokers, silent)
+    assert row == ProgressRow(MY_0, 1, f"Unknown lag: {why}", None, in_sync=False)
+
+
+def test_a_replica_of_the_isr_whose_broker_is_silent_is_not_called_in_sync() -> None:
+    (row,) = rows_of({MY_1: (1,)}, {}, silent=(1,))
+    assert row.status == "Unknown lag: broker 1 does not answer"
+
+
+def test_a_broker_that_is_down_and_hosts_something_is_not_unknown() -> None:
+    (row,) = rows_of({MY_1: (0,)}, brokers=(1,))
+    assert row.status == "Broker does not host this partition"
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([MY_0, MY_1, MY_42, ASDF_0]),
+        st.lists(st.integers(0, 4), min_size=1, unique=True).map(tuple),
+        min_size=1,
+    ),
+    st.dictionaries(
+        st.tuples(st.sampled_from([MY_0, MY_1]), st.integers(0, 4)), st.none() | st.integers(0)
+    ),
+    st.sets(st.integers(0, 4)),
+)
+def test_one_row_a_replica_and_no_lag_that_nobody_reported(
+    target: dict[TopicPartition, tuple[int, ...]],
+    lags: dict[tuple[TopicPartition, int], int | None],
+    silent: set[int],
+) -> None:
+    rows = rows_of(target, lags, silent=tuple(silent))
+    assert [(row.partition, row.broker) for row in rows] == [
+        (partition, broker) for partition, brokers in target.items() for broker in brokers
+    ]
+    for row in rows:
+        reported = lags.get((row.partition, row.broker))
+        assert row.lag_messages in (None, reported)
+        assert not (row.in_sync and row.lag_messages is None)
+        assert (row.lag_messages is None) == (
+            row.status in ASTRAY or row.status.startswith("Unknown lag: ")
+        )
+
+
+# --verify
+
+
+def verified(
+    target: Mapping[TopicPartition, tuple[int, ...]],
+    ongoing: Mapping[TopicPartition, OngoingReassignment] | None = None,
+) -> tuple[VerifyRow, ...]:
+    return verify_rows(ReassignmentPlan(target), STATES, ongoing or {})
+
+
+def test_verify_says_what_kafkas_tool_says() -> None:
+    ongoing = {MY_1: OngoingReassignment(MY_1, (2, 1), (2,), (1,))}
+    assert format_verify(verified({MY_1: (2,), MY_0: (0, 1)}, ongoing)).splitlines() == [
+        "Status of partition reassignment:",
+        "Reassignment of partition my_topic-0 is completed.",
+        "Reassignment of partition my_topic-1 is still in progress.",
+    ]
+    assert format_verify(verified({MY_0: (1, 0)})).splitlines()[1] == (
+        "There is no active reassignment of partition my_topic-0, "
+        "but replica set is 0,1 rather than 1,0."
+    )
+
+
+def test_verify_names_what_is_missing() -> None:
+    rows = verified({MY_42: (1, 2), ASDF_0: (1,)})
+    assert [row.state for row in rows] == [VerifyState.MISSING] * 2
+    assert format_verify(rows).splitlines()[1:] == [
+        "There is no partition asdf-0 in this cluster, so it cannot be moved to 1.",
+        "There is no partition my_topic-42 in this cluster, so it cannot be moved to 1,2.",
+    ]
+
+
+REPLICA_DIRS = [
+    (
+        ReplicaDirs("/a", "/b"),
+        False,
+        "Reassignment of replica my_topic-0-1 is still in progress.",
+    ),
+    (ReplicaDirs("/b"), True, "Reassignment of replica my_topic-0-1 completed successfully."),
+    (
+        ReplicaDirs("/a", "/c"),
+        False,
+        "Partition my_topic-0 on broker 1 is being moved to log dir /c instead of /b.",
+    ),
+    (
+        ReplicaDirs("/a"),
+        False,
+        "Partition my_topic-0 on broker 1 is not being moved from log dir /a to /b.",
+    ),
+    (
+        None,
+        False,
+        "Partition my_topic-0 is not found in any live log dir on broker 1. "
+        "There is likely an offline log directory on the broker.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("dirs", "done", "text"), REPLICA_DIRS)
+def test_log_directories_in_kafkas_words(dirs: ReplicaDirs | None, done: bool, text: str) -> None:
+    plan = ReassignmentPlan({MY_0: (0, 1)}, {(MY_0, 1): "/b"})
+    found = {} if dirs is None else {(MY_0, 1): dirs}
+    assert log_dir_rows(plan, found) == (LogDirRow(MY_0, 1, text, done),)
+
+
+def test_log_directories_of_a_silent_broker_are_unknown() -> None:
+    plan = ReassignmentPlan({MY_0: (0, 1)}, {(MY_0, 1): "/b"})
+    (row,) = log_dir_rows(plan, {}, silent=(1,))
+    assert row.text == "Broker 1 does not answer, so the log dir of my_topic-0 on it is unknown."
+    assert not row.done
+
+
+def test_log_directories_are_sorted_by_broker_as_in_kafkas_tool() -> None:
+    plan = ReassignmentPlan(
+        {MY_0: (2, 1), MY_1: (1,)}, {(MY_0, 2): "/b", (MY_1, 1): "/b", (MY_0, 1): "/b"}
+    )
+    rows = log_dir_rows(plan, {})
+    assert [(row.broker, row.partition) for row in rows] == [(1, MY_0), (1, MY_1), (2, MY_0)]
+    assert format_log_dirs(rows).count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("states", "dirs", "astray"),
+    [
+        ([VerifyState.COMPLETED], [], False),
+        ([VerifyState.COMPLETED, VerifyState.IN_PROGRESS], [], False),
+        ([VerifyState.DIFFERS], [], True),
+        ([VerifyState.MISSING, VerifyState.IN_PROGRESS], [], True),
+        ([VerifyState.COMPLETED], [REPLICA_DIRS[0]], False),
+        ([VerifyState.COMPLETED], [REPLICA_DIRS[1]], False),
+        ([VerifyState.COMPLETED], [REPLICA_DIRS[2]], True),
+        ([VerifyState.COMPLETED], [REPLICA_DIRS[3]], True),
+        ([VerifyState.COMPLETED], [REPLICA_DIRS[4]], True),
+    ],
+)
+def test_gone_astray_is_what_waiting_does_not_mend(
+    states: list[VerifyState], dirs: list[tuple[object, bool, str]], astray: bool
+) -> None:
+    answer = VerifyAnswer(
+        tuple(VerifyRow(MY_0, each, (1,), (2,)) for each in states),
+        tuple(LogDirRow(MY_0, 1, text, done) for _, done, text in dirs),
+    )
+    assert has_gone_astray(answer) is astray

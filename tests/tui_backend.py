@@ -1,0 +1,332 @@
+"""A backend for the dashboard's tests: real bytes on a Unix socket, from a scripted cluster.
+
+It speaks what `backend.api.client` reads (Arrow frames, server-sent events, JSON, problems), and
+lets a test do what a real service does not do on demand: cut every connection, fall silent, refuse,
+answer late. It runs on the test's own event loop; the dashboard reads it from its threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from backend.api import documents
+from backend.api.frames import FrameWriter
+from backend.domain.answers import ChangeAnswer, Result
+from backend.domain.cluster import TopicPartition
+from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.snapshot import Snapshot
+from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
+from tests.tui_cluster import ScriptedCluster
+
+Json = dict[str, Any]
+
+
+class Problem(Exception):
+    """An answer that is an RFC 9457 problem."""
+
+    def __init__(self, status: int, detail: str, advice: str = "") -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.advice = status, detail, advice
+
+
+class ScriptedBackend:
+    """The service. `async with` it; `publish` sends what the cluster looks like."""
+
+    def __init__(self, socket: Path, cluster: ScriptedCluster) -> None:
+        self.socket = socket
+        self.cluster = cluster
+        self.asked: list[tuple[str, Json]] = []
+        """Every change that was asked for, checks too: path and body."""
+        self.refuse: Problem | None = None
+        """Answer every change with this."""
+        self.failing: dict[str, Result] = {}
+        """By item: what becomes of it, for the next changes."""
+        self.held: asyncio.Event | None = None
+        """While set up, changes are answered only once it is set."""
+        self.snapshot = cluster.step()
+        self.readers = 0
+        """Snapshot streams that are open."""
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._frames: set[asyncio.Queue[Snapshot]] = set()
+        self._events: set[asyncio.Queue[bytes]] = set()
+        self._sent: list[tuple[int, bytes]] = []
+        self._event_id = 0
+
+    @property
+    def address(self) -> str:
+        """As the client takes it."""
+        return f"unix:{self.socket}"
+
+    @property
+    def changes(self) -> list[tuple[str, Json]]:
+        """What was asked in earnest."""
+        return [(path, body) for path, body in self.asked if not body.get("validate_only")]
+
+    async def __aenter__(self) -> ScriptedBackend:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listen."""
+        self._server = await asyncio.start_unix_server(self._serve, path=self.socket)
+
+    async def stop(self) -> None:
+        """Cut every connection and listen no more."""
+        if self._server is None:
+            return
+        self._server.close()
+        for writer in list(self._writers):
+            writer.transport.abort()
+        self._server = None
+        self.socket.unlink(missing_ok=True)
+
+    def publish(self, seconds: float = 1.0) -> Snapshot:
+        """Let time pass in the cluster and send what it looks like then."""
+        self.snapshot = self.cluster.step(seconds)
+        for queue in self._frames:
+            queue.put_nowait(self.snapshot)
+        return self.snapshot
+
+    def announce(self, operation: Operation) -> None:
+        """Send an operation as an event."""
+        self._event("operation", documents.operation_json(operation))
+
+    def alert(self, text: str) -> None:
+        """Send an alert."""
+        self._event("alert", {"message": text})
+
+    def reset_events(self) -> None:
+        """Tell readers that they missed some."""
+        self._event("reset", {})
+
+    def _event(self, kind: str, document: Json) -> None:
+        self._event_id += 1
+        data = f"id: {self._event_id}\nevent: {kind}\ndata: {json.dumps(document)}\n\n".encode()
+        self._sent.append((self._event_id, data))
+        for queue in self._events:
+            queue.put_nowait(data)
+
+    # HTTP
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                while await self._serve_one(reader, writer):
+                    pass
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        method, path, _ = head[0].split(" ")
+        headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in head[1:])}
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        if path == "/v1/replicas/stream":
+            await self._stream_frames(writer)
+            return False
+        if path == "/v1/events":
+            await self._stream_events(writer, int(headers.get("last-event-id", "-1")))
+            return False
+        try:
+            document = await self._answer(method, path, json.loads(body) if body else {})
+            _respond(writer, 200, "application/json", document)
+        except Problem as problem:
+            document = {"detail": problem.detail, "advice": problem.advice}
+            _respond(writer, problem.status, "application/problem+json", document)
+        await writer.drain()
+        return True
+
+    async def _stream_frames(self, writer: asyncio.StreamWriter) -> None:
+        queue: asyncio.Queue[Snapshot] = asyncio.Queue()
+        frames = FrameWriter()
+        _start_stream(writer, "application/vnd.apache.arrow.stream")
+        _chunk(writer, frames.write(self.snapshot))
+        self._frames.add(queue)
+        self.readers += 1
+        try:
+            while True:
+                await writer.drain()
+                _chunk(writer, frames.write(await _next(queue, writer)))
+        finally:
+            self.readers -= 1
+            self._frames.discard(queue)
+
+    async def _stream_events(self, writer: asyncio.StreamWriter, last: int) -> None:
+        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        _start_stream(writer, "text/event-stream")
+        for id, data in self._sent:
+            if id > last >= 0:
+                _chunk(writer, data)
+        _chunk(writer, b": hello\n\n")
+        self._events.add(queue)
+        try:
+            while True:
+                await writer.drain()
+                _chunk(writer, await _next(queue, writer))
+        finally:
+            self._events.discard(queue)
+
+    async def _answer(self, method: str, path: str, body: Json) -> Json:
+        if method == "GET":
+            return self._read(path)
+        self.asked.append((path, body))
+        if self.held is not None:
+            await self.held.wait()
+        if self.refuse is not None:
+            raise self.refuse
+        wanted = body.get("cluster_id")
+        if wanted is not None and wanted != self.cluster.cluster_id:
+            raise Problem(
+                409, f"This backend serves cluster {self.cluster.cluster_id}, not {wanted}."
+            )
+        return documents.change_json(self._change(path, body))
+
+    def _read(self, path: str) -> Json:
+        cluster = self.cluster
+        if path == "/v1/cluster":
+            return {
+                "cluster_id": cluster.cluster_id,
+                "bootstrap_servers": cluster.bootstrap,
+                "controller": 1,
+                "brokers": len(cluster.racks),
+                "topics": len({p.topic for p in cluster.partitions}),
+                "replicas": sum(len(s.replicas) for s in cluster.partitions.values()),
+                "moving_partitions": sum(1 for s in cluster.partitions.values() if s.copied),
+                "sampled_ms": cluster.now_ms,
+                "backend_pid": 1,
+                "backend_version": "0",
+            }
+        if path == "/v1/operations":
+            return {"operations": [documents.operation_json(o) for o in cluster.operations.values()]}
+        raise Problem(404, f"There is no {path}.")
+
+    # Changes
+
+    def _change(self, path: str, body: Json) -> ChangeAnswer:
+        verb: Callable[[Json, bool], tuple[list[Result], OperationKind]] = {
+            "/v1/reassignments": self._reassign,
+            "/v1/reassignments/cancel": self._cancel,
+            "/v1/throttles/rates": self._rates,
+            "/v1/throttles/replicas": self._lists,
+            "/v1/elections/preferred": self._elect,
+        }[path]
+        earnest = not body["validate_only"]
+        results, kind = verb(body, earnest)
+        operation = None
+        if earnest:
+            state = OperationState.RUNNING if kind is OperationKind.REASSIGN else OperationState.DONE
+            operation = self.cluster.note(
+                kind,
+                f"{kind.value} of {len(results)}",
+                state=state,
+                partitions=tuple(_partitions(body)),
+                throttle_bytes_per_s=body.get("throttle_bytes_per_s"),
+            )
+            self.announce(operation)
+        return ChangeAnswer(
+            validate_only=not earnest,
+            operation_id=operation.id if operation is not None else None,
+            results=tuple(results),
+        )
+
+    def _result(self, item: str) -> Result:
+        return self.failing.get(item, Result(item, 0, "NONE", ""))
+
+    def _reassign(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
+        results = []
+        for entry in body["plan"]["partitions"]:
+            partition = TopicPartition(entry["topic"], entry["partition"])
+            result = self._result(str(partition))
+            if partition not in self.cluster.partitions:
+                result = Result(
+                    str(partition), 3, "UNKNOWN_TOPIC_OR_PARTITION", "There is no such partition."
+                )
+            if result.ok and earnest:
+                self.cluster.move(partition, entry["replicas"])
+            results.append(result)
+        return results, OperationKind.REASSIGN
+
+    def _cancel(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
+        results = []
+        for partition in _partitions(body):
+            result = self._result(str(partition))
+            if not self.cluster.partitions[partition].copied:
+                result = Result(str(partition), 85, "NO_REASSIGNMENT_IN_PROGRESS", "")
+            if result.ok and earnest:
+                self.cluster.cancel(partition)
+            results.append(result)
+        return results, OperationKind.CANCEL
+
+    def _elect(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
+        named = body["partitions"]
+        wanted = list(self.cluster.partitions) if named is None else list(_partitions(body))
+        results = []
+        for partition in wanted:
+            result = self._result(str(partition))
+            results.append(self.cluster.elect(partition) if result.ok and earnest else result)
+        return results, OperationKind.ELECTION
+
+    def _rates(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
+        results = []
+        for entry in body["rates"]:
+            result = self._result(str(entry["broker"]))
+            if result.ok and earnest:
+                self.cluster.rates[entry["broker"]] = ThrottledRate(
+                    entry["leader_bytes_per_s"], entry["follower_bytes_per_s"]
+                )
+            results.append(result)
+        return results, OperationKind.THROTTLED_RATES
+
+    def _lists(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
+        results = []
+        for entry in body["replicas"]:
+            result = self._result(entry["topic"])
+            if result.ok and earnest:
+                self.cluster.lists[entry["topic"]] = ThrottledReplicas(
+                    ReplicaSet.parse(entry["leaders"]), ReplicaSet.parse(entry["followers"])
+                )
+            results.append(result)
+        return results, OperationKind.THROTTLED_REPLICAS
+
+
+def _partitions(body: Mapping[str, Any]) -> Iterable[TopicPartition]:
+    entries = body.get("partitions") or body.get("plan", {}).get("partitions", ())
+    return (TopicPartition(entry["topic"], entry["partition"]) for entry in entries)
+
+
+def _respond(writer: asyncio.StreamWriter, status: int, media_type: str, document: Json) -> None:
+    body = json.dumps(document).encode()
+    head = f"HTTP/1.1 {status} -\r\ncontent-type: {media_type}\r\ncontent-length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+
+
+def _start_stream(writer: asyncio.StreamWriter, media_type: str) -> None:
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\ntransfer-encoding: chunked\r\n\r\n"
+    writer.write(head.encode())
+
+
+def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+
+async def _next(queue: asyncio.Queue[Any], writer: asyncio.StreamWriter) -> Any:
+    """The next item, or an error as soon as the reader has gone."""
+    item = asyncio.ensure_future(queue.get())
+    gone = asyncio.ensure_future(writer.wait_closed())
+    done, pending = await asyncio.wait({item, gone}, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    if item not in done:
+        raise ConnectionResetError
+    return item.result()

@@ -1,0 +1,328 @@
+"""A scripted cluster for the dashboard's tests: it says what it is told to, tick by tick.
+
+Not a broker and not a model of one: copies run at a fixed share of the throttle, and nothing
+happens unless a test calls `step`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from backend.domain.answers import Result
+from backend.domain.cluster import Broker, LogDir, TopicPartition
+from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.snapshot import (
+    DTYPES,
+    UNKNOWN,
+    BrokerStatus,
+    HistoryPoint,
+    Replicas,
+    ReplicaStatus,
+    Snapshot,
+)
+from backend.domain.throttle import (
+    BrokerThrottle,
+    ReplicaSet,
+    ThrottledRate,
+    ThrottledReplicas,
+    Throttles,
+)
+
+START_MS = 1_760_000_000_000
+MESSAGE_BYTES = 1_000
+FREE_RATE = 120_000_000
+"""Bytes a second of a copy that no throttle holds back."""
+
+
+@dataclass
+class ScriptedPartition:
+    """A partition: where its replicas are, and what a move still has to copy."""
+
+    replicas: list[int]
+    leader: int
+    size_bytes: int
+    copied: dict[int, int] = field(default_factory=dict)
+    """Bytes that each added replica has."""
+    removing: list[int] = field(default_factory=list)
+
+
+@dataclass
+class ScriptedCluster:
+    """Brokers, topics and moves, all in the hands of a test."""
+
+    cluster_id: str = "kSh-9xQmT4uB2vWcE0aLrg"
+    bootstrap: str = "kafka-1.example:9092,kafka-2.example:9092"
+    now_ms: int = START_MS
+    version: int = 0
+    racks: dict[int, str] = field(default_factory=dict)
+    partitions: dict[TopicPartition, ScriptedPartition] = field(default_factory=dict)
+    rates: dict[int, ThrottledRate] = field(default_factory=dict)
+    lists: dict[str, ThrottledReplicas] = field(default_factory=dict)
+    down: dict[int, str] = field(default_factory=dict)
+    """Brokers that do not answer, and why."""
+    silent_lag: set[int] = field(default_factory=set)
+    """Brokers that do not say how far their replicas are."""
+    growing: set[int] = field(default_factory=set)
+    """Brokers whose replicas fall behind faster than they catch up."""
+    history: list[HistoryPoint] = field(default_factory=list)
+    operations: dict[str, Operation] = field(default_factory=dict)
+    copy_bytes_per_s: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, brokers: int, topics: Mapping[str, int], *, copies: int = 3) -> ScriptedCluster:
+        """Brokers 1 to n on three racks; each topic's replicas striped over them."""
+        cluster = cls(racks={id: f"rack-{'abc'[id % 3]}" for id in range(1, brokers + 1)})
+        place = 0
+        for topic, count in sorted(topics.items()):
+            for number in range(count):
+                replicas = [(place + offset) % brokers + 1 for offset in range(copies)]
+                size = 400_000_000 + place * 7_654_321 % 900_000_000
+                cluster.partitions[TopicPartition(topic, number)] = ScriptedPartition(
+                    replicas, replicas[0], size
+                )
+                place += 1
+        return cluster
+
+    # What a test does to it
+
+    def move(self, partition: TopicPartition, target: Sequence[int]) -> None:
+        """Start moving a partition."""
+        state = self.partitions[partition]
+        adding = [broker for broker in target if broker not in state.replicas]
+        state.removing = [broker for broker in state.replicas if broker not in target]
+        state.copied.update(dict.fromkeys(adding, 0))
+        state.replicas = [*target, *state.removing]
+
+    def cancel(self, partition: TopicPartition) -> None:
+        """Return a partition to where it was."""
+        state = self.partitions[partition]
+        state.replicas = [broker for broker in state.replicas if broker not in state.copied]
+        state.copied.clear()
+        state.removing.clear()
+
+    def elect(self, partition: TopicPartition) -> Result:
+        """Give the lead to the preferred replica."""
+        state = self.partitions[partition]
+        preferred = state.replicas[0]
+        if preferred in state.copied or preferred in self.down:
+            return Result(
+                str(partition),
+                80,
+                "PREFERRED_LEADER_NOT_AVAILABLE",
+                f"Broker {preferred} is not in the ISR.",
+            )
+        if state.leader == preferred:
+            return Result(str(partition), 84, "ELECTION_NOT_NEEDED", "")
+        state.leader = preferred
+        return Result(str(partition), 0, "NONE", "")
+
+    def step(self, seconds: float = 1.0) -> Snapshot:
+        """Let time pass, and look."""
+        self.now_ms += round(seconds * 1000)
+        for partition, state in self.partitions.items():
+            for broker in list(state.copied):
+                state.copied[broker] += round(self._speed(partition, broker) * seconds)
+                state.copied[broker] = min(state.copied[broker], state.size_bytes)
+            if state.copied and all(c >= state.size_bytes for c in state.copied.values()):
+                self._finish(state)
+        self._record()
+        return self.snapshot()
+
+    def _record(self) -> None:
+        remaining = sum(self._lag(p, b) for p, s in self.partitions.items() for b in s.copied)
+        moving = sum(len(state.copied) for state in self.partitions.values())
+        self.history.append(HistoryPoint(self.now_ms, remaining, moving))
+
+    def _finish(self, state: ScriptedPartition) -> None:
+        state.replicas = [broker for broker in state.replicas if broker not in state.removing]
+        if state.leader not in state.replicas:
+            state.leader = state.replicas[0]
+        state.copied.clear()
+        state.removing.clear()
+
+    def _lag(self, partition: TopicPartition, broker: int) -> int:
+        state = self.partitions[partition]
+        return state.size_bytes - state.copied.get(broker, state.size_bytes)
+
+    def _speed(self, partition: TopicPartition, broker: int) -> float:
+        if broker in self.down:
+            return 0.0
+        if broker in self.copy_bytes_per_s:
+            return float(self.copy_bytes_per_s[broker])
+        sharing = sum(1 for state in self.partitions.values() if broker in state.copied)
+        rate = self.rates.get(broker, ThrottledRate(None, None)).follower_bytes_per_s
+        listed = (partition.partition, broker) in self.lists.get(
+            partition.topic, ThrottledReplicas()
+        ).followers
+        limit = rate if rate is not None and listed else FREE_RATE
+        return limit / max(sharing, 1)
+
+    # What it looks like
+
+    def snapshot(self) -> Snapshot:
+        """The cluster now."""
+        self.version += 1
+        topics = tuple(sorted({partition.topic for partition in self.partitions}))
+        places = {topic: place for place, topic in enumerate(topics)}
+        rows: dict[str, list[object]] = {name: [] for name in DTYPES}
+        for partition in sorted(self.partitions):
+            for position, broker in enumerate(self.partitions[partition].replicas):
+                row = self._row(partition, position, broker)
+                row["topic_index"] = places[partition.topic]
+                for name, value in row.items():
+                    rows[name].append(value)
+        return Snapshot(
+            version=self.version,
+            taken_ms=self.now_ms,
+            cluster_id=self.cluster_id,
+            controller=1,
+            topics=topics,
+            replicas=Replicas(**{n: np.array(rows[n], dtype) for n, dtype in DTYPES.items()}),
+            brokers={id: self._status(id) for id in sorted(self.racks)},
+            throttles=self._throttles(),
+            log_dirs=tuple(self._log_dir(id) for id in sorted(self.racks)),
+            log_dir_paths=("/var/lib/kafka",),
+            history=tuple(self.history[-900:]),
+            sweep_ms=self.now_ms,
+            problems=tuple(
+                f"Broker {id} does not answer: {why}. Its rows are old."
+                for id, why in sorted(self.down.items())
+            ),
+        )
+
+    def _row(self, partition: TopicPartition, position: int, broker: int) -> dict[str, object]:
+        state = self.partitions[partition]
+        adding = broker in state.copied
+        lag = self._lag(partition, broker)
+        known = broker not in self.silent_lag and broker not in self.down
+        speed = self._speed(partition, broker) if adding else math.nan
+        speed = -2_500_000.0 if adding and broker in self.growing else speed
+        lists = self.lists.get(partition.topic, ThrottledReplicas())
+        end = state.size_bytes // MESSAGE_BYTES
+        copied = not known and adding
+        return {
+            "partition": partition.partition,
+            "broker": broker,
+            "position": position,
+            "leader": state.leader,
+            "in_isr": lag == 0 and broker not in self.down,
+            "adding": adding,
+            "removing": broker in state.removing,
+            "leader_throttled": (partition.partition, broker) in lists.leaders,
+            "follower_throttled": (partition.partition, broker) in lists.followers,
+            "status": self._status_of(broker, lag, known),
+            "log_end_offset": UNKNOWN if copied else end - lag // MESSAGE_BYTES,
+            "lag_messages": lag // MESSAGE_BYTES if known else UNKNOWN,
+            "size_bytes": state.size_bytes - lag if known else UNKNOWN,
+            "lag_bytes": lag if known else UNKNOWN,
+            "log_dir": 0,
+            "catch_up_messages_per_s": speed / MESSAGE_BYTES if known else math.nan,
+            "catch_up_bytes_per_s": speed if known else math.nan,
+            "fetched_bytes_per_s": max(speed, 0.0) if known and adding else math.nan,
+            "eta_s": _eta(lag, speed) if known else math.nan,
+            "sampled_ms": self.now_ms,
+        }
+
+    def _status_of(self, broker: int, lag: int, known: bool) -> ReplicaStatus:
+        if broker in self.down:
+            return ReplicaStatus.OFFLINE
+        if not known:
+            return ReplicaStatus.LAG_UNKNOWN
+        return ReplicaStatus.BEHIND if lag else ReplicaStatus.IN_SYNC
+
+    def _status(self, id: int) -> BrokerStatus:
+        broker = Broker(id, f"kafka-{id}.example", 9092, self.racks[id])
+        if id in self.down:
+            return BrokerStatus(broker, self.now_ms - 12_000, True, self.down[id])
+        return BrokerStatus(broker, self.now_ms, False)
+
+    def _throttles(self) -> Throttles:
+        answered = [id for id in self.racks if id not in self.down]
+        nothing = ThrottledRate(None, None)
+        return Throttles(
+            rates={
+                id: BrokerThrottle(
+                    id,
+                    self.rates.get(id, nothing),
+                    source="DYNAMIC_BROKER_CONFIG" if id in self.rates else "",
+                )
+                for id in answered
+            },
+            replicas={topic: lists for topic, lists in self.lists.items() if lists},
+            unknown_brokers=tuple(sorted(self.down)),
+        )
+
+    def _log_dir(self, id: int) -> LogDir:
+        used = sum(s.size_bytes for s in self.partitions.values() if id in s.replicas)
+        total = 40_000_000_000
+        return LogDir(id, "/var/lib/kafka", total, max(total - used, 0))
+
+    def note(self, kind: OperationKind, summary: str, **more: object) -> Operation:
+        """Record that something was asked."""
+        operation = Operation(
+            id=f"op-{len(self.operations) + 1}",
+            kind=kind,
+            state=OperationState.STARTING,
+            started_ms=self.now_ms,
+            summary=summary,
+        )
+        self.operations[operation.id] = replace(operation, **more)  # type: ignore[arg-type]
+        return self.operations[operation.id]
+
+
+def _eta(lag: int, speed: float) -> float:
+    if lag == 0:
+        return 0.0
+    if math.isnan(speed):
+        return math.nan
+    return lag / speed if speed > 0 else math.inf
+
+
+def incident() -> ScriptedCluster:
+    """Five brokers, a throttled move of six partitions, and one topic with a hostile name."""
+    cluster = ScriptedCluster.of(
+        5,
+        {
+            "orders": 6,
+            "payments.transactions.settled.v2": 8,
+            "audit-log": 4,
+            "clickstream-web-sessions-eu-west-1": 12,
+        },
+    )
+    moves = {
+        TopicPartition("orders", 0): (4, 2, 3),
+        TopicPartition("orders", 2): (1, 4, 5),
+        TopicPartition("payments.transactions.settled.v2", 1): (5, 1, 4),
+        TopicPartition("payments.transactions.settled.v2", 3): (2, 4, 3),
+        TopicPartition("clickstream-web-sessions-eu-west-1", 7): (3, 4, 5),
+        TopicPartition("clickstream-web-sessions-eu-west-1", 9): (1, 2, 4),
+    }
+    throttle(cluster, moves, 25_000_000)
+    for partition, target in moves.items():
+        cluster.move(partition, target)
+    return cluster
+
+
+def throttle(
+    cluster: ScriptedCluster, moves: Mapping[TopicPartition, Sequence[int]], rate: int
+) -> None:
+    """Give every broker a rate, and list the replicas that a move will copy."""
+    cluster.rates = {id: ThrottledRate(rate, rate) for id in cluster.racks}
+    leaders: dict[str, set[tuple[int, int]]] = {}
+    followers: dict[str, set[tuple[int, int]]] = {}
+    for partition, target in moves.items():
+        present = cluster.partitions[partition].replicas
+        for broker in present:
+            leaders.setdefault(partition.topic, set()).add((partition.partition, broker))
+        for broker in set(target) - set(present):
+            followers.setdefault(partition.topic, set()).add((partition.partition, broker))
+    cluster.lists = {
+        topic: ThrottledReplicas(
+            ReplicaSet(frozenset(leaders[topic])), ReplicaSet(frozenset(followers.get(topic, ())))
+        )
+        for topic in leaders
+    }
