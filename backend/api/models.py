@@ -135,6 +135,22 @@ class ElectionRequestModel(_Strict):
     cluster_id: ClusterId = None
 
 
+class PlanEntryAnswerModel(BaseModel):
+    """One partition of a plan that the backend wrote."""
+
+    topic: str
+    partition: int
+    replicas: list[int]
+    log_dirs: list[str] | None = None
+
+
+class PlanAnswerModel(BaseModel):
+    """Kafka's reassignment JSON, as the backend writes it."""
+
+    version: int
+    partitions: list[PlanEntryAnswerModel]
+
+
 class ResultModel(BaseModel):
     """What became of one item."""
 
@@ -151,7 +167,7 @@ class ChangeModel(BaseModel):
     operation_id: str | None
     results: list[ResultModel]
     notes: list[str]
-    rollback_plan: PlanModel | None
+    rollback_plan: PlanAnswerModel | None
 
 
 class ClusterModel(BaseModel):
@@ -292,8 +308,8 @@ class VerifyModel(BaseModel):
 class GeneratedModel(BaseModel):
     """Both plans of --generate."""
 
-    current: PlanModel
-    proposed: PlanModel
+    current: PlanAnswerModel
+    proposed: PlanAnswerModel
 
 
 class RateModel(BaseModel):

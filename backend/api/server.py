@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import socket
 import stat
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -166,11 +168,27 @@ async def serve(backend: Backend, listen: Listen, *, linger_s: float | None = No
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which says when it is ready."""
+    """uvicorn's server, which says when it is ready, and ends in an orderly way on a signal."""
 
     def __init__(self, config: uvicorn.Config, ready: str) -> None:
         super().__init__(config)
         self._ready = ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM.
+
+        uvicorn's own version raises the signal again once it has stopped, which would end the
+        process before it has removed its socket.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections, and say so on standard output."""
