@@ -24,12 +24,11 @@ def serving(bootstrap: str, folder: Path, *options: str) -> Iterator[str]:
 
 @contextmanager
 def serve_process(bootstrap: str, socket: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """`kshunt serve`, once it has said that it serves."""
+    """`kshunt serve`, once it has said that it serves; on the socket, unless told `--listen`."""
     log = socket.with_suffix(".log")
+    where = [] if "--listen" in options else ["--socket", str(socket)]
     with log.open("w") as output:
-        process = _spawn(
-            ["--bootstrap-server", bootstrap, "--socket", str(socket), *options], output
-        )
+        process = _spawn(["--bootstrap-server", bootstrap, *where, *options], output)
     try:
         ready = process.stdout.readline() if process.stdout else ""
         if "kshunt serves" not in ready:

@@ -384,42 +384,46 @@ def _until(events: Iterator[Event], operation_id: str | None) -> list[Event]:
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "words"),
+    ("status", "path", "body", "words"),
     [
-        ("/v1/reassignments", "{", "JSON"),
-        ("/v1/reassignments", "[]", "body"),
-        ("/v1/reassignments", '{"plan":{"partitions":[]}}', "partitions"),
+        (400, "/v1/reassignments", "{", "JSON"),
+        (400, "/v1/reassignments", "[]", "body"),
+        (400, "/v1/reassignments", '{"plan":{"partitions":[]}}', "partitions"),
         (
+            422,
             "/v1/reassignments",
             '{"plan":{"partitions":[{"topic":"a","partition":0,"replicas":[1,1]}]}}',
             "twice",
         ),
         (
+            400,
             "/v1/reassignments",
             '{"plan":{"partitions":[{"topic":"a","partition":0,"replicas":[1]}]},'
             '"throttle_bytes_per_s":999}',
             "throttle_bytes_per_s",
         ),
         (
+            400,
             "/v1/throttles/rates",
             '{"rates":[{"broker":1,"leader_bytes_per_s":5,"follower_bytes_per_s":null}]}',
             "leader_bytes_per_s",
         ),
         (
+            422,
             "/v1/throttles/replicas",
             '{"replicas":[{"topic":"a","leaders":"x","followers":""}]}',
             "not a throttled replica",
         ),
-        ("/v1/elections/preferred", "{}", "partitions"),
+        (400, "/v1/elections/preferred", "{}", "partitions"),
     ],
 )
 def test_bad_input_is_a_problem_document(
-    backend_address: str, path: str, body: str, words: str
+    backend_address: str, status: int, path: str, body: str, words: str
 ) -> None:
     with _http(backend_address) as http:
         answer = http.post(path, content=body, headers={"content-type": "application/json"})
-    assert answer.status_code == 422
+    assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     problem = json.loads(answer.content)
     assert words in problem["detail"]
-    assert problem["status"] == 422
+    assert problem["status"] == status

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -75,6 +76,7 @@ class BackendClient:
         self._http = httpx.Client(
             base_url=base, transport=transport, timeout=timeout_s, trust_env=False
         )
+        self._streams: set[httpx.Response] = set()
 
     def __enter__(self) -> BackendClient:
         return self
@@ -88,7 +90,9 @@ class BackendClient:
         self.close()
 
     def close(self) -> None:
-        """Release the connections."""
+        """Release the connections; a thread that waits for a stream's next bytes wakes."""
+        for response in tuple(self._streams):
+            _shut_down(response)
         self._http.close()
 
     # What the cluster is
@@ -124,6 +128,7 @@ class BackendClient:
                 "GET", "/v1/replicas/stream", headers={"accept": MEDIA_TYPE}, timeout=timeout
             )
             response = self._http.send(request, stream=True)
+            self._streams.add(response)
             try:
                 _raise_for_problem(response)
                 stream = io.BufferedReader(_ResponseFile(response), buffer_size=1 << 16)
@@ -131,6 +136,7 @@ class BackendClient:
             except ValueError as error:
                 raise BackendUnreachable(f"The stream of {self.address} broke: {error}.") from None
             finally:
+                self._streams.discard(response)
                 response.close()
 
     def events(self, last_event_id: int | None = None) -> Iterator[Event]:
@@ -148,7 +154,11 @@ class BackendClient:
             self._http.stream("GET", "/v1/events", headers=headers, timeout=timeout) as response,
         ):
             _raise_for_problem(response)
-            yield from _read_events(response.iter_lines())
+            self._streams.add(response)
+            try:
+                yield from _read_events(response.iter_lines())
+            finally:
+                self._streams.discard(response)
 
     # What changes the cluster. `validate_only` checks, and changes nothing.
 
@@ -298,6 +308,14 @@ def _translated(address: str) -> Iterator[None]:
             f"No backend answers at {address} ({error}).",
             advice="Moves that were started go on in the cluster.",
         ) from error
+
+
+def _shut_down(response: httpx.Response) -> None:
+    """End a stream at its socket: closing alone does not wake a thread that reads from it."""
+    connection = response.extensions["network_stream"].get_extra_info("socket")
+    # It may have ended by itself in the meantime.
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _document(response: httpx.Response) -> Any:

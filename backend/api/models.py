@@ -8,16 +8,29 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from backend.domain.throttle import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S
+
+
+def _whole(value: Any) -> Any:
+    """JSON knows one kind of number: 3.0 is an integer, although Python reads it as a float."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# The converter stands last: constraints after it would be missing from the schema.
+WHOLE = BeforeValidator(_whole)
 Topic = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-Z0-9._-]+$")]
-Int32 = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
-Rate = Annotated[int, Field(ge=1_000, le=2**63 - 1, description="bytes a second")]
+Int32 = Annotated[int, Field(ge=0, le=2**31 - 1), WHOLE]
+Rate = Annotated[
+    int,
+    Field(ge=RATE_MIN_BYTES_PER_S, le=RATE_MAX_BYTES_PER_S, description="bytes a second"),
+    WHOLE,
+]
 Replicas = Annotated[
     str, Field(max_length=1_000_000, description="partition:broker pairs, * for all, or empty")
 ]
-TimeoutMs = Annotated[int, Field(ge=1, le=600_000, description="milliseconds")]
+TimeoutMs = Annotated[int, Field(ge=1, le=600_000, description="milliseconds"), WHOLE]
 ClusterId = Annotated[
     str | None,
     Field(

@@ -1,4 +1,7 @@
-"""Errors as problem documents (RFC 9457)."""
+"""Errors as problem documents (RFC 9457).
+
+400 is a request that does not fit the schema; 422 is one that fits and cannot be meant.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from backend.errors import KshuntError
 
@@ -37,6 +41,16 @@ def problem(
     return JSONResponse(document, status, media_type=MEDIA_TYPE)
 
 
+def _methods(app: FastAPI, request: Request) -> set[str]:
+    """What the path of a request can be asked with."""
+    methods: set[str] = set()
+    for route in app.routes:
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return methods
+
+
 def install(app: FastAPI) -> None:
     """Answer every error of the routes with a problem document."""
 
@@ -57,12 +71,15 @@ def install(app: FastAPI) -> None:
             f"{'.'.join(str(step) for step in fault['loc'])}: {fault['msg']}"
             for fault in error.errors()[:5]
         ]
-        return problem(422, "Bad input", "; ".join(faults), advice="Nothing was changed.")
+        return problem(400, "Bad request", "; ".join(faults), advice="Nothing was changed.")
 
     @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> JSONResponse:
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
         answer = problem(error.status_code, str(error.detail), str(error.detail))
         answer.headers.update(error.headers or {})
+        if error.status_code == 405:
+            # Starlette names the methods of the first route with that path only.
+            answer.headers["allow"] = ", ".join(sorted(_methods(app, request)))
         return answer
 
     @app.exception_handler(Exception)

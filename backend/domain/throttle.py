@@ -19,6 +19,9 @@ FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 RATE_MIN_BYTES_PER_S: Final = 1_000
 """KIP-179: a throttle "should be at least 1 KB/s"; below it nothing would ever finish."""
 
+RATE_MAX_BYTES_PER_S: Final = 10**15
+"""More than any network: above it a typing error is likelier than a wish."""
+
 _RATE = re.compile(r"(?i)^\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)\s*(?:/\s*s)?\s*$")
 _UNIT_BYTES: Final = {
     "": 1,
@@ -58,15 +61,18 @@ def check_rate(rate_bytes_per_s: int) -> int:
     """The rate itself, if a reassignment can make progress under it.
 
     Raises:
-        BadInput: the rate is under 1 KB/s, or it does not fit Kafka's int64.
+        BadInput: the rate is under 1 KB/s, or over 1 PB/s.
     """
     if rate_bytes_per_s < RATE_MIN_BYTES_PER_S:
         raise BadInput(
             f"A throttle of {rate_bytes_per_s} B/s is under 1 KB/s; the move would never end.",
             advice="Give at least 1000, or none to lift the throttle.",
         )
-    if rate_bytes_per_s > 2**63 - 1:
-        raise BadInput(f"A throttle of {rate_bytes_per_s} B/s does not fit 64 bits.")
+    if rate_bytes_per_s > RATE_MAX_BYTES_PER_S:
+        raise BadInput(
+            f"A throttle of {rate_bytes_per_s} B/s is more than any network carries.",
+            advice="Give none to lift the throttle.",
+        )
     return rate_bytes_per_s
 
 

@@ -1,0 +1,67 @@
+"""Every route against its own OpenAPI, on real Kafka, with requests good and bad."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from backend.api.client import BackendClient
+from backend.domain.throttle import ThrottledRate, ThrottledReplicas
+from tests.kafka.launcher import RealKafka
+from tests.serving import serve_process
+from tests.support import create_topic
+
+pytestmark = pytest.mark.kafka
+ENDLESS = ("/v1/replicas/stream", "/v1/events")
+"""Streams, which answer for ever; tests/test_backend.py and tests/test_server.py read them."""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def address(kafka: RealKafka, tmp_path: Path) -> Iterator[str]:
+    """A backend on a TCP port; whatever the requests throttled is lifted afterwards."""
+    create_topic(kafka.bootstrap_servers, "openapi", [[1], [2]])
+    port = free_port()
+    with serve_process(
+        kafka.bootstrap_servers, tmp_path / "backend", "--listen", f"127.0.0.1:{port}"
+    ):
+        url = f"http://127.0.0.1:{port}"
+        yield url
+        with BackendClient(url) as client:
+            present = client.throttles()
+            none = ThrottledRate(None, None)
+            client.alter_throttled_rates(dict.fromkeys(present.rates, none))
+            if present.replicas:
+                client.alter_throttled_replicas(
+                    dict.fromkeys(present.replicas, ThrottledReplicas())
+                )
+
+
+def test_every_route_keeps_its_word(address: str, tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("schemathesis"))]
+    command += ["--config-file", str(Path(__file__).with_name("schemathesis.toml"))]
+    command += ["run", f"{address}/openapi.json", "--generation-deterministic", "--no-color"]
+    command += ["--max-examples", "12", "--phases", "coverage,fuzzing", "--warnings", "off"]
+    for path in ENDLESS:
+        command += ["--exclude-path", path]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout[-6_000:]}\n{done.stderr[-1_000:]}"
+    assert "No issues found" in done.stdout
+
+
+def test_the_streams_are_described(address: str) -> None:
+    described = httpx.get(f"{address}/openapi.json").json()["paths"]
+    for path in ENDLESS:
+        assert "200" in described[path]["get"]["responses"]
