@@ -8,6 +8,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -299,9 +300,14 @@ def test_what_the_cluster_does_not_have_is_named_and_nothing_moves(
 
 
 def test_another_cluster_is_refused(client: BackendClient, topic: str) -> None:
+    plan = plan_of(topic, (2,))
     with pytest.raises(BackendError, match="for cluster elsewhere") as refused:
-        client.reassign(plan_of(topic, (2,)), cluster_id="elsewhere")
+        client.reassign(plan, cluster_id="elsewhere")
     assert refused.value.status == 409
+    with pytest.raises(BackendError, match="for cluster elsewhere"):
+        client.reassign(replace(plan, cluster_id="elsewhere"))
+    ours = replace(plan, cluster_id=client.cluster().cluster_id)
+    assert client.reassign(ours, validate_only=True).failures == ()
     assert client.reassignments() == ()
 
 

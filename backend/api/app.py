@@ -189,9 +189,11 @@ def _plans(app: FastAPI, backend: Backend) -> None:
 
 
 def _changes(app: FastAPI, backend: Backend) -> None:
-    async def meant_for(body: Any) -> None:
-        if body.cluster_id is not None:
-            check_cluster(body.cluster_id, await backend.queries.cluster_id())
+    async def meant_for(*cluster_ids: str | None) -> None:
+        if any(cluster_ids):
+            actual = await backend.queries.cluster_id()
+            for expected in cluster_ids:
+                check_cluster(expected, actual)
 
     @app.post("/v1/reassignments", response_model=models.ChangeModel)
     async def reassign(body: models.ReassignRequestModel) -> Any:
@@ -206,13 +208,13 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             validate_only=body.validate_only,
             timeout_s=body.timeout_ms / 1000,
         )
-        await meant_for(body)
+        await meant_for(body.cluster_id, body.plan.cluster_id)
         return documents.change_json(await backend.reassignments.start(request))
 
     @app.post("/v1/reassignments/cancel", response_model=models.ChangeModel)
     async def cancel(body: models.CancelRequestModel) -> Any:
         """Return partitions to their original replicas."""
-        await meant_for(body)
+        await meant_for(body.cluster_id)
         answer = await backend.reassignments.cancel(
             [documents.read_partition(entry.model_dump()) for entry in body.partitions],
             preserve_throttles=body.preserve_throttles,
@@ -229,7 +231,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             for entry in body.rates
         }
         _once(len(wanted), len(body.rates), "broker")
-        await meant_for(body)
+        await meant_for(body.cluster_id)
         answer = await backend.throttles.alter_rates(wanted, validate_only=body.validate_only)
         return documents.change_json(answer)
 
@@ -243,14 +245,14 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             for entry in body.replicas
         }
         _once(len(wanted), len(body.replicas), "topic")
-        await meant_for(body)
+        await meant_for(body.cluster_id)
         answer = await backend.throttles.alter_replicas(wanted, validate_only=body.validate_only)
         return documents.change_json(answer)
 
     @app.post("/v1/elections/preferred", response_model=models.ChangeModel)
     async def elect(body: models.ElectionRequestModel) -> Any:
         """Elect preferred leaders; of every partition where `partitions` is null."""
-        await meant_for(body)
+        await meant_for(body.cluster_id)
         partitions = None
         if body.partitions is not None:
             partitions = [documents.read_partition(e.model_dump()) for e in body.partitions]

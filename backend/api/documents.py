@@ -51,7 +51,8 @@ def plan_json(plan: ReassignmentPlan) -> Json:
         if any(directory != "any" for directory in dirs):
             entry["log_dirs"] = dirs
         entries.append(entry)
-    return {"version": 1, "partitions": entries}
+    document: Json = {"version": 1, "partitions": entries}
+    return document if plan.cluster_id is None else document | {"cluster_id": plan.cluster_id}
 
 
 def reassignment_json(ongoing: OngoingReassignment) -> Json:

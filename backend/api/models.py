@@ -62,6 +62,7 @@ class PlanModel(_Strict):
     """Kafka's reassignment JSON, version 1."""
 
     version: Literal[1] = 1
+    cluster_id: ClusterId = None
     partitions: list[PlanEntryModel] = Field(min_length=1, max_length=200_000)
 
 

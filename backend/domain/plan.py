@@ -25,6 +25,9 @@ class ReassignmentPlan:
     """Target replicas in the plan's order; the first one is preferred as leader."""
     log_dirs: Mapping[tuple[TopicPartition, int], str] = field(default_factory=dict)
     """Target directory of a replica, where the plan names one."""
+    cluster_id: str | None = None
+    """The cluster that the plan is for, where its file says so (`"cluster_id"`, which Kafka's own
+    tools pass over); a backend of another cluster refuses the plan."""
 
     def __len__(self) -> int:
         return len(self.replicas)
@@ -164,7 +167,14 @@ def _plan(document: Any) -> ReassignmentPlan:
         log_dirs.update(_log_dirs(entry, partition, replicas[partition], path))
     if not replicas:
         raise _Mistake((), "the plan's list of partitions is empty; there is nothing to do.")
-    return ReassignmentPlan(replicas, log_dirs)
+    return ReassignmentPlan(replicas, log_dirs, _cluster_id(document))
+
+
+def _cluster_id(document: Mapping[str, Any]) -> str | None:
+    cluster_id = document.get("cluster_id")
+    if cluster_id is not None and not isinstance(cluster_id, str):
+        raise _Mistake((), '"cluster_id" must be text.')
+    return cluster_id
 
 
 def _version(document: Any) -> None:
