@@ -9,7 +9,7 @@ Algorithm
     Each answer carries keys (topic, partition, broker). `Observed` holds the newest facts by row;
     `carry` moves them to a new assignment by key, `observe_*` writes a broker's answer over them.
     Lag is the leader's log end offset less the replica's own, both as told by the broker that
-    hosts them (README, Facts). Rates are exponentially weighted over `RATE_WINDOW_S`.
+    hosts them (README, Facts). Rates are the business of `backend.telemetry.rates`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ from backend.domain.assignment import Assignment
 from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
 from backend.domain.snapshot import UNKNOWN, Replicas, ReplicaStatus, pack_keys
 from backend.domain.throttle import ReplicaSet, Throttles
-
-RATE_WINDOW_S: Final = 8.0
-"""Time constant of the rates: long enough to smooth a quota's one-second windows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +170,7 @@ def replicas(
     throttles: Throttles,
     silent_brokers: frozenset[int],
 ) -> Replicas:
-    """The columns of a snapshot, without rates (`with_rates` adds them).
+    """The columns of a snapshot, without rates (`Rates` adds them).
 
     `silent_brokers` did not answer when they were last asked: what they lead has no known lag.
     """
@@ -272,47 +269,3 @@ def _listed(index: RowIndex, lists: Mapping[str, ReplicaSet]) -> NDArray[np.bool
     if whole:
         mask |= np.isin(index.assignment.topic_index, index.topic_numbers(whole))
     return mask
-
-
-def with_rates(
-    index: RowIndex, current: Replicas, old_index: RowIndex | None, old: Replicas | None
-) -> Replicas:
-    """`current` with its rates and ETA, from what changed since `old`.
-
-    A row that was not read again keeps its rates; a replica that is in sync has none, and its
-    ETA is 0. Needs two samples of a row.
-    """
-    if old is None or old_index is None or len(old) == 0 or len(current) == 0:
-        return _with_eta(current)
-    numbers = old_index.topic_numbers(index.assignment.topics)
-    rows = old_index.rows(numbers[current.topic_index], current.partition, current.broker)
-    matched = rows >= 0
-    elapsed_s = (current.sampled_ms - old.sampled_ms[rows]) / 1000.0
-    timed = matched & (current.sampled_ms > 0) & (old.sampled_ms[rows] > 0)
-    rated = timed & (elapsed_s > 0)
-    weight = 1.0 - np.exp(-np.maximum(elapsed_s, 0.0) / RATE_WINDOW_S)
-    for rate, source, sign in (
-        ("catch_up_messages_per_s", "lag_messages", -1),
-        ("catch_up_bytes_per_s", "lag_bytes", -1),
-        ("fetched_bytes_per_s", "size_bytes", 1),
-    ):
-        before, after = getattr(old, source)[rows], getattr(current, source)
-        usable = rated & (before != UNKNOWN) & (after != UNKNOWN)
-        kept = np.where(matched, getattr(old, rate)[rows], np.nan)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            fresh = sign * (after - before) / elapsed_s
-            blended = np.where(np.isnan(kept), fresh, kept + weight * (fresh - kept))
-        getattr(current, rate)[:] = np.where(usable, blended, kept)
-    return _with_eta(current)
-
-
-def _with_eta(current: Replicas) -> Replicas:
-    settled = current.status == ReplicaStatus.IN_SYNC
-    current.catch_up_messages_per_s[settled] = np.nan
-    current.catch_up_bytes_per_s[settled] = np.nan
-    rate, lag = current.catch_up_messages_per_s, current.lag_messages
-    with np.errstate(divide="ignore", invalid="ignore"):
-        seconds = np.where(rate > 0, lag / rate, np.inf)
-    known = ~np.isnan(rate) & (lag != UNKNOWN)
-    current.eta_s[:] = np.select([settled, known], [0.0, seconds], np.nan)
-    return current

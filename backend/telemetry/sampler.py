@@ -38,6 +38,7 @@ from backend.errors import KshuntError
 from backend.settings import LIMITS, SamplerSettings
 from backend.telemetry import assemble
 from backend.telemetry.hub import SnapshotHub
+from backend.telemetry.rates import Rates
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class Sampler:
         self._late: set[Key] = set()
         self._version = 0
         self._sweep_due_s = 0.0
-        self._previous: tuple[assemble.RowIndex, Replicas] | None = None
+        self._rates = Rates()
         self._wake = asyncio.Event()
 
     def nudge(self) -> None:
@@ -316,9 +317,7 @@ class Sampler:
             broker for kind, broker in picture.problems if kind == "offsets" and broker >= 0
         )
         rows = assemble.replicas(index, observed, picture.ongoing, picture.throttles, silent)
-        old_index, old = self._previous or (None, None)
-        rows = assemble.with_rates(index, rows, old_index, old)
-        self._previous = (index, rows)
+        rows = self._rates.update(index, rows)
         self._version += 1
         now_ms = self._clock.now_ms()
         picture.history = _extended(picture.history, rows, now_ms)

@@ -1,0 +1,207 @@
+"""Lag, rates and ETA from what brokers answered: laws of the columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backend.admin.port import LogDirColumns, OffsetColumns, PartitionColumns
+from backend.domain.assignment import Assignment, merge, partition_states
+from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
+from backend.domain.snapshot import UNKNOWN, Replicas, ReplicaStatus
+from backend.domain.throttle import ReplicaSet, ThrottledReplicas, Throttles
+from backend.telemetry import assemble
+from backend.telemetry.rates import NEVER_AFTER_S, Rates
+
+NOTHING = Throttles({}, {})
+Table = dict[tuple[str, int], tuple[list[int], list[int]]]
+"""(topic, partition) to (replicas, ISR); the first replica leads."""
+
+
+def assignment_of(table: Table) -> Assignment:
+    topics = tuple(sorted({topic for topic, _ in table}))
+    rows = [
+        (topics.index(topic), partition, broker, place, replicas[0], broker in isr)
+        for (topic, partition), (replicas, isr) in sorted(table.items())
+        for place, broker in enumerate(replicas)
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * 6
+    return Assignment(
+        topics,
+        topic_index=np.array(columns[0], np.int32),
+        partition=np.array(columns[1], np.int32),
+        broker=np.array(columns[2], np.int32),
+        position=np.array(columns[3], np.int16),
+        leader=np.array(columns[4], np.int32),
+        in_isr=np.array(columns[5], np.bool_),
+        offline=np.zeros(len(rows), np.bool_),
+    )
+
+
+ONE = assignment_of({("a", 0): ([1, 2, 3], [1, 2])})
+
+
+def told(
+    assignment: Assignment, offsets: dict[int, int], at_ms: int, *, silent: tuple[int, ...] = ()
+) -> tuple[assemble.RowIndex, Replicas]:
+    """A snapshot's rows when each broker has told of partition a-0, and some have not."""
+    index = assemble.RowIndex(assignment)
+    observed = assemble.nothing_observed(len(assignment))
+    asked = PartitionColumns(("a",), np.zeros(1, np.int32), np.zeros(1, np.int32))
+    for broker, offset in offsets.items():
+        code = 0 if offset >= 0 else 6
+        answer = OffsetColumns(np.array([offset]), np.array([code], np.int16))
+        assemble.observe_offsets(index, observed, broker, asked, answer, at_ms)
+    return index, assemble.replicas(index, observed, {}, NOTHING, frozenset(silent))
+
+
+def test_lag_is_the_leaders_end_less_ones_own() -> None:
+    _, rows = told(ONE, {1: 5_000, 2: 5_000, 3: 594}, 1_000)
+    assert rows.lag_messages.tolist() == [0, 0, 4_406]
+    assert [ReplicaStatus(s).name for s in rows.status] == ["IN_SYNC", "IN_SYNC", "BEHIND"]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "silent"),
+    [({1: 5_000}, ()), ({3: 10}, ()), ({1: 5_000, 3: -1}, ()), ({1: 5_000, 3: 10}, (1,))],
+    ids=["follower untold", "leader untold", "replica not there yet", "leader silent"],
+)
+def test_what_is_not_known_is_not_zero(offsets: dict[int, int], silent: tuple[int, ...]) -> None:
+    _, rows = told(ONE, offsets, 1_000, silent=silent)
+    assert rows.lag_messages[2] == UNKNOWN
+    assert rows.status[2] == ReplicaStatus.LAG_UNKNOWN
+
+
+def test_a_follower_that_was_read_later_is_not_ahead() -> None:
+    _, rows = told(ONE, {1: 100, 2: 103, 3: 50}, 1_000)
+    assert rows.lag_messages.tolist() == [0, 0, 50]
+
+
+def test_a_broker_that_is_not_the_clusters_has_no_row() -> None:
+    index = assemble.RowIndex(ONE)
+    assert index.rows_on(9, ("a",), np.zeros(1, np.int32), np.zeros(1, np.int32)).tolist() == [-1]
+    assert index.rows_on(1, ("z",), np.zeros(1, np.int32), np.zeros(1, np.int32)).tolist() == [-1]
+
+
+def test_sizes_and_directories_leave_future_replicas_out() -> None:
+    index, observed = assemble.RowIndex(ONE), assemble.nothing_observed(len(ONE))
+    columns = LogDirColumns(
+        dirs=(LogDir(3, "/x"), LogDir(3, "/y")),
+        topics=("z", "a"),
+        topic_index=np.array([1, 1, 0], np.int32),
+        partition=np.zeros(3, np.int32),
+        dir_index=np.array([0, 1, 0], np.int16),
+        size_bytes=np.array([70, 30, 5]),
+        offset_lag=np.zeros(3, np.int64),
+        is_future=np.array([False, True, False]),
+    )
+    assemble.observe_log_dirs(index, observed, 3, columns, {"/x": 4, "/y": 5}, 7)
+    assert observed.size_bytes.tolist() == [UNKNOWN, UNKNOWN, 70]
+    assert observed.log_dir.tolist() == [UNKNOWN, UNKNOWN, 4]
+
+
+def test_moves_and_throttles_mark_their_rows() -> None:
+    partition = TopicPartition("a", 0)
+    ongoing = {partition: OngoingReassignment(partition, (1, 2, 3), (3,), (2,))}
+    throttles = Throttles(
+        {}, {"a": ThrottledReplicas(ReplicaSet.parse("0:1,9:9"), ReplicaSet(everything=True))}
+    )
+    rows = assemble.replicas(
+        assemble.RowIndex(ONE), assemble.nothing_observed(3), ongoing, throttles, frozenset()
+    )
+    assert rows.adding.tolist() == [False, False, True]
+    assert rows.removing.tolist() == [False, True, False]
+    assert rows.leader_throttled.tolist() == [True, False, False]
+    assert rows.follower_throttled.all()
+
+
+def run_of(lags: list[int], step_ms: int = 1_000) -> list[Replicas]:
+    """Snapshots of a follower whose lag takes these values, one a step."""
+    rates, shown = Rates(), []
+    for step, lag in enumerate(lags):
+        index, rows = told(ONE, {1: 10_000, 2: 10_000, 3: 10_000 - lag}, 1_000 + step * step_ms)
+        shown.append(rates.update(index, rows))
+    return shown
+
+
+def test_two_samples_give_a_rate_and_an_eta() -> None:
+    first, second = run_of([900, 800])
+    assert math.isnan(first.eta_s[2])
+    assert second.catch_up_messages_per_s[2] == pytest.approx(100)
+    assert second.eta_s[2] == pytest.approx(8.0)
+
+
+def test_a_burst_and_a_pause_are_one_rate() -> None:
+    bursts = [1_000 - 100 * (step // 8) for step in range(25)]
+    shown = run_of(bursts)
+    assert shown[24].catch_up_messages_per_s[2] == pytest.approx(100 / 8, rel=0.05)
+    assert not any(math.isinf(rows.eta_s[2]) for rows in shown)
+
+
+def test_never_takes_time_to_say() -> None:
+    shown = run_of([100 + step for step in range(int(NEVER_AFTER_S) + 2)])
+    assert all(math.isnan(rows.eta_s[2]) for rows in shown[: int(NEVER_AFTER_S)])
+    assert math.isinf(shown[-1].eta_s[2])
+
+
+def test_a_row_that_was_not_read_again_keeps_its_rate() -> None:
+    rates = Rates()
+    for at_ms, lag in ((1_000, 900), (2_000, 800), (2_000, 800)):
+        index, rows = told(ONE, {1: 10_000, 2: 10_000, 3: 10_000 - lag}, at_ms)
+        shown = rates.update(index, rows)
+    assert shown.catch_up_messages_per_s[2] == pytest.approx(100)
+
+
+def test_a_replica_that_has_arrived_has_no_rate_and_an_eta_of_zero() -> None:
+    rates = Rates()
+    rates.update(*told(ONE, {1: 100, 2: 100, 3: 50}, 1_000))
+    arrived = replace(ONE, in_isr=np.ones(3, np.bool_))
+    shown = rates.update(*told(arrived, {1: 100, 2: 100, 3: 100}, 2_000))
+    assert shown.eta_s[2] == 0.0
+    assert math.isnan(shown.catch_up_messages_per_s[2])
+
+
+replica_lists = st.lists(st.integers(0, 6), min_size=1, max_size=4, unique=True)
+tables = st.dictionaries(
+    st.tuples(st.sampled_from("abcd"), st.integers(0, 3)),
+    replica_lists.map(lambda replicas: (replicas, replicas[:1])),
+    max_size=10,
+)
+
+
+@given(tables, tables, st.frozensets(st.sampled_from("abcd")))
+def test_merging_a_part_replaces_what_was_asked_for(
+    whole: Table, part: Table, asked: frozenset[str]
+) -> None:
+    answered = {key: value for key, value in part.items() if key[0] in asked}
+    merged = merge(assignment_of(whole), assignment_of(answered), asked)
+    expected = {key: value for key, value in whole.items() if key[0] not in asked} | answered
+    wanted = partition_states(assignment_of(expected))
+    assert partition_states(merged) == wanted
+    assert list(merged.topics) == sorted({topic for topic, _ in expected})
+
+
+@given(tables, tables)
+def test_facts_move_to_a_new_assignment_by_key(old: Table, new: Table) -> None:
+    before, after = assemble.RowIndex(assignment_of(old)), assemble.RowIndex(assignment_of(new))
+    observed = assemble.nothing_observed(len(before.assignment))
+    observed.log_end_offset[:] = np.arange(len(before.assignment))
+    carried = assemble.carry(before, observed, after)
+    known = {key: int(o) for key, o in zip(keys(before), observed.log_end_offset, strict=True)}
+    expected = [known.get(key, UNKNOWN) for key in keys(after)]
+    assert carried.log_end_offset.tolist() == expected
+
+
+def keys(index: assemble.RowIndex) -> list[tuple[str, int, int]]:
+    rows = index.assignment
+    return [
+        (rows.topics[topic], int(partition), int(broker))
+        for topic, partition, broker in zip(
+            rows.topic_index, rows.partition, rows.broker, strict=True
+        )
+    ]
