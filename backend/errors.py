@@ -6,11 +6,14 @@ Our exception hierarchy::
     ├── BadInput                 what was asked cannot be meant; nothing was done
     │   ├── PlanError            a reassignment plan does not parse or contradicts itself
     │   ├── ConfigError          a setting or a client property file cannot be used
+    │   ├── UsageError           flags that cannot stand together (`backend.tools.options`)
     │   └── WrongCluster         the cluster is not the one the request names
     ├── ClusterError             a whole call to the cluster failed
     │   ├── ClusterUnreachable   no broker answered in time                (retriable)
     │   ├── BrokerUnreachable    one broker did not answer in time         (retriable)
-    │   └── NotAuthorized        the cluster refuses this principal
+    │   │   └── BrokerDown       it does not run (`backend.admin.faults`)  (retriable)
+    │   ├── NotAuthorized        the cluster refuses this principal
+    │   └── WireError            an answer breaks its protocol (`backend.wire.reader`)
     ├── Conflict                 the cluster's state forbids what was asked
     ├── NotSupported             this cluster or this version cannot do it
     └── BackendError             the kshunt backend answered with an error

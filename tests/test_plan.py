@@ -2,11 +2,13 @@
 
 import json
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backend.api.client import BackendClient
 from backend.domain.cluster import TopicPartition
 from backend.domain.plan import (
     ReassignmentPlan,
@@ -17,6 +19,10 @@ from backend.domain.plan import (
     parse_topics_to_move,
 )
 from backend.errors import PlanError
+from backend.settings import LIMITS
+from backend.tools.reassign import main
+from tests.kafka.launcher import RealKafka
+from tests.support import create_topic
 
 INT32 = st.integers(0, 2**31 - 1)
 PARTITIONS = st.builds(TopicPartition, st.text(min_size=1), INT32)
@@ -221,3 +227,102 @@ def test_an_election_file_may_name_a_partition_twice() -> None:
 def test_a_bad_election_file_is_a_plan_error() -> None:
     with pytest.raises(PlanError, match="line 1, column 17"):
         parse_partitions('{"partitions": [{"topic": "a"}]}')
+
+
+# Plan files, as the tool reads them
+
+
+@pytest.mark.parametrize("action", ["--execute", "--verify", "--progress", "--cancel"])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"version":1,\n"partitions":[', "line 2, column 15: not JSON"),
+        (b'{"partitions":[\n{"topic":"t","partition":0,"replicas":[1,1]}]}', "line 2, column 1: "),
+        (b"\xff\xfe", "is not UTF-8 text: byte 0 cannot be"),
+        (b" " * (LIMITS.request_body_bytes + 1), "is larger than"),
+    ],
+)
+def test_a_bad_file_is_named_before_a_cluster_is_looked_for(
+    action: str, content: bytes, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    argv = (action, "--backend", "unix:/nowhere", "--reassignment-json-file", str(path))
+    assert main(argv) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("Error: ")
+    assert words in err
+    assert str(path) in err
+
+
+def test_a_bad_topics_file_is_named_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text('{"topics": [7]}')
+    argv = ["--generate", "--backend", "unix:/nowhere", "--broker-list", "1"]
+    assert main([*argv, "--topics-to-move-json-file", str(path)]) == 1
+    assert f"Error: {path}: line 1, column 1: each entry must be an object" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_mistake_has_its_line_and_column_in_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text("{\n 1}")
+    argv = ["--verify", "--json", "--backend", "unix:/nowhere", "--reassignment-json-file"]
+    assert main([*argv, str(path)]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["title"], error["line"], error["column"]) == ("Unusable plan", 2, 2)
+
+
+def test_a_byte_order_mark_is_no_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "marked.json"
+    path.write_text(f'{{"partitions": [{ENTRY}]}}', "utf-8-sig")
+    argv = ["--verify", "--backend", "unix:/nowhere", "--reassignment-json-file", str(path)]
+    assert main(argv) == 1
+    assert "No backend answers at unix:/nowhere" in capsys.readouterr().err
+
+
+JAVA_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+
+
+@pytest.mark.kafka
+def test_a_plan_that_the_cluster_cannot_carry_out_changes_nothing(
+    kafka: RealKafka,
+    client: BackendClient,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first, second, third = kafka.broker_ids
+    create_topic(kafka.bootstrap_servers, "tool-plan", [[first, second]])
+    there = TopicPartition("tool-plan", 0)
+    plans: dict[str, dict[TopicPartition, list[int]]] = {
+        "tool-none-0: ": {there: [second, third], TopicPartition("tool-none", 0): [first]},
+        "tool-plan-9: ": {there: [second, third], TopicPartition("tool-plan", 9): [first]},
+        " 77": {there: [second, 77]},
+        "replication factor would change from 2 to 1": {there: [third]},
+    }
+    path = tmp_path / "plan.json"
+    argv = ["--execute", "--reassignment-json-file", str(path)]
+    ours = [*argv, "--backend", client.address, "--throttle", "1MB/s"]
+    java = [*argv, "--bootstrap-server", kafka.bootstrap_servers]
+    before = client.throttles()
+    for words, plan in plans.items():
+        path.write_text(format_plan(plan))
+        assert main([*ours, "--disallow-replication-factor-change"]) == 1
+        out, err = capsys.readouterr()
+        assert "Successfully started" not in out
+        assert err.startswith("Error reassigning partition(s):\n")
+        assert words in err
+    assert client.throttles() == before
+    assert client.reassignments() == ()
+
+    refused = kafka.java_tool(JAVA_TOOL, *java, "--disallow-replication-factor-change")
+    assert out.splitlines() == refused.stdout.splitlines()[: len(out.splitlines())]
+    assert err.splitlines()[0] in refused.stdout.splitlines()
+    path.write_text(format_plan({there: [first, second]}))
+    assert main(["--verify", "--backend", client.address, *argv[1:]]) == 0

@@ -1,14 +1,18 @@
 """`--progress` and `--verify`: the seed's table byte for byte, Kafka's words, and no guessed 0."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backend.api import documents
+from backend.api.client import BackendClient
 from backend.domain.answers import LogDirRow, ProgressRow, VerifyAnswer, VerifyRow, VerifyState
 from backend.domain.cluster import NO_BROKER, OngoingReassignment, PartitionState, TopicPartition
-from backend.domain.plan import ReassignmentPlan
+from backend.domain.plan import ReassignmentPlan, format_plan
 from backend.domain.progress import (
     ASTRAY,
     ReplicaDirs,
@@ -20,6 +24,10 @@ from backend.domain.progress import (
     progress_rows,
     verify_rows,
 )
+from backend.tools.output import progress_report, verify_report
+from backend.tools.reassign import main
+from tests.kafka.launcher import RealKafka
+from tests.support import create_topic, produce, wait_until
 
 SEED_TABLE = """\
 Topic      Partition  Broker  Status
@@ -285,3 +293,180 @@ def test_gone_astray_is_what_waiting_does_not_mend(
         tuple(LogDirRow(MY_0, 1, text, done) for _, done, text in dirs),
     )
     assert has_gone_astray(answer) is astray
+
+
+# What the tool prints, and its exit codes
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [
+        (["In sync"], 0),
+        (["In sync", "Behind: 7 messages behind"], 2),
+        (["Unknown lag: broker 3 does not answer"], 2),
+        (["Behind: 7 messages behind", "Broker does not host this partition"], 1),
+        (["Unknown topic"], 1),
+        (["Unknown partition"], 1),
+        (["Unknown broker"], 1),
+    ],
+)
+def test_progress_reports_its_rows_and_an_exit_code(statuses: list[str], code: int) -> None:
+    rows = [ProgressRow(MY_0, 1, text, None, in_sync=text == "In sync") for text in statuses]
+    report = progress_report(rows)
+    assert report.code == code
+    assert report.text == format_progress(rows)
+    assert report.document == {
+        "rows": [
+            {
+                "topic": "my_topic",
+                "partition": 0,
+                "broker": 1,
+                "status": text,
+                "lag_messages": None,
+                "in_sync": text == "In sync",
+            }
+            for text in statuses
+        ]
+    }
+
+
+def verify_answer(state: VerifyState, **more: Any) -> VerifyAnswer:
+    return VerifyAnswer((VerifyRow(MY_0, state, (0,), (0, 1)),), **more)
+
+
+HEADING = "Status of partition reassignment:\n"
+COMPLETED = f"{HEADING}Reassignment of partition my_topic-0 is completed.\n"
+MOVING_DIR = LogDirRow(MY_0, 1, "Reassignment of replica r is still in progress.", done=False)
+LOST_DIR = LogDirRow(MY_0, 1, "Partition my_topic-0 is lost.", done=False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "text"),
+    [
+        (verify_answer(VerifyState.COMPLETED), 0, COMPLETED),
+        (
+            verify_answer(VerifyState.COMPLETED, cleared_brokers=(1, 2), cleared_topics=("a",)),
+            0,
+            f"{COMPLETED}\nClearing broker-level throttles on brokers 1,2\n"
+            "Clearing topic-level throttles on topic a",
+        ),
+        (
+            verify_answer(VerifyState.COMPLETED, active_elsewhere=True),
+            0,
+            f"{COMPLETED}\nOther partitions still move, so no throttle was touched.",
+        ),
+        (
+            verify_answer(VerifyState.IN_PROGRESS),
+            2,
+            f"{HEADING}Reassignment of partition my_topic-0 is still in progress.\n",
+        ),
+        (
+            verify_answer(VerifyState.COMPLETED, log_dirs=(MOVING_DIR,)),
+            2,
+            f"{COMPLETED}{MOVING_DIR.text}",
+        ),
+        (
+            verify_answer(VerifyState.COMPLETED, log_dirs=(LOST_DIR,)),
+            1,
+            f"{COMPLETED}{LOST_DIR.text}",
+        ),
+        (
+            verify_answer(VerifyState.DIFFERS),
+            1,
+            f"{HEADING}There is no active reassignment of partition my_topic-0, "
+            "but replica set is 0 rather than 0,1.\n",
+        ),
+    ],
+)
+def test_verify_reports_in_kafkas_words_and_an_exit_code(
+    answer: VerifyAnswer, code: int, text: str
+) -> None:
+    report = verify_report(answer)
+    assert (report.code, report.text) == (code, text)
+    assert documents.read_verify(report.document) == answer
+
+
+# On real brokers, beside Apache's tool
+
+JAVA_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+
+
+@pytest.fixture
+def tool(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, list[str]]]:
+    """Run the tool in this process: its exit code, and the lines that it says."""
+
+    def run(*argv: str) -> tuple[int, list[str]]:
+        code = main(argv)
+        said = capsys.readouterr()
+        return code, [*said.out.splitlines(), *said.err.splitlines()]
+
+    return run
+
+
+def plan_file(folder: Path, target: Mapping[TopicPartition, list[int]]) -> str:
+    path = folder / f"plan-{len(target)}.json"
+    path.write_text(format_plan(target))
+    return str(path)
+
+
+@pytest.mark.kafka
+def test_a_throttled_move_is_told_as_apaches_tool_tells_it(
+    kafka: RealKafka,
+    client: BackendClient,
+    tool: Callable[..., tuple[int, list[str]]],
+    tmp_path: Path,
+) -> None:
+    first, second, third = kafka.broker_ids
+    create_topic(kafka.bootstrap_servers, "tool-move", [[first], [second]])
+    produce(kafka.bootstrap_servers, "tool-move", 60, 100_000, partition=0)
+    zero, one = TopicPartition("tool-move", 0), TopicPartition("tool-move", 1)
+    plan = plan_file(tmp_path, {zero: [third], one: [second]})
+    with_missing = plan_file(
+        tmp_path, {zero: [third], one: [second], TopicPartition("tool-none", 0): [first]}
+    )
+
+    def ours(action: str, *more: str, plan: str = plan) -> tuple[int, list[str]]:
+        named = () if action == "--list" else ("--reassignment-json-file", plan)
+        return tool(action, "--backend", client.address, *named, *more)
+
+    def java(action: str, *more: str) -> list[str]:
+        named = () if action == "--list" else ("--reassignment-json-file", plan)
+        at = ("--bootstrap-server", kafka.bootstrap_servers)
+        return kafka.java_tool(JAVA_TOOL, action, *at, *named, *more).stdout.splitlines()
+
+    def throttled() -> list[object]:
+        found = client.throttles()
+        rate = found.rates[third].rate.follower_bytes_per_s
+        return [r for r in [rate] if r is not None] + [t for t in found.replicas if t == zero.topic]
+
+    assert ours("--list") == (0, java("--list"))
+    code, lines = ours("--execute", "--throttle", "200000")
+    assert (code, lines[-1]) == (
+        0,
+        "Successfully started partition reassignments for tool-move-0,tool-move-1",
+    )
+    assert throttled() == [200_000, "tool-move"]
+
+    assert ours("--list") == (0, java("--list"))
+    assert ours("--verify") == (2, java("--verify"))
+    code, lines = ours("--progress")
+    assert (code, lines[2].split()[:4]) == (2, ["tool-move", "0", str(third), "Behind:"])
+    code, lines = ours("--progress", plan=with_missing)
+    assert (code, lines[-1].split()) == (1, ["tool-none", "0", str(first), "Unknown", "topic"])
+    code, lines = ours("--execute")
+    assert (code, lines[:1]) == (1, java("--execute"))
+
+    code, lines = ours("--execute", "--additional", "--throttle", "100MB/s")
+    assert code == 0
+    assert "The inter-broker throttle limit was set to 100000000 B/s" in lines
+    wait_until(lambda: ours("--verify")[0] == 0, 60, "the move is done")
+    wait_until(lambda: not throttled(), 30, "the throttle is off")
+    assert ours("--progress")[0] == 0
+    assert ours("--verify", "--preserve-throttles") == (
+        0,
+        java("--verify", "--preserve-throttles"),
+    )
+    keep = "--preserve-throttles"
+    assert ours("--cancel", keep) == (0, java("--cancel", keep))
+    code, lines = ours("--verify", plan=with_missing)
+    assert (code, lines[3].split(" in ")[0]) == (1, "There is no partition tool-none-0")

@@ -1,0 +1,131 @@
+"""How the tool reaches a cluster: through a backend, or by itself where it only reads.
+
+A change needs a backend that outlives the tool (the throttle comes off when the move ends), so
+one is started where none runs. A read needs no such thing and starts no second process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Final, Protocol
+
+from backend.domain.answers import ChangeAnswer, GeneratedPlan, ProgressRow, VerifyAnswer
+from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.plan import ReassignmentPlan
+from backend.settings import Settings
+from backend.tools.options import Options
+from backend.tools.sockets import answers, socket_path
+
+ANSWER_MARGIN_S: Final = 20.0
+"""A backend may take this much longer than the --timeout that it hands to the cluster."""
+
+
+class Reader(Protocol):
+    """The questions of the tool; `backend.api.client.BackendClient` answers them."""
+
+    def reassignments(self) -> tuple[OngoingReassignment, ...]:
+        """Every partition that moves now."""
+        ...
+
+    def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
+        """How far each replica of the plan is."""
+        ...
+
+    def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
+        """Whether the plan is done; removes throttles that nobody owns, unless told not to."""
+        ...
+
+    def generate(
+        self, topics: Sequence[str], brokers: Sequence[int], *, rack_aware: bool
+    ) -> GeneratedPlan:
+        """A plan that spreads the topics over the brokers."""
+        ...
+
+    def close(self) -> None:
+        """Release the connections."""
+        ...
+
+
+class Gateway(Reader, Protocol):
+    """What the tool asks and what it changes; `BackendClient` is one as it is."""
+
+    def reassign(
+        self,
+        plan: ReassignmentPlan,
+        *,
+        throttle_bytes_per_s: int | None = None,
+        log_dirs_throttle_bytes_per_s: int | None = None,
+        auto_remove_throttle: bool = True,
+        additional: bool = False,
+        allow_replication_factor_change: bool = True,
+        validate_only: bool = False,
+        timeout_ms: int = 10_000,
+        cluster_id: str | None = None,
+    ) -> ChangeAnswer:
+        """Start moving partitions."""
+        ...
+
+    def cancel(
+        self,
+        partitions: Sequence[TopicPartition],
+        *,
+        preserve_throttles: bool = False,
+        validate_only: bool = False,
+        timeout_ms: int = 10_000,
+        cluster_id: str | None = None,
+    ) -> ChangeAnswer:
+        """Return moving partitions to their original replicas."""
+        ...
+
+
+@contextmanager
+def open_gateway(options: Options) -> Iterator[Gateway]:
+    """The backend that the options name, or the private one, started if need be.
+
+    Raises:
+        BackendUnreachable: no backend could be reached or started.
+    """
+    from backend.api.client import BackendClient
+
+    address = options.backend
+    if not address:
+        from backend.tools.private import private_backend
+
+        address = private_backend(options.bootstrap_servers, options.command_config)
+    patience_s = options.timeout_ms / 1000 + ANSWER_MARGIN_S
+    with closing(BackendClient(address, timeout_s=patience_s)) as client:
+        yield client
+
+
+@contextmanager
+def open_reader(options: Options) -> Iterator[Reader]:
+    """The backend that the options name, the private one if it runs, or else this process.
+
+    Raises:
+        BackendUnreachable: the backend that the options name does not answer.
+        ClusterUnreachable: no backend runs, and no broker answers this process.
+    """
+    with closing(_reader(options)) as reader:
+        yield reader
+
+
+def _reader(options: Options) -> Reader:
+    address = options.backend
+    if not address:
+        path = socket_path(options.bootstrap_servers, options.command_config)
+        if not answers(path):
+            # numpy would start a thread a core, which takes longer than all that is reckoned here.
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+            from backend.tools.local import LocalReader
+
+            return LocalReader(Settings(options.bootstrap_servers, options.command_config))
+        address = f"unix:{path}"
+    if address.startswith("https:"):
+        from backend.api.client import BackendClient
+
+        return BackendClient(address)
+    from backend.tools.quick import QuickReader
+
+    return QuickReader(address)

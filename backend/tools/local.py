@@ -1,0 +1,57 @@
+"""Reads of a cluster in this very process, for when no backend runs: no second one is started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from backend.admin.kafka import KafkaAdmin
+from backend.clock import SystemClock
+from backend.domain.answers import GeneratedPlan, ProgressRow, VerifyAnswer
+from backend.domain.cluster import OngoingReassignment
+from backend.domain.plan import ReassignmentPlan
+from backend.operations.queries import Queries
+from backend.settings import Settings
+
+
+class LocalReader:
+    """What a backend would answer, worked out here by the code that it would run."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Connect to the cluster.
+
+        Raises:
+            ClusterUnreachable: no broker answered in time.
+            ConfigError: the client configuration cannot be used.
+        """
+        self._admin = KafkaAdmin(settings)
+        self._queries = Queries(self._admin, SystemClock())
+        self._runner = asyncio.Runner()
+        try:
+            self._runner.run(self._admin.connect())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._runner.run(self._admin.close())
+        self._runner.close()
+
+    def reassignments(self) -> tuple[OngoingReassignment, ...]:
+        """See `BackendClient.reassignments`."""
+        return tuple(self._runner.run(self._queries.reassignments()).values())
+
+    def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
+        """See `BackendClient.progress`."""
+        return self._runner.run(self._queries.progress(plan))
+
+    def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
+        """See `BackendClient.verify`."""
+        return self._runner.run(self._queries.verify(plan, preserve_throttles=preserve_throttles))
+
+    def generate(
+        self, topics: Sequence[str], brokers: Sequence[int], *, rack_aware: bool
+    ) -> GeneratedPlan:
+        """See `BackendClient.generate`."""
+        return self._runner.run(self._queries.generate(topics, brokers, rack_aware=rack_aware))

@@ -1,0 +1,93 @@
+"""Where a private backend of this user listens: one socket a cluster and configuration."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import Final
+
+from backend.errors import ConfigError
+
+PATH_BYTES_MAX: Final = 107
+"""AF_UNIX takes 108 bytes on Linux, the closing zero byte among them."""
+SHORT_FOLDER: Final = Path("/tmp")
+"""Holds the socket where the proper folder's name is too long for an address."""
+CONNECT_TIMEOUT_S: Final = 2.0
+
+
+def socket_path(bootstrap_servers: str, command_config: Path | None) -> Path:
+    """The socket of the private backend for these servers and this configuration file.
+
+    The order of the servers does not matter. The folder is made if it is not there, and belongs
+    to this user alone, so whoever listens on the socket is this user too.
+
+    Raises:
+        ConfigError: there is no folder that only this user can write to.
+    """
+    servers = sorted(server.strip() for server in bootstrap_servers.split(","))
+    config = "" if command_config is None else str(command_config.absolute())
+    digest = hashlib.sha256("\n".join([*servers, config]).encode("utf-8", "surrogateescape"))
+    name = f"{digest.hexdigest()[:32]}.sock"
+    path = runtime_dir() / name
+    if len(os.fsencode(path)) > PATH_BYTES_MAX:
+        path = _private(SHORT_FOLDER / f"kshunt-{os.geteuid()}") / name
+    return path
+
+
+def runtime_dir() -> Path:
+    """`$XDG_RUNTIME_DIR/kshunt`, or `kshunt-UID` in the folder for temporary files.
+
+    Raises:
+        ConfigError: the folder is not ours alone.
+    """
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    if runtime.is_absolute() and _is_ours(runtime):
+        return _private(runtime / "kshunt")
+    return _private(Path(os.environ.get("TMPDIR", "/tmp")) / f"kshunt-{os.geteuid()}")
+
+
+def _is_ours(folder: Path) -> bool:
+    """False also for another user's folder, whose variable `su` may have handed down."""
+    try:
+        return folder.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _private(folder: Path) -> Path:
+    """The folder, made with mode 0700 if need be, and refused if others could reach into it."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except OSError as error:
+        raise ConfigError(f"Cannot make the folder {folder}: {error.strerror}.") from None
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    if not ours or stat.S_IMODE(status.st_mode) & 0o077:
+        raise ConfigError(
+            f"{folder} is not a folder that belongs to you alone (mode 0700).",
+            advice="Remove it, or set XDG_RUNTIME_DIR to a folder of your own.",
+        )
+    return folder
+
+
+def connect(path: Path) -> socket.socket | None:
+    """A connection to the backend on this socket, or None if nobody accepts one."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(CONNECT_TIMEOUT_S)
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def answers(path: Path) -> bool:
+    """True where a backend accepts connections on this socket."""
+    connection = connect(path)
+    if connection is not None:
+        connection.close()
+    return connection is not None
