@@ -191,9 +191,11 @@ class ClusterAdmin(Protocol):
     ) -> ReassignOutcome:
         """KIP-179: topic throttles, then broker throttles, then the move; undone when refused.
 
+        Where the plan names what the cluster does not have, nothing is written and the results
+        say so: the partitions at fault, and OPERATION_NOT_ATTEMPTED for the others.
+
         Raises:
             ClusterUnreachable: the cluster did not answer before anything was written.
-            PlanError: the plan names what the cluster does not have.
         """
         ...
 

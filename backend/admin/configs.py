@@ -1,0 +1,220 @@
+"""Throttle configurations on the wire: which keys are asked for, and what the answers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+from backend.admin.faults import (
+    UNKNOWN_TOPIC_OR_PARTITION,
+    decode_message,
+    item_result,
+    raise_for_code,
+)
+from backend.admin.port import ItemResult
+from backend.domain.throttle import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    LOG_DIR_RATE,
+    BrokerThrottle,
+    ReplicaSet,
+    ThrottledRate,
+    ThrottledReplicas,
+)
+from backend.errors import BadInput
+from backend.wire.raw import RawAnswer, RawRequest
+from backend.wire.reader import WireError
+
+TOPIC: Final = 2
+BROKER: Final = 4
+NO_RATE: Final = 2**63 - 1
+"""Kafka's default of the rates, which means none."""
+RATE_KEYS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE)
+REPLICA_KEYS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+
+DEFAULT_CONFIG: Final = "DEFAULT_CONFIG"
+_SOURCES: Final = (
+    "UNKNOWN",
+    "DYNAMIC_TOPIC_CONFIG",
+    "DYNAMIC_BROKER_CONFIG",
+    "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    "STATIC_BROKER_CONFIG",
+    DEFAULT_CONFIG,
+)
+"""`DescribeConfigsResponse.ConfigSource`, by number."""
+_OWN_SOURCES: Final = frozenset({"DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG"})
+_SET: Final = 0
+_DELETE: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """A key's effective value, and where Kafka has it from."""
+
+    value: str
+    source: str
+
+    @property
+    def is_own(self) -> bool:
+        """True where the value is set on this topic or broker itself, and not inherited."""
+        return self.source in _OWN_SOURCES
+
+
+Values: TypeAlias = Mapping[str, ConfigValue]
+"""What a topic or a broker is configured with, by key; a key without a value is absent."""
+Changes: TypeAlias = Mapping[str, str | None]
+"""What to write, by key; None deletes the key, so that the inherited value holds again."""
+
+
+def describe_request(kind: int, names: Sequence[str], keys: Sequence[str]) -> RawRequest:
+    """Ask for a few keys of many topics, or of a broker."""
+    resources = [(kind, name, list(keys)) for name in names]
+    # Version 1 is the first that says where a value comes from.
+    return RawRequest.of(
+        DescribeConfigsRequest(resources=resources, include_synonyms=False), min_version=1
+    )
+
+
+def described(answer: RawAnswer) -> Mapping[str, Values]:
+    """What a DescribeConfigs answer says, by topic or broker id. What does not exist is absent.
+
+    Raises:
+        NotAuthorized: the cluster does not show a configuration.
+        WireError: the answer is malformed.
+    """
+    found = {}
+    for result in decode_message(DescribeConfigsResponse, answer).results:
+        if result.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        what = f"The configuration of {result.resource_name}"
+        raise_for_code(result.error_code, result.error_message, what)
+        found[result.resource_name] = {
+            entry.name: ConfigValue(entry.value, _source(entry.config_source))
+            for entry in result.configs
+            if entry.value
+        }
+    return found
+
+
+def _source(number: int) -> str:
+    return _SOURCES[number] if 0 <= number < len(_SOURCES) else _SOURCES[0]
+
+
+def alter_request(kind: int, changes: Mapping[str, Changes], *, validate_only: bool) -> RawRequest:
+    """Change configurations incrementally (KIP-339), by topic or broker id."""
+    resources = [
+        (kind, name, [_entry(key, value) for key, value in keys.items()])
+        for name, keys in changes.items()
+    ]
+    return RawRequest.of(
+        IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
+    )
+
+
+def _entry(key: str, value: str | None) -> tuple[str, int, str | None]:
+    return (key, _DELETE if value is None else _SET, value)
+
+
+def altered(answer: RawAnswer, names: Sequence[str]) -> Mapping[str, ItemResult]:
+    """What became of each topic or broker of an `alter_request`.
+
+    Raises:
+        WireError: the answer is malformed.
+    """
+    response: Any = decode_message(IncrementalAlterConfigsResponse, answer)
+    results = {
+        entry.resource_name: item_result(entry.error_code, entry.error_message)
+        for entry in response.responses
+    }
+    missing = item_result(-1, "the cluster did not answer for it")
+    return {name: results.get(name, missing) for name in names}
+
+
+def broker_throttle(broker: int, values: Values) -> BrokerThrottle:
+    """A broker's rates.
+
+    Raises:
+        WireError: a rate is no number.
+    """
+    rate = ThrottledRate(_rate(values, LEADER_RATE), _rate(values, FOLLOWER_RATE))
+    source = "" if rate.leader_bytes_per_s is None else values[LEADER_RATE].source
+    return BrokerThrottle(broker, rate, _rate(values, LOG_DIR_RATE), source)
+
+
+def _rate(values: Values, key: str) -> int | None:
+    # Kafka's default is no rate. A number from there is one that was deleted, and that the broker
+    # is about to forget.
+    if key not in values or values[key].source == DEFAULT_CONFIG:
+        return None
+    try:
+        rate = int(values[key].value)
+    except ValueError:
+        raise WireError(f"{key} holds '{values[key].value}', which is no number.") from None
+    return None if rate == NO_RATE else rate
+
+
+def throttled_replicas(values: Values) -> ThrottledReplicas:
+    """A topic's throttled replicas.
+
+    Raises:
+        WireError: a list is in no known form.
+    """
+    return ThrottledReplicas(
+        _replicas(values, LEADER_REPLICAS), _replicas(values, FOLLOWER_REPLICAS)
+    )
+
+
+def _replicas(values: Values, key: str) -> ReplicaSet:
+    if key not in values:
+        return ReplicaSet()
+    try:
+        return ReplicaSet.parse(values[key].value)
+    except BadInput as unreadable:
+        # Taken for empty, it would be overwritten.
+        raise WireError(f"{key} holds '{values[key].value}'. {unreadable.message}") from None
+
+
+def rate_changes(rate: ThrottledRate) -> Changes:
+    """What to write for a broker's rates; None removes one."""
+    return {
+        LEADER_RATE: _text(rate.leader_bytes_per_s),
+        FOLLOWER_RATE: _text(rate.follower_bytes_per_s),
+    }
+
+
+def log_dir_rate_changes(rate_bytes_per_s: int | None) -> Changes:
+    """What to write for a broker's rate of moves between its own log directories."""
+    return {LOG_DIR_RATE: _text(rate_bytes_per_s)}
+
+
+def _text(rate_bytes_per_s: int | None) -> str | None:
+    return None if rate_bytes_per_s is None else str(rate_bytes_per_s)
+
+
+def replica_changes(replicas: ThrottledReplicas) -> Changes:
+    """What to write for a topic's throttled replicas; an empty side is removed."""
+    return {
+        LEADER_REPLICAS: str(replicas.leaders) or None,
+        FOLLOWER_REPLICAS: str(replicas.followers) or None,
+    }
+
+
+def in_force(changes: Changes, values: Values) -> bool:
+    """True where a topic or broker shows what was written to it."""
+    own = {key: value.value for key, value in values.items() if value.is_own}
+    return all(own.get(key) == wanted for key, wanted in changes.items())
+
+
+def restoring(prior: Values, keys: Sequence[str]) -> Changes:
+    """What to write so that the keys are as they were: the very text, or inherited again."""
+    return {key: prior[key].value if key in prior and prior[key].is_own else None for key in keys}

@@ -1,0 +1,464 @@
+"""A cluster of real Kafka brokers, 2.4 and later, behind the `ClusterAdmin` port."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from backend.admin import configs, emulated, requests
+from backend.admin.configs import Changes, Values
+from backend.admin.faults import BrokerDown, BrokerName, item_error
+from backend.admin.link import Address, BrokerLinks, Lane, first_answer
+from backend.admin.port import (
+    ItemResult,
+    LogDirColumns,
+    OffsetColumns,
+    PartitionColumns,
+    PartitionResults,
+    ReassignOptions,
+    ReassignOutcome,
+    ReplicaLag,
+)
+from backend.admin.properties import load_client_config
+from backend.clock import Clock, SystemClock
+from backend.domain.assignment import ClusterState
+from backend.domain.cluster import NO_BROKER, OngoingReassignment, TopicPartition
+from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
+from backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable, ConfigError
+from backend.settings import LIMITS, Settings
+from backend.wire import columnar, metadata
+from backend.wire.raw import RawAnswer, RawRequest
+
+T = TypeVar("T")
+Name = TypeVar("Name", int, str)
+
+CONNECT_TIMEOUT_S: Final = 5.0
+HEDGE_S: Final = 0.5
+"""A read that any broker can answer is sent to another one after this long."""
+ASK_BROKERS_MAX: Final = 4
+"""Brokers that one such read is sent to at most."""
+DECODE_INLINE_BYTES_MAX: Final = 64 * 1024
+"""A larger answer is decoded on another thread, so that the event loop goes on."""
+TOPICS_PER_REQUEST: Final = 2_000
+BROKER_WRITE_TIMEOUT_S: Final = 3.0
+"""A broker that does not take its configuration by then fails alone."""
+RETRY_TIMEOUT_S_MIN: Final = 1.0
+IN_FORCE_TIMEOUT_S: Final = 1.0
+IN_FORCE_POLL_S: Final = 0.01
+
+_NO_TOPICS: Final[Sequence[str]] = ()
+
+
+def silence_clients() -> None:
+    """Keep kafka-python's log away from the terminal.
+
+    At debug level it would hold what is sent for authentication; above that it repeats what the
+    errors of the calls say already.
+    """
+    logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
+
+
+class KafkaAdmin:
+    """Reads and changes a cluster. One instance belongs to one event loop."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        silence_clients()
+        self._clock = clock or SystemClock()
+        self._settings = settings
+        self._config = load_client_config(settings.command_config)
+        self._servers = bootstrap_addresses(settings.bootstrap_servers)
+        self._links = BrokerLinks(self._config, frame_bytes_max=LIMITS.response_frame_bytes)
+        self._controller = NO_BROKER
+        self._responsive: BrokerName = self._servers[0]
+        """Whoever answered last."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port,host:port`, as it was given."""
+        return self._settings.bootstrap_servers
+
+    async def connect(self, *, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+        """Find the cluster's brokers by the bootstrap servers.
+
+        Raises:
+            ClusterUnreachable: none of the servers answered in time.
+            NotAuthorized: the cluster refuses our credentials.
+            ConfigError: the servers speak another security protocol.
+        """
+        try:
+            await self.describe(_NO_TOPICS, timeout_s=timeout_s)
+        except ClusterUnreachable as unreachable:
+            if isinstance(unreachable.__cause__, BrokerDown):
+                raise
+            protocol = self._config.security_protocol
+            raise ClusterUnreachable(
+                unreachable.message,
+                advice=f"Is {protocol} what they expect? See security.protocol, --command-config.",
+            ) from unreachable
+
+    async def describe(
+        self, topics: Sequence[str] | None = None, *, timeout_s: float
+    ) -> ClusterState:
+        """See `ClusterAdmin.describe`."""
+        answer = await self._ask_any(
+            lambda: RawRequest(
+                "Metadata",
+                metadata.METADATA_KEY,
+                metadata.METADATA_VERSIONS,
+                metadata.METADATA_FLEXIBLE_FROM,
+                lambda version: metadata.encode_metadata(topics, version),
+            ),
+            timeout_s=timeout_s,
+        )
+        state = await self._decoded(answer, lambda: metadata.decode_metadata(*_parts(answer)))
+        if not state.brokers:
+            raise ClusterUnreachable("The bootstrap servers know no broker yet.")
+        self._links.learn({b.id: (b.host, b.port) for b in state.brokers.values()})
+        self._controller = state.controller
+        return state
+
+    async def list_reassignments(
+        self, *, timeout_s: float
+    ) -> Mapping[TopicPartition, OngoingReassignment]:
+        """See `ClusterAdmin.list_reassignments`."""
+        answer = await self._ask_controller(
+            lambda: requests.list_request(timeout_s), timeout_s=timeout_s
+        )
+        return await self._decoded(answer, lambda: requests.listed(answer))
+
+    async def log_end_offsets(
+        self, broker: int, partitions: PartitionColumns, *, timeout_s: float
+    ) -> OffsetColumns:
+        """See `ClusterAdmin.log_end_offsets`."""
+        request = RawRequest(
+            "ListOffsets",
+            columnar.LIST_OFFSETS_KEY,
+            columnar.LIST_OFFSETS_VERSIONS,
+            columnar.LIST_OFFSETS_FLEXIBLE_FROM,
+            lambda version: columnar.encode_list_offsets(partitions, version),
+        )
+        answer = await self._call(broker, request, timeout_s=timeout_s)
+        return await self._decoded(
+            answer, lambda: columnar.decode_list_offsets(*_parts(answer), partitions)
+        )
+
+    async def log_dirs(
+        self, broker: int, partitions: PartitionColumns | None = None, *, timeout_s: float
+    ) -> LogDirColumns:
+        """See `ClusterAdmin.log_dirs`."""
+        request = RawRequest(
+            "DescribeLogDirs",
+            columnar.DESCRIBE_LOG_DIRS_KEY,
+            columnar.DESCRIBE_LOG_DIRS_VERSIONS,
+            columnar.DESCRIBE_LOG_DIRS_FLEXIBLE_FROM,
+            lambda version: columnar.encode_describe_log_dirs(partitions, version),
+        )
+        answer = await self._call(broker, request, timeout_s=timeout_s)
+        return await self._decoded(
+            answer, lambda: columnar.decode_describe_log_dirs(*_parts(answer), broker)
+        )
+
+    async def throttles(
+        self, brokers: Sequence[int], topics: Sequence[str], *, timeout_s: float
+    ) -> Throttles:
+        """See `ClusterAdmin.throttles`."""
+        async with asyncio.TaskGroup() as group:
+            of_brokers = group.create_task(self.read_brokers(brokers, timeout_s=timeout_s))
+            of_topics = group.create_task(self.read_topics(topics, timeout_s=timeout_s))
+        rates = {b: configs.broker_throttle(b, v) for b, v in of_brokers.result().items()}
+        lists = {t: configs.throttled_replicas(v) for t, v in of_topics.result().items()}
+        return Throttles(
+            rates,
+            {topic: replicas for topic, replicas in lists.items() if replicas},
+            tuple(broker for broker in brokers if broker not in rates),
+        )
+
+    # The verbs of the seeds
+
+    async def reassign_partitions(
+        self,
+        assignments: Mapping[TopicPartition, Sequence[int]],
+        options: ReassignOptions,
+        log_dirs: Mapping[tuple[TopicPartition, int], str],
+    ) -> ReassignOutcome:
+        """See `ClusterAdmin.reassign_partitions`."""
+        return await emulated.reassign_partitions(self, assignments, options, log_dirs)
+
+    async def cancel_reassignments(
+        self, partitions: Sequence[TopicPartition], *, timeout_s: float
+    ) -> PartitionResults:
+        """See `ClusterAdmin.cancel_reassignments`."""
+        return await self.alter_reassignments(dict.fromkeys(partitions), timeout_s=timeout_s)
+
+    async def alter_interbroker_throttled_rates(
+        self,
+        rates: Mapping[int, ThrottledRate],
+        *,
+        log_dir_rates: Mapping[int, int | None] | None = None,
+        validate_only: bool,
+        timeout_s: float,
+    ) -> Mapping[int, ItemResult]:
+        """See `ClusterAdmin.alter_interbroker_throttled_rates`."""
+        return await emulated.alter_rates(
+            self, rates, log_dir_rates or {}, validate_only=validate_only, timeout_s=timeout_s
+        )
+
+    async def alter_interbroker_throttled_replicas(
+        self,
+        replicas: Mapping[str, ThrottledReplicas],
+        *,
+        validate_only: bool,
+        timeout_s: float,
+    ) -> Mapping[str, ItemResult]:
+        """See `ClusterAdmin.alter_interbroker_throttled_replicas`."""
+        return await emulated.alter_replicas(
+            self, replicas, validate_only=validate_only, timeout_s=timeout_s
+        )
+
+    async def elect_preferred_leaders(
+        self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
+    ) -> PartitionResults:
+        """See `ClusterAdmin.elect_preferred_leaders`."""
+        answer = await self._ask_controller(
+            lambda: requests.election_request(partitions, timeout_s),
+            timeout_s=timeout_s,
+            lane="write",
+        )
+        return requests.elected(answer, partitions)
+
+    async def replica_status(
+        self, partitions: Sequence[TopicPartition], *, timeout_s: float
+    ) -> Sequence[ReplicaLag]:
+        """See `ClusterAdmin.replica_status`."""
+        return await emulated.replica_status(self, self._clock, partitions, timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        """See `ClusterAdmin.close`."""
+        await self._links.close()
+
+    # What the verbs are composed from: see `emulated.Primitives`
+
+    async def read_brokers(
+        self, brokers: Sequence[int], *, timeout_s: float
+    ) -> Mapping[int, Values]:
+        """The brokers' rates; one that does not answer is absent."""
+        async with asyncio.TaskGroup() as group:
+            asked = {
+                broker: group.create_task(self._broker_values(broker, timeout_s))
+                for broker in dict.fromkeys(brokers)
+            }
+        found = {broker: task.result() for broker, task in asked.items()}
+        return {broker: values for broker, values in found.items() if values is not None}
+
+    async def _broker_values(self, broker: int, timeout_s: float) -> Values | None:
+        request = configs.describe_request(configs.BROKER, [str(broker)], configs.RATE_KEYS)
+        try:
+            answer = await self._call(broker, request, timeout_s=timeout_s)
+        except BrokerUnreachable:
+            return None
+        return configs.described(answer).get(str(broker))
+
+    async def read_topics(self, topics: Sequence[str], *, timeout_s: float) -> Mapping[str, Values]:
+        """The topics' throttled replicas; one that does not exist is absent."""
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                group.create_task(self._topic_values(chunk, timeout_s))
+                for chunk in _chunks(topics, TOPICS_PER_REQUEST)
+            ]
+        return {topic: values for task in asked for topic, values in task.result().items()}
+
+    async def _topic_values(self, topics: Sequence[str], timeout_s: float) -> Mapping[str, Values]:
+        answer = await self._ask_any(
+            lambda: configs.describe_request(configs.TOPIC, topics, configs.REPLICA_KEYS),
+            timeout_s=timeout_s,
+        )
+        return await self._decoded(answer, lambda: configs.described(answer))
+
+    async def write_brokers(
+        self, changes: Mapping[int, Changes], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[int, ItemResult]:
+        """Each broker's configuration, by itself and all at once; never raises for one."""
+        if not changes:
+            return {}
+        await self.describe(_NO_TOPICS, timeout_s=timeout_s)
+        deadline_s = min(timeout_s, BROKER_WRITE_TIMEOUT_S)
+        async with asyncio.TaskGroup() as group:
+            asked = {
+                broker: group.create_task(
+                    self._write_broker(broker, change, validate_only, deadline_s)
+                )
+                for broker, change in changes.items()
+            }
+        results = {broker: task.result() for broker, task in asked.items()}
+        written = {broker: changes[broker] for broker, result in results.items() if result.ok}
+        if written and not validate_only:
+            await self._until_in_force(
+                written, lambda names: self.read_brokers(names, timeout_s=deadline_s)
+            )
+        return results
+
+    async def _write_broker(
+        self, broker: int, change: Changes, validate_only: bool, timeout_s: float
+    ) -> ItemResult:
+        name = str(broker)
+        request = configs.alter_request(configs.BROKER, {name: change}, validate_only=validate_only)
+        try:
+            answer = await self._links.call(broker, request, timeout_s=timeout_s, lane="write")
+            return configs.altered(answer, [name])[name]
+        except ClusterError as error:
+            return item_error(error)
+
+    async def write_topics(
+        self, changes: Mapping[str, Changes], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[str, ItemResult]:
+        """The topics' configurations."""
+        results: dict[str, ItemResult] = {}
+        for chunk in _chunks(list(changes), TOPICS_PER_REQUEST):
+            # To the broker that answers at present, and to that one only: a copy that another
+            # broker holds back could take effect long after a later change.
+            await self.describe(_NO_TOPICS, timeout_s=timeout_s)
+            request = configs.alter_request(
+                configs.TOPIC,
+                {topic: changes[topic] for topic in chunk},
+                validate_only=validate_only,
+            )
+            answer = await self._links.call(
+                self._responsive, request, timeout_s=timeout_s, lane="write"
+            )
+            results.update(configs.altered(answer, chunk))
+        written = {topic: changes[topic] for topic, result in results.items() if result.ok}
+        if written and not validate_only:
+            await self._until_in_force(
+                written, lambda names: self.read_topics(names, timeout_s=timeout_s)
+            )
+        return results
+
+    async def _until_in_force(
+        self,
+        changes: Mapping[Name, Changes],
+        read: Callable[[Sequence[Name]], Awaitable[Mapping[Name, Values]]],
+    ) -> None:
+        """Wait until the brokers show what was written, so that what follows finds it there.
+
+        The controller acknowledges a change before the brokers have it; they follow within
+        milliseconds. One that takes longer is not waited for: the change is made.
+        """
+        deadline = self._clock.monotonic_s() + IN_FORCE_TIMEOUT_S
+        waiting = list(changes)
+        while waiting and self._clock.monotonic_s() < deadline:
+            try:
+                values = await read(waiting)
+            except ClusterError:
+                return
+            waiting = [
+                name
+                for name in waiting
+                if name in values and not configs.in_force(changes[name], values[name])
+            ]
+            if waiting:
+                await self._clock.wait_s(IN_FORCE_POLL_S)
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
+    ) -> PartitionResults:
+        """AlterPartitionReassignments (KIP-455); None cancels."""
+        if not targets:
+            return {}
+        answer = await self._ask_controller(
+            lambda: requests.reassignment_request(targets, timeout_s),
+            timeout_s=timeout_s,
+            lane="write",
+        )
+        return requests.reassigned(answer, targets)
+
+    async def alter_log_dirs(
+        self, broker: int, paths: Mapping[TopicPartition, str], *, timeout_s: float
+    ) -> PartitionResults:
+        """AlterReplicaLogDirs (KIP-113)."""
+        request = requests.log_dirs_request(paths)
+        answer = await self._call(broker, request, timeout_s=timeout_s, lane="write")
+        return requests.log_dirs_altered(answer, paths)
+
+    async def _call(
+        self, broker: int, request: RawRequest, *, timeout_s: float, lane: Lane = "read"
+    ) -> RawAnswer:
+        """One broker's answer; where to find it is asked for first if it is not known."""
+        if broker not in self._links.known:
+            await self.describe(_NO_TOPICS, timeout_s=timeout_s)
+        return await self._links.call(broker, request, timeout_s=timeout_s, lane=lane)
+
+    async def _ask_any(self, request: Callable[[], RawRequest], *, timeout_s: float) -> RawAnswer:
+        """The answer of whichever broker gives it first; see `first_answer`."""
+        # The one that answered last comes first: what it has said once, it does not unsay.
+        known = random.sample(sorted(self._links.known), len(self._links.known))
+        order = [self._responsive, *known[:ASK_BROKERS_MAX], *self._servers]
+        targets: list[BrokerName] = list(dict.fromkeys(order))
+
+        def attempt(target: BrokerName) -> Callable[[], Awaitable[tuple[BrokerName, RawAnswer]]]:
+            async def ask() -> tuple[BrokerName, RawAnswer]:
+                return target, await self._links.call(target, request(), timeout_s=timeout_s)
+
+            return ask
+
+        self._responsive, answer = await first_answer(
+            [attempt(target) for target in targets],
+            hedge_s=min(HEDGE_S, timeout_s / 4),
+            asked=self.bootstrap_servers,
+        )
+        return answer
+
+    async def _ask_controller(
+        self, request: Callable[[], RawRequest], *, timeout_s: float, lane: Lane = "read"
+    ) -> RawAnswer:
+        """The controller's answer, looking for the controller again if it is not where it was.
+
+        A change is sent a second time only if the first was surely not carried out.
+        """
+        deadline = self._clock.monotonic_s() + timeout_s
+        if self._controller not in self._links.known:
+            await self.describe(_NO_TOPICS, timeout_s=timeout_s)
+        try:
+            answer = await self._links.call(
+                self._controller, request(), timeout_s=timeout_s, lane=lane
+            )
+            if not requests.is_for_another_controller(answer):
+                return answer
+        except BrokerUnreachable as error:
+            if lane == "write" and not isinstance(error, BrokerDown):
+                raise
+        remaining_s = max(deadline - self._clock.monotonic_s(), RETRY_TIMEOUT_S_MIN)
+        await self.describe(_NO_TOPICS, timeout_s=remaining_s)
+        return await self._links.call(self._controller, request(), timeout_s=remaining_s, lane=lane)
+
+    async def _decoded(self, answer: RawAnswer, decode: Callable[[], T]) -> T:
+        if len(answer.body) <= DECODE_INLINE_BYTES_MAX:
+            return decode()
+        return await asyncio.to_thread(decode)
+
+
+def _chunks(names: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [names[start : start + size] for start in range(0, len(names), size)]
+
+
+def _parts(answer: RawAnswer) -> tuple[bytes, int]:
+    return answer.body, answer.version
+
+
+def bootstrap_addresses(servers: str) -> tuple[Address, ...]:
+    """Hosts and ports of `host:port,host:port`; an IPv6 host is in brackets.
+
+    Raises:
+        ConfigError: an entry has no port.
+    """
+    found = []
+    for entry in filter(None, map(str.strip, servers.split(","))):
+        host, colon, port = entry.rpartition(":")
+        if not colon or not host or not (port.isascii() and port.isdigit()):
+            raise ConfigError(f"'{entry}' is not a bootstrap server.", advice="Write host:port.")
+        found.append((host.strip("[]"), int(port)))
+    if not found:
+        raise ConfigError("No bootstrap server is given.", advice="Write host:port,host:port.")
+    return tuple(dict.fromkeys(found))

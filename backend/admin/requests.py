@@ -1,0 +1,176 @@
+"""The small requests: reassignments, elections, log directories. Messages are kafka-python's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+from backend.admin.faults import decode_message, item_result, raise_for_code
+from backend.admin.port import PartitionResults
+from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.wire.raw import RawAnswer, RawRequest
+
+PREFERRED: Final = 0
+"""`ElectionType.PREFERRED`."""
+NOT_CONTROLLER: Final = 41
+_THROTTLE_TIME_BYTES: Final = 4
+
+
+def list_request(timeout_s: float) -> RawRequest:
+    """Which partitions move now (KIP-455)."""
+    return RawRequest.of(
+        ListPartitionReassignmentsRequest(timeout_ms=int(timeout_s * 1000), topics=None)
+    )
+
+
+def listed(answer: RawAnswer) -> Mapping[TopicPartition, OngoingReassignment]:
+    """The partitions that move.
+
+    Raises:
+        NotAuthorized: the cluster refuses this principal.
+        ClusterError: it refuses for another reason.
+        WireError: the answer is malformed.
+    """
+    response = decode_message(ListPartitionReassignmentsResponse, answer)
+    raise_for_code(response.error_code, response.error_message, "Listing reassignments")
+    return {
+        partition: OngoingReassignment(
+            partition,
+            tuple(entry.replicas),
+            tuple(entry.adding_replicas),
+            tuple(entry.removing_replicas),
+        )
+        for topic in response.topics
+        for entry in topic.partitions
+        for partition in [TopicPartition(topic.name, entry.partition_index)]
+    }
+
+
+def reassignment_request(
+    targets: Mapping[TopicPartition, Sequence[int] | None], timeout_s: float
+) -> RawRequest:
+    """Start reassignments (KIP-455), or cancel those whose target is None."""
+    by_topic: dict[str, list[tuple[int, list[int] | None]]] = {}
+    for (topic, partition), target in targets.items():
+        replicas = None if target is None else list(target)
+        by_topic.setdefault(topic, []).append((partition, replicas))
+    message = AlterPartitionReassignmentsRequest(
+        timeout_ms=int(timeout_s * 1000), topics=list(by_topic.items())
+    )
+    # Version 1 adds a guard of the replication factor, which is checked before this is sent.
+    return RawRequest.of(message, max_version=0)
+
+
+def reassigned(answer: RawAnswer, asked: Iterable[TopicPartition]) -> PartitionResults:
+    """What became of each partition of a `reassignment_request`.
+
+    Raises:
+        NotAuthorized: the cluster refuses this principal.
+        ClusterError: it refuses the whole request for another reason.
+        WireError: the answer is malformed.
+    """
+    response = decode_message(AlterPartitionReassignmentsResponse, answer)
+    raise_for_code(response.error_code, response.error_message, "Reassigning partitions")
+    return _aligned(
+        asked,
+        (
+            (topic.name, entry.partition_index, entry.error_code, entry.error_message)
+            for topic in response.responses
+            for entry in topic.partitions
+        ),
+    )
+
+
+def election_request(partitions: Sequence[TopicPartition] | None, timeout_s: float) -> RawRequest:
+    """Elect preferred leaders (KIP-183, KIP-460); None is for every partition."""
+    topics = None if partitions is None else list(_by_topic(partitions).items())
+    return RawRequest.of(
+        ElectLeadersRequest(
+            election_type=PREFERRED, topic_partitions=topics, timeout_ms=int(timeout_s * 1000)
+        ),
+        # Version 1 is the first with an error for the whole request.
+        min_version=1,
+    )
+
+
+def elected(answer: RawAnswer, asked: Sequence[TopicPartition] | None) -> PartitionResults:
+    """What became of each partition's election.
+
+    Raises:
+        NotAuthorized: the cluster refuses this principal.
+        ClusterError: it refuses the whole request for another reason.
+        WireError: the answer is malformed.
+    """
+    response = decode_message(ElectLeadersResponse, answer)
+    raise_for_code(response.error_code, None, "Electing leaders")
+    return _aligned(
+        asked,
+        (
+            (topic.topic, entry.partition_id, entry.error_code, entry.error_message)
+            for topic in response.replica_election_results
+            for entry in topic.partition_result
+        ),
+    )
+
+
+def log_dirs_request(paths: Mapping[TopicPartition, str]) -> RawRequest:
+    """Move a broker's replicas to its log directories (KIP-113)."""
+    by_path: dict[str, list[TopicPartition]] = {}
+    for partition, path in paths.items():
+        by_path.setdefault(path, []).append(partition)
+    dirs = [(path, list(_by_topic(moving).items())) for path, moving in by_path.items()]
+    return RawRequest.of(AlterReplicaLogDirsRequest(dirs=dirs), min_version=1)
+
+
+def log_dirs_altered(answer: RawAnswer, asked: Iterable[TopicPartition]) -> PartitionResults:
+    """What became of each replica's move to a directory.
+
+    Raises:
+        WireError: the answer is malformed.
+    """
+    response = decode_message(AlterReplicaLogDirsResponse, answer)
+    return _aligned(
+        asked,
+        (
+            (topic.topic_name, entry.partition_index, entry.error_code, None)
+            for topic in response.results
+            for entry in topic.partitions
+        ),
+    )
+
+
+def is_for_another_controller(answer: RawAnswer) -> bool:
+    """True for NOT_CONTROLLER in an answer whose error follows its throttle time."""
+    code = answer.body[_THROTTLE_TIME_BYTES : _THROTTLE_TIME_BYTES + 2]
+    return int.from_bytes(code, "big", signed=True) == NOT_CONTROLLER
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return by_topic
+
+
+def _aligned(
+    asked: Iterable[TopicPartition] | None, entries: Iterable[tuple[str, int, int, Any]]
+) -> PartitionResults:
+    results = {
+        TopicPartition(topic, partition): item_result(code, message)
+        for topic, partition, code, message in entries
+    }
+    if asked is None:
+        return results
+    missing = item_result(-1, "the cluster did not answer for it")
+    return {partition: results.get(partition, missing) for partition in asked}
