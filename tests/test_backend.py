@@ -140,9 +140,14 @@ def _has_arrived(seen: list[Snapshot], topic: str) -> bool:
 
 
 def _nothing_is_throttled(client: BackendClient, topic: str) -> None:
-    present = client.throttles()
-    assert topic not in present.replicas
-    assert {rate.rate for rate in present.rates.values()} == {ThrottledRate(None, None)}
+    """Brokers follow the controller's configuration a moment later, so this waits for them."""
+
+    def nothing() -> bool:
+        present = client.throttles()
+        rates = {rate.rate for rate in present.rates.values()}
+        return topic not in present.replicas and rates == {ThrottledRate(None, None)}
+
+    wait_until(nothing, 20, f"no rate and no replica of {topic} is throttled")
 
 
 def _lag_fell_through_intermediate_values(seen: list[Snapshot], topic: str) -> None:

@@ -53,6 +53,7 @@ from backend.admin.port import (
     ReassignOutcome,
     ReplicaLag,
 )
+from backend.admin.together import together
 from backend.clock import Clock
 from backend.domain.assignment import Assignment, ClusterState, partition_states
 from backend.domain.cluster import OngoingReassignment, PartitionState, TopicPartition
@@ -161,13 +162,9 @@ async def replica_status(
     state = await cluster.describe(topics, timeout_s=timeout_s)
     assignment = rows_of(state.assignment, wanted)
     brokers = sorted(set(assignment.broker.tolist()))
-    async with asyncio.TaskGroup() as group:
-        asked = {
-            broker: group.create_task(_offsets(cluster, broker, assignment, timeout_s))
-            for broker in brokers
-        }
+    answers = await together(_offsets(cluster, broker, assignment, timeout_s) for broker in brokers)
     now_ms = clock.now_ms()
-    found = lags(assignment, {broker: task.result() for broker, task in asked.items()}, now_ms)
+    found = lags(assignment, dict(zip(brokers, answers, strict=True)), now_ms)
     present = {lag.partition for lag in found}
     return [*found, *missing_lags(wanted, present, now_ms)]
 
@@ -198,11 +195,7 @@ async def reassign_partitions(
         return ReassignOutcome(checked, {}, {}, {})
     moves = moves_of(assignments, situation)
     throttle = await _Throttle.prepare(cluster, moves, log_dirs, options)
-    try:
-        await throttle.write()
-    except KshuntError:
-        await throttle.undo()
-        raise
+    await throttle.write()
     if holding_up := unthrottled(throttle.topics, throttle.brokers):
         why = f"the throttle of {', '.join(holding_up[:5])} could not be written"
         refused = item_result(OPERATION_NOT_ATTEMPTED, why)
@@ -273,13 +266,9 @@ class _Throttle:
 
     async def write(self) -> None:
         """Topics first, then brokers (KIP-179, steps 3 and 5)."""
-        self.topics = await self.cluster.write_topics(
-            self.topic_changes, validate_only=False, timeout_s=self.timeout_s
-        )
+        self.topics = await self._write_topics(self.topic_changes)
         if all(result.ok for result in self.topics.values()):
-            self.brokers = await self.cluster.write_brokers(
-                self.broker_changes, validate_only=False, timeout_s=self.timeout_s
-            )
+            self.brokers = await self._write_brokers(self.broker_changes)
 
     async def undo(self) -> bool:
         """Write back what was there; True if all of it is."""
@@ -313,19 +302,33 @@ class _Throttle:
             for broker in brokers
             if broker in self.brokers and self.brokers[broker].error_code != BROKER_NOT_AVAILABLE
         }
-        written_topics: Mapping[str, ItemResult] = {}
-        written_brokers: Mapping[int, ItemResult] = {}
-        if back_topics:
-            written_topics = await self.cluster.write_topics(
-                back_topics, validate_only=False, timeout_s=self.timeout_s
-            )
-        if back_brokers:
-            written_brokers = await self.cluster.write_brokers(
-                back_brokers, validate_only=False, timeout_s=self.timeout_s
-            )
+        written_topics = await self._write_topics(back_topics)
+        written_brokers = await self._write_brokers(back_brokers)
         self.topics = {**self.topics, **_left_behind(written_topics)}
         self.brokers = {**self.brokers, **_left_behind(written_brokers)}
         return all(r.ok for r in (*written_topics.values(), *written_brokers.values()))
+
+    # A call that fails as a whole fails for each of its items: what was begun must be ended.
+
+    async def _write_topics(self, changes: Mapping[str, Changes]) -> Mapping[str, ItemResult]:
+        if not changes:
+            return {}
+        try:
+            return await self.cluster.write_topics(
+                changes, validate_only=False, timeout_s=self.timeout_s
+            )
+        except KshuntError as error:
+            return dict.fromkeys(changes, item_error(error))
+
+    async def _write_brokers(self, changes: Mapping[int, Changes]) -> Mapping[int, ItemResult]:
+        if not changes:
+            return {}
+        try:
+            return await self.cluster.write_brokers(
+                changes, validate_only=False, timeout_s=self.timeout_s
+            )
+        except KshuntError as error:
+            return dict.fromkeys(changes, item_error(error))
 
     def outcome(
         self,
@@ -448,14 +451,11 @@ async def _alter_log_dirs(
         except KshuntError as error:
             return dict.fromkeys(paths, item_error(error))
 
-    async with asyncio.TaskGroup() as group:
-        asked = {
-            broker: group.create_task(ask(broker, paths)) for broker, paths in by_broker.items()
-        }
+    answers = await together(ask(broker, paths) for broker, paths in by_broker.items())
     return {
         (partition, broker): result
-        for broker, task in asked.items()
-        for partition, result in task.result().items()
+        for broker, results in zip(by_broker, answers, strict=True)
+        for partition, result in results.items()
     }
 
 

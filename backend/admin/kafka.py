@@ -10,8 +10,9 @@ from typing import Final, TypeVar
 
 from backend.admin import configs, emulated, requests
 from backend.admin.configs import Changes, Values
+from backend.admin.confluent import ConfluentChanges
 from backend.admin.faults import BrokerDown, BrokerName, item_error
-from backend.admin.link import Address, BrokerLinks, Lane, first_answer
+from backend.admin.link import Address, BrokerLinks, Lane
 from backend.admin.port import (
     ItemResult,
     LogDirColumns,
@@ -23,6 +24,7 @@ from backend.admin.port import (
     ReplicaLag,
 )
 from backend.admin.properties import load_client_config
+from backend.admin.together import first_answer, together
 from backend.clock import Clock, SystemClock
 from backend.domain.assignment import ClusterState
 from backend.domain.cluster import NO_BROKER, OngoingReassignment, TopicPartition
@@ -71,6 +73,7 @@ class KafkaAdmin:
         self._config = load_client_config(settings.command_config)
         self._servers = bootstrap_addresses(settings.bootstrap_servers)
         self._links = BrokerLinks(self._config, frame_bytes_max=LIMITS.response_frame_bytes)
+        self._changes = ConfluentChanges(settings.bootstrap_servers, self._config)
         self._controller = NO_BROKER
         self._responsive: BrokerName = self._servers[0]
         """Whoever answered last."""
@@ -165,11 +168,12 @@ class KafkaAdmin:
         self, brokers: Sequence[int], topics: Sequence[str], *, timeout_s: float
     ) -> Throttles:
         """See `ClusterAdmin.throttles`."""
-        async with asyncio.TaskGroup() as group:
-            of_brokers = group.create_task(self.read_brokers(brokers, timeout_s=timeout_s))
-            of_topics = group.create_task(self.read_topics(topics, timeout_s=timeout_s))
-        rates = {b: configs.broker_throttle(b, v) for b, v in of_brokers.result().items()}
-        lists = {t: configs.throttled_replicas(v) for t, v in of_topics.result().items()}
+        of_brokers, of_topics = await asyncio.gather(
+            self.read_brokers(brokers, timeout_s=timeout_s),
+            self.read_topics(topics, timeout_s=timeout_s),
+        )
+        rates = {b: configs.broker_throttle(b, v) for b, v in of_brokers.items()}
+        lists = {t: configs.throttled_replicas(v) for t, v in of_topics.items()}
         return Throttles(
             rates,
             {topic: replicas for topic, replicas in lists.items() if replicas},
@@ -222,12 +226,7 @@ class KafkaAdmin:
         self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
     ) -> PartitionResults:
         """See `ClusterAdmin.elect_preferred_leaders`."""
-        answer = await self._ask_controller(
-            lambda: requests.election_request(partitions, timeout_s),
-            timeout_s=timeout_s,
-            lane="write",
-        )
-        return requests.elected(answer, partitions)
+        return await self._changes.elect(partitions, timeout_s=timeout_s)
 
     async def replica_status(
         self, partitions: Sequence[TopicPartition], *, timeout_s: float
@@ -245,30 +244,31 @@ class KafkaAdmin:
         self, brokers: Sequence[int], *, timeout_s: float
     ) -> Mapping[int, Values]:
         """The brokers' rates; one that does not answer is absent."""
-        async with asyncio.TaskGroup() as group:
-            asked = {
-                broker: group.create_task(self._broker_values(broker, timeout_s))
-                for broker in dict.fromkeys(brokers)
-            }
-        found = {broker: task.result() for broker, task in asked.items()}
-        return {broker: values for broker, values in found.items() if values is not None}
+        wanted = list(dict.fromkeys(brokers))
+        found = await together(self._broker_values(broker, timeout_s) for broker in wanted)
+        return {
+            broker: values
+            for broker, values in zip(wanted, found, strict=True)
+            if values is not None
+        }
 
     async def _broker_values(self, broker: int, timeout_s: float) -> Values | None:
-        request = configs.describe_request(configs.BROKER, [str(broker)], configs.RATE_KEYS)
         try:
-            answer = await self._call(broker, request, timeout_s=timeout_s)
+            return await self._broker_values_or_raise(broker, timeout_s)
         except BrokerUnreachable:
             return None
+
+    async def _broker_values_or_raise(self, broker: int, timeout_s: float) -> Values | None:
+        request = configs.describe_request(configs.BROKER, [str(broker)], configs.RATE_KEYS)
+        answer = await self._call(broker, request, timeout_s=timeout_s)
         return configs.described(answer).get(str(broker))
 
     async def read_topics(self, topics: Sequence[str], *, timeout_s: float) -> Mapping[str, Values]:
         """The topics' throttled replicas; one that does not exist is absent."""
-        async with asyncio.TaskGroup() as group:
-            asked = [
-                group.create_task(self._topic_values(chunk, timeout_s))
-                for chunk in _chunks(topics, TOPICS_PER_REQUEST)
-            ]
-        return {topic: values for task in asked for topic, values in task.result().items()}
+        found = await together(
+            self._topic_values(chunk, timeout_s) for chunk in _chunks(topics, TOPICS_PER_REQUEST)
+        )
+        return {topic: values for chunk in found for topic, values in chunk.items()}
 
     async def _topic_values(self, topics: Sequence[str], timeout_s: float) -> Mapping[str, Values]:
         answer = await self._ask_any(
@@ -285,14 +285,11 @@ class KafkaAdmin:
             return {}
         await self.describe(_NO_TOPICS, timeout_s=timeout_s)
         deadline_s = min(timeout_s, BROKER_WRITE_TIMEOUT_S)
-        async with asyncio.TaskGroup() as group:
-            asked = {
-                broker: group.create_task(
-                    self._write_broker(broker, change, validate_only, deadline_s)
-                )
-                for broker, change in changes.items()
-            }
-        results = {broker: task.result() for broker, task in asked.items()}
+        found = await together(
+            self._write_broker(broker, change, validate_only, deadline_s)
+            for broker, change in changes.items()
+        )
+        results = dict(zip(changes, found, strict=True))
         written = {broker: changes[broker] for broker, result in results.items() if result.ok}
         if written and not validate_only:
             await self._until_in_force(
@@ -303,13 +300,15 @@ class KafkaAdmin:
     async def _write_broker(
         self, broker: int, change: Changes, validate_only: bool, timeout_s: float
     ) -> ItemResult:
-        name = str(broker)
-        request = configs.alter_request(configs.BROKER, {name: change}, validate_only=validate_only)
         try:
-            answer = await self._links.call(broker, request, timeout_s=timeout_s, lane="write")
-            return configs.altered(answer, [name])[name]
+            # librdkafka would wait for a broker that refuses connections; a question to it first
+            # tells at once.
+            await self._broker_values_or_raise(broker, timeout_s)
         except ClusterError as error:
             return item_error(error)
+        return await self._changes.alter_broker(
+            broker, change, validate_only=validate_only, timeout_s=timeout_s
+        )
 
     async def write_topics(
         self, changes: Mapping[str, Changes], *, validate_only: bool, timeout_s: float
@@ -317,18 +316,13 @@ class KafkaAdmin:
         """The topics' configurations."""
         results: dict[str, ItemResult] = {}
         for chunk in _chunks(list(changes), TOPICS_PER_REQUEST):
-            # To the broker that answers at present, and to that one only: a copy that another
-            # broker holds back could take effect long after a later change.
-            await self.describe(_NO_TOPICS, timeout_s=timeout_s)
-            request = configs.alter_request(
-                configs.TOPIC,
-                {topic: changes[topic] for topic in chunk},
-                validate_only=validate_only,
+            results.update(
+                await self._changes.alter_topics(
+                    {topic: changes[topic] for topic in chunk},
+                    validate_only=validate_only,
+                    timeout_s=timeout_s,
+                )
             )
-            answer = await self._links.call(
-                self._responsive, request, timeout_s=timeout_s, lane="write"
-            )
-            results.update(configs.altered(answer, chunk))
         written = {topic: changes[topic] for topic, result in results.items() if result.ok}
         if written and not validate_only:
             await self._until_in_force(

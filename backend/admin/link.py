@@ -7,7 +7,7 @@ within a second.
 Constraints: kafka-python's connection closes itself when a request times out, and every other
 request on it fails with it; its manager retries for as long as it is let.
 
-Algorithm: one connection a broker and lane, made when first needed. Reads and writes have lanes
+Algorithm: one connection an address and lane, made when first needed. Reads and writes have lanes
 of their own, so that a read that times out cannot make a write's fate unknown. A request's
 deadline on the connection is never before that of a request ahead of it, because a broker
 answers in order: a short call behind a long one is given up by its caller alone. After a failed
@@ -24,9 +24,9 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from kafka.errors import (
     KafkaConnectionError,
@@ -46,7 +46,6 @@ from backend.admin.faults import (
     ConnectionRefused,
     TlsListener,
     whole_call_error,
-    whole_cluster_error,
 )
 from backend.admin.properties import ClientConfig
 from backend.errors import BrokerUnreachable, KshuntError
@@ -55,7 +54,6 @@ from backend.wire.raw import RawAnswer, RawRequest
 if TYPE_CHECKING:
     from backend.admin.oauth import TokenSource
 
-T = TypeVar("T")
 Lane: TypeAlias = Literal["read", "write"]
 Address: TypeAlias = tuple[str, int]
 _Target: TypeAlias = tuple[Any, ...]
@@ -140,7 +138,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 @dataclass(slots=True)
 class _Slot:
-    """One broker's connection in one lane. Used on the I/O thread only."""
+    """The connection to one address in one lane. Used on the I/O thread only."""
 
     address: Address
     connection: Any = None
@@ -162,7 +160,7 @@ class BrokerLinks:
         if config.tokens is not None:
             self._settings["sasl_oauth_token_provider"] = _Tokens(config.tokens)
         self._net = NetworkSelector(client_id=config.client_id)
-        self._slots: dict[tuple[BrokerName, Lane], _Slot] = {}
+        self._slots: dict[tuple[Address, Lane], _Slot] = {}
         self._addresses: dict[int, Address] = {}
         self._resolved: dict[Address, Sequence[_Target]] = {}
         self._started = False
@@ -202,13 +200,13 @@ class BrokerLinks:
                     # Here and not on the I/O thread, where a slow endpoint would stop everything.
                     await asyncio.to_thread(self._config.tokens.token)
                 try:
-                    return await self._call_once((broker, lane), address, request, deadline)
+                    return await self._call_once(address, lane, request, deadline)
                 except (RequestTimedOutError, KafkaConnectionError):
                     # The connection has gone, perhaps because another call's time was up. To read
                     # again does no harm.
                     if lane != "read":
                         raise
-                return await self._call_once((broker, lane), address, request, deadline)
+                return await self._call_once(address, lane, request, deadline)
         except TimeoutError:
             raise BrokerUnreachable(
                 f"{_name(broker, address)} did not answer within {timeout_s:g} s."
@@ -219,11 +217,11 @@ class BrokerLinks:
             ) from error
 
     async def _call_once(
-        self, key: tuple[BrokerName, Lane], address: Address, request: RawRequest, deadline: float
+        self, address: Address, lane: Lane, request: RawRequest, deadline: float
     ) -> RawAnswer:
         if address not in self._resolved:
             self._resolved[address] = await _resolve(address)
-        answer: RawAnswer = await self._on_io_thread(self._send, key, address, request, deadline)
+        answer: RawAnswer = await self._on_io_thread(self._send, address, lane, request, deadline)
         return answer
 
     async def close(self) -> None:
@@ -254,9 +252,9 @@ class BrokerLinks:
         return await outcome
 
     async def _send(
-        self, key: tuple[BrokerName, Lane], address: Address, request: RawRequest, deadline: float
+        self, address: Address, lane: Lane, request: RawRequest, deadline: float
     ) -> RawAnswer:
-        connection = self._connection(key, address)
+        connection = self._connection(address, lane)
         # A broker that throttles us (KIP-219) is left alone until it has had its rest.
         while connection.connected and connection.paused and time.monotonic() < deadline:
             await self._net.sleep(PAUSE_POLL_S)
@@ -265,17 +263,13 @@ class BrokerLinks:
         answer: RawAnswer = await connection.send_request(request, timeout_s * 1000)
         return answer
 
-    def _connection(self, key: tuple[BrokerName, Lane], address: Address) -> Any:
-        slot = self._slots.get(key)
-        if slot is None or slot.address != address:
-            if slot is not None and slot.connection is not None:
-                slot.connection.close(KafkaConnectionError("the broker has another address now"))
-            slot = self._slots[key] = _Slot(address)
+    def _connection(self, address: Address, lane: Lane) -> Any:
+        slot = self._slots.setdefault((address, lane), _Slot(address))
         if slot.connection is not None and not slot.connection.closed:
             return slot.connection
         if time.monotonic() < slot.retry_at:
             raise slot.error
-        slot.connection = _Connection(self._net, node_id=str(key[0]), **self._settings)
+        slot.connection = _Connection(self._net, node_id=lane, **self._settings)
         self._net.call_soon(lambda: self._connect(slot))
         return slot.connection
 
@@ -351,46 +345,3 @@ async def _resolve(address: Address) -> Sequence[_Target]:
 def _name(broker: BrokerName, address: Address) -> str:
     host, port = address
     return f"{host}:{port}" if isinstance(broker, tuple) else f"Broker {broker} ({host}:{port})"
-
-
-async def first_answer(
-    attempts: Sequence[Callable[[], Awaitable[T]]], *, hedge_s: float, asked: str
-) -> T:
-    """The first answer of several brokers that could all give it.
-
-    The next one is asked when those before have failed, or have not answered for `hedge_s`.
-
-    Args:
-        attempts: The calls, in the order of preference.
-        hedge_s: Seconds until another broker is asked as well.
-        asked: Whom, in words, for the error.
-
-    Raises:
-        ClusterUnreachable: all failed; or the more telling error of one of them.
-    """
-    waiting = list(attempts)
-    tasks: list[asyncio.Task[T]] = []
-    pending: set[asyncio.Task[T]] = set()
-    try:
-        while waiting or pending:
-            if waiting:
-                tasks.append(asyncio.create_task(_awaited(waiting.pop(0))))
-                pending.add(tasks[-1])
-            done, pending = await asyncio.wait(
-                pending,
-                timeout=hedge_s if waiting else None,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            for task in done:
-                if task.exception() is None:
-                    return task.result()
-    finally:
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    failures = [error for task in tasks if (error := task.exception()) is not None]
-    raise whole_cluster_error(failures, asked)
-
-
-async def _awaited(attempt: Callable[[], Awaitable[T]]) -> T:
-    return await attempt()

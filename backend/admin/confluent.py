@@ -1,0 +1,176 @@
+"""Changes that confluent-kafka makes: configurations and elections, by librdkafka.
+
+Reads go over `backend.admin.link`, because they are decoded in columns or need calls that
+confluent-kafka lacks. Nothing of it is imported before the first change, so that a tool that
+only reads starts sooner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from backend.admin.configs import Changes
+from backend.admin.faults import item_result, raise_for_code
+from backend.admin.port import ItemResult, PartitionResults
+from backend.admin.properties import ClientConfig
+from backend.domain.cluster import TopicPartition
+from backend.errors import ClusterUnreachable
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient, ConfigResource
+
+TOKEN_POLL_S: Final = 0.05
+"""librdkafka asks for an OAUTHBEARER token only while it is polled."""
+REQUEST_TIMED_OUT: Final = 7
+NETWORK_EXCEPTION: Final = 13
+UNKNOWN_SERVER_ERROR: Final = -1
+
+log = logging.getLogger(__name__)
+
+
+class ConfluentChanges:
+    """One librdkafka client, made when it is first needed."""
+
+    def __init__(self, bootstrap_servers: str, config: ClientConfig) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._config = config
+        self._client: AdminClient | None = None
+
+    async def alter_broker(
+        self, broker: int, changes: Changes, *, validate_only: bool, timeout_s: float
+    ) -> ItemResult:
+        """Change one broker's configuration (KIP-339); librdkafka sends it to that broker."""
+        results = await self._alter(
+            "BROKER", {str(broker): changes}, validate_only=validate_only, timeout_s=timeout_s
+        )
+        return results[str(broker)]
+
+    async def alter_topics(
+        self, changes: Mapping[str, Changes], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[str, ItemResult]:
+        """Change topics' configurations (KIP-339), in one request."""
+        return await self._alter("TOPIC", changes, validate_only=validate_only, timeout_s=timeout_s)
+
+    async def elect(
+        self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
+    ) -> PartitionResults:
+        """Elect preferred leaders (KIP-183, KIP-460); None is for every partition.
+
+        Raises:
+            ClusterUnreachable: it did not answer in time.
+            NotAuthorized: it refuses this principal.
+            ClusterError: it refuses the whole request for another reason.
+        """
+        from confluent_kafka import ElectionType, KafkaException
+        from confluent_kafka import TopicPartition as Named
+
+        named = None if partitions is None else [Named(*partition) for partition in partitions]
+        client = await self._connected()
+        # Its own timeouts cannot be given: 2.16.1 raises SystemError for either.
+        future = client.elect_leaders(ElectionType.PREFERRED, named)
+        try:
+            async with asyncio.timeout(timeout_s):
+                answered = await self._done(future)
+        except TimeoutError:
+            raise ClusterUnreachable(
+                f"The election was not answered within {timeout_s:g} s.",
+                advice="It may still take place; look at the leaders before asking again.",
+            ) from None
+        except KafkaException as refused:
+            fault = _fault(refused)
+            raise_for_code(fault.error_code, fault.message, "Electing leaders")
+            raise AssertionError("an election failed without an error") from refused
+        return {
+            TopicPartition(partition.topic, partition.partition): _item(error)
+            for partition, error in answered.items()
+        }
+
+    async def _alter(
+        self,
+        kind: str,
+        changes: Mapping[str, Changes],
+        *,
+        validate_only: bool,
+        timeout_s: float,
+    ) -> Mapping[str, ItemResult]:
+        from confluent_kafka import KafkaException
+
+        resources = [_resource(kind, name, entries) for name, entries in changes.items()]
+        client = await self._connected()
+        futures = client.incremental_alter_configs(
+            resources, validate_only=validate_only, request_timeout=timeout_s
+        )
+        results = {}
+        for resource, future in futures.items():
+            try:
+                await self._done(future)
+                results[resource.name] = item_result(0)
+            except KafkaException as refused:
+                results[resource.name] = _fault(refused)
+        return results
+
+    async def _connected(self) -> AdminClient:
+        if self._client is None:
+            self._client = await asyncio.to_thread(self._connect)
+        return self._client
+
+    def _connect(self) -> AdminClient:
+        from confluent_kafka.admin import AdminClient
+
+        # Its log repeats what the errors of the calls say, and would land on the terminal.
+        quiet = logging.getLogger("librdkafka")
+        quiet.addHandler(logging.NullHandler())
+        quiet.propagate = False
+        settings = {**self._config.librdkafka, "bootstrap.servers": self._bootstrap_servers}
+        return AdminClient(settings, logger=quiet)
+
+    async def _done(self, future: concurrent.futures.Future[Any]) -> Any:
+        """A future's outcome; while it is not there, tokens are handed to librdkafka."""
+        if self._config.tokens is not None and self._client is not None:
+            while not future.done():
+                await asyncio.to_thread(self._client.poll, TOKEN_POLL_S)
+        return await asyncio.wrap_future(future)
+
+
+def _resource(kind: str, name: str, changes: Changes) -> ConfigResource:
+    from confluent_kafka.admin import (
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        ResourceType,
+    )
+
+    entries = [
+        ConfigEntry(
+            key,
+            value,
+            incremental_operation=AlterConfigOpType.DELETE
+            if value is None
+            else AlterConfigOpType.SET,
+        )
+        for key, value in changes.items()
+    ]
+    return ConfigResource(ResourceType[kind], name, incremental_configs=entries)
+
+
+def _item(error: Any) -> ItemResult:
+    """One item's result from a `KafkaError`, or None for success.
+
+    librdkafka's own errors are negative: those of time become REQUEST_TIMED_OUT, and the rest of
+    them NETWORK_EXCEPTION, because the request did not come back.
+    """
+    if error is None:
+        return item_result(0)
+    code = error.code()
+    if code >= 0:
+        return item_result(code, error.str())
+    timed_out = code in (error._TIMED_OUT, error._TIMED_OUT_QUEUE)
+    return item_result(REQUEST_TIMED_OUT if timed_out else NETWORK_EXCEPTION, error.str())
+
+
+def _fault(refused: BaseException) -> ItemResult:
+    return _item(refused.args[0])
