@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.port import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.assignment import Assignment, merge, partition_states
 from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
+from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.snapshot import UNKNOWN, Replicas, ReplicaStatus
 from backend.domain.throttle import ReplicaSet, ThrottledReplicas, Throttles
 from backend.telemetry import assemble

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
 )
 
 from backend.admin.faults import (
     UNKNOWN_TOPIC_OR_PARTITION,
     decode_message,
-    item_result,
     raise_for_code,
 )
-from backend.admin.port import ItemResult
 from backend.domain.throttle import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -53,8 +49,6 @@ _SOURCES: Final = (
 )
 """`DescribeConfigsResponse.ConfigSource`, by number."""
 _OWN_SOURCES: Final = frozenset({"DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG"})
-_SET: Final = 0
-_DELETE: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,36 +102,6 @@ def described(answer: RawAnswer) -> Mapping[str, Values]:
 
 def _source(number: int) -> str:
     return _SOURCES[number] if 0 <= number < len(_SOURCES) else _SOURCES[0]
-
-
-def alter_request(kind: int, changes: Mapping[str, Changes], *, validate_only: bool) -> RawRequest:
-    """Change configurations incrementally (KIP-339), by topic or broker id."""
-    resources = [
-        (kind, name, [_entry(key, value) for key, value in keys.items()])
-        for name, keys in changes.items()
-    ]
-    return RawRequest.of(
-        IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
-    )
-
-
-def _entry(key: str, value: str | None) -> tuple[str, int, str | None]:
-    return (key, _DELETE if value is None else _SET, value)
-
-
-def altered(answer: RawAnswer, names: Sequence[str]) -> Mapping[str, ItemResult]:
-    """What became of each topic or broker of an `alter_request`.
-
-    Raises:
-        WireError: the answer is malformed.
-    """
-    response: Any = decode_message(IncrementalAlterConfigsResponse, answer)
-    results = {
-        entry.resource_name: item_result(entry.error_code, entry.error_message)
-        for entry in response.responses
-    }
-    missing = item_result(-1, "the cluster did not answer for it")
-    return {name: results.get(name, missing) for name in names}
 
 
 def broker_throttle(broker: int, values: Values) -> BrokerThrottle:

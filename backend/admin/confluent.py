@@ -18,7 +18,7 @@ from backend.admin.faults import item_result, raise_for_code
 from backend.admin.port import ItemResult, PartitionResults
 from backend.admin.properties import ClientConfig
 from backend.domain.cluster import TopicPartition
-from backend.errors import ClusterUnreachable
+from backend.errors import ClusterUnreachable, ConfigError
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConfigResource
@@ -118,7 +118,14 @@ class ConfluentChanges:
             self._client = await asyncio.to_thread(self._connect)
         return self._client
 
+    async def close(self) -> None:
+        """Let the client go; librdkafka ends its threads when nobody holds it."""
+        client, self._client = self._client, None
+        if client is not None:
+            await asyncio.to_thread(_let_go, [client])
+
     def _connect(self) -> AdminClient:
+        from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
         # Its log repeats what the errors of the calls say, and would land on the terminal.
@@ -126,7 +133,14 @@ class ConfluentChanges:
         quiet.addHandler(logging.NullHandler())
         quiet.propagate = False
         settings = {**self._config.librdkafka, "bootstrap.servers": self._bootstrap_servers}
-        return AdminClient(settings, logger=quiet)
+        try:
+            return AdminClient(settings, logger=quiet)
+        except KafkaException as refused:
+            # Its words name the property, and never a value that is a secret.
+            raise ConfigError(
+                f"librdkafka does not take the configuration: {_fault(refused).message}.",
+                advice="See --command-config. Nothing was changed.",
+            ) from None
 
     async def _done(self, future: concurrent.futures.Future[Any]) -> Any:
         """A future's outcome; while it is not there, tokens are handed to librdkafka."""
@@ -134,6 +148,11 @@ class ConfluentChanges:
             while not future.done():
                 await asyncio.to_thread(self._client.poll, TOKEN_POLL_S)
         return await asyncio.wrap_future(future)
+
+
+def _let_go(held: list[AdminClient]) -> None:
+    """Drop the last reference on a thread where waiting does no harm."""
+    held.clear()
 
 
 def _resource(kind: str, name: str, changes: Changes) -> ConfigResource:

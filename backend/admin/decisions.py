@@ -10,15 +10,7 @@ from numpy.typing import NDArray
 
 from backend.admin.configs import Changes, Values, replica_changes, throttled_replicas
 from backend.admin.faults import BROKER_NOT_AVAILABLE, item_result
-from backend.admin.port import (
-    OK,
-    ItemResult,
-    OffsetColumns,
-    PartitionColumns,
-    PartitionResults,
-    ReassignOptions,
-    ReplicaLag,
-)
+from backend.admin.port import OK, ItemResult, PartitionResults, ReassignOptions, ReplicaLag
 from backend.domain.assignment import ASSIGNMENT_COLUMNS, Assignment
 from backend.domain.cluster import (
     NO_BROKER,
@@ -26,6 +18,7 @@ from backend.domain.cluster import (
     PartitionState,
     TopicPartition,
 )
+from backend.domain.columns import OffsetColumns, PartitionColumns
 from backend.domain.throttle import Move, ThrottledReplicas, throttled_replicas_of
 from backend.wire.codes import error_name
 

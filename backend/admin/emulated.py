@@ -45,9 +45,6 @@ from backend.admin.faults import BROKER_NOT_AVAILABLE, item_error, item_result
 from backend.admin.port import (
     OK,
     ItemResult,
-    LogDirColumns,
-    OffsetColumns,
-    PartitionColumns,
     PartitionResults,
     ReassignOptions,
     ReassignOutcome,
@@ -57,6 +54,7 @@ from backend.admin.together import together
 from backend.clock import Clock
 from backend.domain.assignment import Assignment, ClusterState, partition_states
 from backend.domain.cluster import OngoingReassignment, PartitionState, TopicPartition
+from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.throttle import Move, ThrottledRate, ThrottledReplicas, brokers_of
 from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
 
@@ -336,9 +334,10 @@ class _Throttle:
         log_dir_results: Mapping[tuple[TopicPartition, int], ItemResult],
         *,
         undone: bool = False,
+        unknown: bool = False,
     ) -> ReassignOutcome:
         """What was done, with the throttle's part in it."""
-        return ReassignOutcome(results, self.topics, self.brokers, log_dir_results, undone)
+        return ReassignOutcome(results, self.topics, self.brokers, log_dir_results, undone, unknown)
 
 
 def _left_behind(results: Mapping[Name, ItemResult]) -> dict[Name, ItemResult]:
@@ -390,7 +389,7 @@ async def _start(
         raise
     if not settled:
         # The move may run: better a throttle too many than a move without one.
-        return throttle.outcome(results, {})
+        return throttle.outcome(results, {}, unknown=True)
     accepted = [partition for partition, result in results.items() if result.ok]
     if not accepted:
         return throttle.outcome(results, {}, undone=await throttle.undo())

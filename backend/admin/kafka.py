@@ -15,9 +15,6 @@ from backend.admin.faults import BrokerDown, BrokerName, item_error
 from backend.admin.link import Address, BrokerLinks, Lane
 from backend.admin.port import (
     ItemResult,
-    LogDirColumns,
-    OffsetColumns,
-    PartitionColumns,
     PartitionResults,
     ReassignOptions,
     ReassignOutcome,
@@ -28,6 +25,7 @@ from backend.admin.together import first_answer, together
 from backend.clock import Clock, SystemClock
 from backend.domain.assignment import ClusterState
 from backend.domain.cluster import NO_BROKER, OngoingReassignment, TopicPartition
+from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
 from backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable, ConfigError
 from backend.settings import LIMITS, Settings
@@ -236,6 +234,7 @@ class KafkaAdmin:
 
     async def close(self) -> None:
         """See `ClusterAdmin.close`."""
+        await self._changes.close()
         await self._links.close()
 
     # What the verbs are composed from: see `emulated.Primitives`

@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from backend.domain.assignment import ClusterState
-from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
+from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.throttle import (
     ThrottledRate,
     ThrottledReplicas,
@@ -44,47 +42,6 @@ OK = ItemResult()
 PartitionResults: TypeAlias = Mapping[TopicPartition, ItemResult]
 
 
-@dataclass(frozen=True, eq=False)
-class PartitionColumns:
-    """A set of partitions in columns. Arrays have shape (partitions,), grouped by topic."""
-
-    topics: tuple[str, ...]
-    topic_index: NDArray[np.int32]
-    """Index into `topics`; rows of one topic are adjacent."""
-    partition: NDArray[np.int32]
-
-    def __len__(self) -> int:
-        return len(self.partition)
-
-
-@dataclass(frozen=True, eq=False)
-class OffsetColumns:
-    """A broker's log end offsets, aligned row by row with the `PartitionColumns` asked for."""
-
-    log_end_offset: NDArray[np.int64]
-    """-1 where the broker has no such replica or refused."""
-    error_code: NDArray[np.int16]
-    """Kafka's error code of the row: 3 and 6 mean that the broker has no such replica (yet)."""
-
-
-@dataclass(frozen=True, eq=False)
-class LogDirColumns:
-    """A broker's replicas on disk. Arrays have shape (rows,); the order is the broker's."""
-
-    dirs: tuple[LogDir, ...]
-    topics: tuple[str, ...]
-    topic_index: NDArray[np.int32]
-    """Index into `topics`."""
-    partition: NDArray[np.int32]
-    dir_index: NDArray[np.int16]
-    """Index into `dirs`."""
-    size_bytes: NDArray[np.int64]
-    offset_lag: NDArray[np.int64]
-    """What DescribeLogDirs claims; 0 for a replica that is far behind (README, Facts)."""
-    is_future: NDArray[np.bool_]
-    """True for the copy that a move between directories of one broker is building."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReassignOptions:
     """KIP-179, ReassignPartitionsOptions."""
@@ -111,6 +68,9 @@ class ReassignOutcome:
     """By replica: starting its move between directories."""
     undone: bool = False
     """True where the cluster refused every partition and the throttles were taken back."""
+    unknown: bool = False
+    """True where the answer was lost and the cluster could not be asked: it may move, and its
+    throttle was left on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,6 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsResponse,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
@@ -88,38 +86,6 @@ def reassigned(answer: RawAnswer, asked: Iterable[TopicPartition]) -> PartitionR
             (topic.name, entry.partition_index, entry.error_code, entry.error_message)
             for topic in response.responses
             for entry in topic.partitions
-        ),
-    )
-
-
-def election_request(partitions: Sequence[TopicPartition] | None, timeout_s: float) -> RawRequest:
-    """Elect preferred leaders (KIP-183, KIP-460); None is for every partition."""
-    topics = None if partitions is None else list(_by_topic(partitions).items())
-    return RawRequest.of(
-        ElectLeadersRequest(
-            election_type=PREFERRED, topic_partitions=topics, timeout_ms=int(timeout_s * 1000)
-        ),
-        # Version 1 is the first with an error for the whole request.
-        min_version=1,
-    )
-
-
-def elected(answer: RawAnswer, asked: Sequence[TopicPartition] | None) -> PartitionResults:
-    """What became of each partition's election.
-
-    Raises:
-        NotAuthorized: the cluster refuses this principal.
-        ClusterError: it refuses the whole request for another reason.
-        WireError: the answer is malformed.
-    """
-    response = decode_message(ElectLeadersResponse, answer)
-    raise_for_code(response.error_code, None, "Electing leaders")
-    return _aligned(
-        asked,
-        (
-            (topic.topic, entry.partition_id, entry.error_code, entry.error_message)
-            for topic in response.replica_election_results
-            for entry in topic.partition_result
         ),
     )
 

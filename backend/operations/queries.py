@@ -10,11 +10,12 @@ import asyncio
 import random
 from collections.abc import Mapping, Sequence
 
-from backend.admin.port import ClusterAdmin, LogDirColumns
+from backend.admin.port import ClusterAdmin
 from backend.clock import Clock
 from backend.domain.answers import GeneratedPlan, ProgressRow, VerifyAnswer, VerifyState
 from backend.domain.assignment import partition_states
 from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.columns import LogDirColumns
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.progress import ReplicaDirs, log_dir_rows, progress_rows, verify_rows
 from backend.domain.snapshot import UNKNOWN

@@ -207,7 +207,9 @@ class Reassignments:
     async def _started(
         self, operation: Operation, request: ReassignRequest, outcome: ReassignOutcome
     ) -> None:
-        accepted = {partition for partition, item in outcome.results.items() if item.ok}
+        accepted = {
+            partition for partition, item in outcome.results.items() if item.ok or outcome.unknown
+        }
         refused = len(outcome.results) - len(accepted)
         if not accepted:
             first = next(iter(failures(outcome.results)), "the cluster took no partition")
@@ -221,7 +223,7 @@ class Reassignments:
         self._registry.move(
             operation.id,
             OperationState.RUNNING,
-            f"{counted(refused, 'partition')} refused" if refused else "",
+            _remark(refused, outcome),
         )
 
     async def _fail(self, operation: Operation, why: str) -> None:
@@ -330,6 +332,12 @@ class Reassignments:
         if clearing.topics:
             notes.append(f"Removed throttled replicas of {listed(clearing.topics, 20)}.")
         return tuple(notes)
+
+
+def _remark(refused: int, outcome: ReassignOutcome) -> str:
+    if outcome.unknown:
+        return "the cluster's answer was lost; it is watched as if it had started"
+    return f"{counted(refused, 'partition')} refused" if refused else ""
 
 
 def rollback_plan(moves: Iterable[Move]) -> object:

@@ -21,9 +21,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.admin.port import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.assignment import Assignment
 from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
+from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.snapshot import UNKNOWN, Replicas, ReplicaStatus, pack_keys
 from backend.domain.throttle import ReplicaSet, Throttles
 

@@ -22,10 +22,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.admin.port import ClusterAdmin, LogDirColumns, OffsetColumns, PartitionColumns
+from backend.admin.port import ClusterAdmin
 from backend.clock import Clock
 from backend.domain.assignment import Assignment, ClusterState, merge
 from backend.domain.cluster import Broker, LogDir, OngoingReassignment, TopicPartition
+from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.snapshot import (
     UNKNOWN,
     BrokerStatus,

@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.admin.port import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.cluster import LogDir
+from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.errors import ClusterError, NotAuthorized
 from backend.wire.codes import error_name
 from backend.wire.reader import Reader, array_length, string, tags

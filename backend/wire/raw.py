@@ -99,7 +99,7 @@ class _RequestHeader:
 
 
 class RawRequest:
-    """A request with a body of our own making. One instance is sent once."""
+    """A request with a body of our own making."""
 
     # The names and the attributes in capitals are those that kafka-python looks for.
 

@@ -16,10 +16,10 @@ import kafka.protocol.metadata as metadata_messages
 import numpy as np
 import pytest
 
-from backend.admin.port import PartitionColumns
 from backend.api.frames import FrameWriter
 from backend.domain.assignment import Assignment, ClusterState
 from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.columns import PartitionColumns
 from backend.domain.snapshot import Replicas
 from backend.domain.throttle import ReplicaSet, ThrottledReplicas, Throttles
 from backend.telemetry import assemble
