@@ -15,6 +15,7 @@ Our exception hierarchy::
     │   ├── NotAuthorized        the cluster refuses this principal
     │   └── WireError            an answer breaks its protocol (`backend.wire.reader`)
     ├── Conflict                 the cluster's state forbids what was asked
+    ├── TooManyStreams           every place for a stream is taken             (retriable)
     ├── NotSupported             this cluster or this version cannot do it
     └── BackendError             the kshunt backend answered with an error
         └── BackendUnreachable   no backend answers at that address        (retriable)
@@ -127,6 +128,15 @@ class Conflict(KshuntError):
     title = "Conflict"
     kafka_code = 60
     http_status = 409
+
+
+class TooManyStreams(KshuntError):
+    """Every place for a replica stream is taken."""
+
+    title = "Too many streams"
+    retriable = True
+    kafka_code = 89
+    http_status = 503
 
 
 class NotSupported(KshuntError):

@@ -9,13 +9,15 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
 from backend.api.client import BackendClient
-from backend.errors import BackendUnreachable
+from backend.errors import BackendError, BackendUnreachable
+from backend.settings import LIMITS
 from tests.kafka.launcher import RealKafka
 from tests.serving import serve_process
 from tests.support import wait_until
@@ -100,9 +102,43 @@ def test_a_private_backend_ends_when_nobody_needs_it(kafka: RealKafka, tmp_path:
 def test_a_body_over_the_limit_is_refused(backend_address: str) -> None:
     transport = httpx.HTTPTransport(uds=backend_address.removeprefix("unix:"))
     with httpx.Client(base_url="http://kshunt", transport=transport, timeout=30) as http:
-        answer = http.post("/v1/reassignments", content=b" " * (17 * 1024 * 1024))
-        assert answer.status_code in (413, 422)
+        large = b" " * (LIMITS.request_body_bytes + 1)
+        assert http.post("/v1/reassignments", content=large).status_code == 413
+        # Without a length beforehand it is cut off, and then it is no JSON.
+        unannounced = http.post("/v1/reassignments", content=iter([large]))
+        assert unannounced.status_code == 400
         assert http.get("/healthz").json() == {"status": "ok"}
+
+
+@pytest.mark.kafka
+def test_there_are_only_so_many_streams(kafka: RealKafka, tmp_path: Path) -> None:
+    path = tmp_path / "k.sock"
+    with serve_process(kafka.bootstrap_servers, path), ExitStack() as stack:
+        streams = [
+            stack.enter_context(BackendClient(f"unix:{path}")).snapshots()
+            for _ in range(LIMITS.streams)
+        ]
+        for stream in streams:
+            next(stream)
+        with BackendClient(f"unix:{path}") as late:
+            with pytest.raises(BackendError, match="replica streams are open") as refused:
+                next(late.snapshots())
+            assert refused.value.status == 503
+            streams.pop().close()
+            wait_until(lambda: _is_served(late), 20, "a place is free again")
+        for stream in streams:
+            stream.close()
+
+
+def _is_served(client: BackendClient) -> bool:
+    stream = client.snapshots()
+    try:
+        next(stream)
+    except BackendError:
+        return False
+    finally:
+        stream.close()
+    return True
 
 
 @pytest.mark.kafka

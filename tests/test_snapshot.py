@@ -23,7 +23,6 @@ from backend.domain.snapshot import (
     Snapshot,
     apply_rows,
     changed_rows,
-    empty_replicas,
     gone_rows,
     take,
 )
@@ -166,7 +165,3 @@ def test_any_arrow_reader_reads_the_stream() -> None:
     table = reader.read_all().to_pylist()
     assert table[0]["topic"] == "cfg[red]x[/red]"
     assert (table[0]["partition"], table[0]["broker"], table[0]["lag_messages"]) == (3, 7, 5)
-
-
-def test_empty_columns_have_the_right_types() -> None:
-    assert {name: getattr(empty_replicas(), name).dtype for name in COLUMNS} == dict(DTYPES)

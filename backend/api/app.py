@@ -15,7 +15,7 @@ from backend.api import documents, models, problems
 from backend.api.backend import Backend
 from backend.api.frames import MEDIA_TYPE, FrameWriter, broker_status_json, with_rows
 from backend.api.rows import RowFilter, matching_rows, row_json
-from backend.api.stream import event_stream, replica_stream
+from backend.api.stream import StreamPlaces, event_stream, replica_stream
 from backend.domain.plan import ReassignmentPlan, check_plan
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.errors import BadInput
@@ -106,6 +106,8 @@ def _reads(app: FastAPI, backend: Backend) -> None:
 
 
 def _streams(app: FastAPI, backend: Backend) -> None:
+    places = StreamPlaces()
+
     @app.get(
         "/v1/replicas",
         response_model=models.ReplicasModel,
@@ -141,8 +143,9 @@ def _streams(app: FastAPI, backend: Backend) -> None:
     async def stream() -> StreamingResponse:
         """Arrow IPC without end: the first batch is everything, each later one what changed."""
         await backend.snapshot()
+        places.take()
         return StreamingResponse(
-            replica_stream(backend.hub), media_type=MEDIA_TYPE, headers=_UNBUFFERED
+            places.held(replica_stream(backend.hub)), media_type=MEDIA_TYPE, headers=_UNBUFFERED
         )
 
     @app.get(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -115,7 +115,7 @@ class BackendClient:
         """What this backend was asked to do, newest first."""
         return tuple(map(documents.read_operation, self._get("/v1/operations")["operations"]))
 
-    def snapshots(self) -> Iterator[Snapshot]:
+    def snapshots(self) -> Generator[Snapshot, None, None]:
         """The cluster now, and again whenever it changes, until the backend goes away.
 
         Raises:

@@ -17,12 +17,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 
 from backend.api.app import create_app
 from backend.api.backend import Backend
+from backend.api.problems import problem
 from backend.clock import Clock
 from backend.errors import ConfigError
 from backend.settings import LIMITS
@@ -60,7 +61,11 @@ class Activity:
             return
         self._open += 1
         try:
-            await self._app(scope, _limited(receive), send)
+            if _announced_bytes(scope) > LIMITS.request_body_bytes:
+                answer = problem(413, "Too large", _TOO_LARGE, advice="Nothing was changed.")
+                await answer(scope, receive, send)
+            else:
+                await self._app(scope, _limited(receive), send)
         finally:
             self._open -= 1
             self._last_s = self._clock.monotonic_s()
@@ -69,6 +74,17 @@ class Activity:
     def idle_s(self) -> float:
         """Seconds since the last request ended; 0 while one is open."""
         return 0.0 if self._open else self._clock.monotonic_s() - self._last_s
+
+
+_TOO_LARGE: Final = f"A request may hold {LIMITS.request_body_bytes} bytes."
+
+
+def _announced_bytes(scope: Any) -> int:
+    """The body's length by its header; 0 where it has none that can be read."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return 0
 
 
 def _limited(receive: Any) -> Any:

@@ -12,10 +12,40 @@ from typing import Final
 
 from backend.api.events import EventLog, LoggedEvent
 from backend.api.frames import FrameWriter
+from backend.errors import TooManyStreams
+from backend.settings import LIMITS
 from backend.telemetry.hub import SnapshotHub
 
 HEARTBEAT_S: Final = 5.0
 """A stream that has nothing to say says so at least this often."""
+
+
+class StreamPlaces:
+    """Counts the open replica streams; there are `Limits.streams` places."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    def take(self) -> None:
+        """Take a place.
+
+        Raises:
+            TooManyStreams: all are taken.
+        """
+        if self._taken >= LIMITS.streams:
+            raise TooManyStreams(
+                f"{self._taken} replica streams are open, and this backend serves no more.",
+                advice="Close a dashboard, or start another backend.",
+            )
+        self._taken += 1
+
+    async def held(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The stream, whose place is free again when it ends or its reader goes away."""
+        try:
+            async for part in stream:
+                yield part
+        finally:
+            self._taken -= 1
 
 
 async def replica_stream(hub: SnapshotHub) -> AsyncIterator[bytes]:

@@ -136,11 +136,6 @@ class Snapshot:
         return TopicPartition(self.topic_of(row), int(self.replicas.partition[row]))
 
 
-def empty_replicas() -> Replicas:
-    """Columns of no rows, with the right dtypes."""
-    return Replicas(**{name: np.empty(0, dtype) for name, dtype in DTYPES.items()})
-
-
 DTYPES: Final[Mapping[str, Any]] = {
     "topic_index": np.dtype(np.int32),
     "partition": np.dtype(np.int32),

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.assignment import Assignment
-from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
+from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.snapshot import UNKNOWN, Replicas, ReplicaStatus, pack_keys
 from backend.domain.throttle import ReplicaSet, Throttles
@@ -156,11 +156,6 @@ def observe_log_dirs(
     observed.size_bytes[rows[use]] = answer.size_bytes[use]
     observed.log_dir[rows[use]] = numbers[answer.dir_index[use]]
     observed.size_ms[rows[use]] = at_ms
-
-
-def path_numbers(log_dirs: tuple[LogDir, ...]) -> dict[str, int]:
-    """An index for each distinct directory path, in sorted order."""
-    return {path: index for index, path in enumerate(sorted({d.path for d in log_dirs}))}
 
 
 def replicas(
