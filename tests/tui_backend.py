@@ -133,10 +133,10 @@ class ScriptedBackend:
         headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in head[1:])}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         if path == "/v1/replicas/stream":
-            await self._stream_frames(writer)
+            await self._stream_frames(reader, writer)
             return False
         if path == "/v1/events":
-            await self._stream_events(writer, int(headers.get("last-event-id", "-1")))
+            await self._stream_events(reader, writer, int(headers.get("last-event-id", "-1")))
             return False
         try:
             document = await self._answer(method, path, json.loads(body) if body else {})
@@ -147,22 +147,27 @@ class ScriptedBackend:
         await writer.drain()
         return True
 
-    async def _stream_frames(self, writer: asyncio.StreamWriter) -> None:
+    async def _stream_frames(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         queue: asyncio.Queue[Snapshot] = asyncio.Queue()
         frames = FrameWriter()
         _start_stream(writer, "application/vnd.apache.arrow.stream")
         _chunk(writer, frames.write(self.snapshot))
         self._frames.add(queue)
         self.readers += 1
+        gone = asyncio.ensure_future(reader.read())
         try:
             while True:
                 await writer.drain()
-                _chunk(writer, frames.write(await _next(queue, writer)))
+                _chunk(writer, frames.write(await _next(queue, gone)))
         finally:
             self.readers -= 1
             self._frames.discard(queue)
 
-    async def _stream_events(self, writer: asyncio.StreamWriter, last: int) -> None:
+    async def _stream_events(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, last: int
+    ) -> None:
         queue: asyncio.Queue[bytes] = asyncio.Queue()
         _start_stream(writer, "text/event-stream")
         for id, data in self._sent:
@@ -170,10 +175,11 @@ class ScriptedBackend:
                 _chunk(writer, data)
         _chunk(writer, b": hello\n\n")
         self._events.add(queue)
+        gone = asyncio.ensure_future(reader.read())
         try:
             while True:
                 await writer.drain()
-                _chunk(writer, await _next(queue, writer))
+                _chunk(writer, await _next(queue, gone))
         finally:
             self._events.discard(queue)
 
@@ -208,7 +214,9 @@ class ScriptedBackend:
                 "backend_version": "0",
             }
         if path == "/v1/operations":
-            return {"operations": [documents.operation_json(o) for o in cluster.operations.values()]}
+            return {
+                "operations": [documents.operation_json(o) for o in cluster.operations.values()]
+            }
         raise Problem(404, f"There is no {path}.")
 
     # Changes
@@ -222,10 +230,13 @@ class ScriptedBackend:
             "/v1/elections/preferred": self._elect,
         }[path]
         earnest = not body["validate_only"]
+        back = self._way_back(body)
         results, kind = verb(body, earnest)
         operation = None
         if earnest:
-            state = OperationState.RUNNING if kind is OperationKind.REASSIGN else OperationState.DONE
+            state = (
+                OperationState.RUNNING if kind is OperationKind.REASSIGN else OperationState.DONE
+            )
             operation = self.cluster.note(
                 kind,
                 f"{kind.value} of {len(results)}",
@@ -238,7 +249,15 @@ class ScriptedBackend:
             validate_only=not earnest,
             operation_id=operation.id if operation is not None else None,
             results=tuple(results),
+            rollback_plan=back if kind is OperationKind.REASSIGN else None,
         )
+
+    def _way_back(self, body: Json) -> Json:
+        """The plan that undoes a reassignment."""
+        present = {str(p): (p, state.replicas) for p, state in self.cluster.partitions.items()}
+        named = [present[str(p)] for p in _partitions(body) if str(p) in present]
+        entries = [{**documents.partition_json(p), "replicas": list(was)} for p, was in named]
+        return {"version": 1, "partitions": entries}
 
     def _result(self, item: str) -> Result:
         return self.failing.get(item, Result(item, 0, "NONE", ""))
@@ -307,7 +326,9 @@ def _partitions(body: Mapping[str, Any]) -> Iterable[TopicPartition]:
 
 def _respond(writer: asyncio.StreamWriter, status: int, media_type: str, document: Json) -> None:
     body = json.dumps(document).encode()
-    head = f"HTTP/1.1 {status} -\r\ncontent-type: {media_type}\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = (
+        f"HTTP/1.1 {status} -\r\ncontent-type: {media_type}\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
     writer.write(head.encode() + body)
 
 
@@ -320,13 +341,11 @@ def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
     writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
 
-async def _next(queue: asyncio.Queue[Any], writer: asyncio.StreamWriter) -> Any:
+async def _next(queue: asyncio.Queue[Any], gone: asyncio.Future[bytes]) -> Any:
     """The next item, or an error as soon as the reader has gone."""
     item = asyncio.ensure_future(queue.get())
-    gone = asyncio.ensure_future(writer.wait_closed())
-    done, pending = await asyncio.wait({item, gone}, return_when=asyncio.FIRST_COMPLETED)
-    for task in pending:
-        task.cancel()
-    if item not in done:
+    await asyncio.wait({item, gone}, return_when=asyncio.FIRST_COMPLETED)
+    if not item.done():
+        item.cancel()
         raise ConnectionResetError
     return item.result()

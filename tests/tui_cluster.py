@@ -80,7 +80,7 @@ class ScriptedCluster:
         for topic, count in sorted(topics.items()):
             for number in range(count):
                 replicas = [(place + offset) % brokers + 1 for offset in range(copies)]
-                size = 400_000_000 + place * 7_654_321 % 900_000_000
+                size = 4_000_000_000 + place * 765_432_100 % 9_000_000_000
                 cluster.partitions[TopicPartition(topic, number)] = ScriptedPartition(
                     replicas, replicas[0], size
                 )
@@ -258,7 +258,7 @@ class ScriptedCluster:
 
     def _log_dir(self, id: int) -> LogDir:
         used = sum(s.size_bytes for s in self.partitions.values() if id in s.replicas)
-        total = 40_000_000_000
+        total = 1_000_000_000_000
         return LogDir(id, "/var/lib/kafka", total, max(total - used, 0))
 
     def note(self, kind: OperationKind, summary: str, **more: object) -> Operation:
@@ -283,7 +283,7 @@ def _eta(lag: int, speed: float) -> float:
 
 
 def incident() -> ScriptedCluster:
-    """Five brokers, a throttled move of six partitions, and one topic with a hostile name."""
+    """Five brokers, a throttled move of six partitions, one partition with the wrong leader."""
     cluster = ScriptedCluster.of(
         5,
         {
@@ -293,17 +293,23 @@ def incident() -> ScriptedCluster:
             "clickstream-web-sessions-eu-west-1": 12,
         },
     )
+    newcomers = {
+        TopicPartition("clickstream-web-sessions-eu-west-1", 7): 5,
+        TopicPartition("clickstream-web-sessions-eu-west-1", 9): 2,
+        TopicPartition("orders", 0): 5,
+        TopicPartition("orders", 2): 3,
+        TopicPartition("payments.transactions.settled.v2", 1): 3,
+        TopicPartition("payments.transactions.settled.v2", 3): 5,
+    }
     moves = {
-        TopicPartition("orders", 0): (4, 2, 3),
-        TopicPartition("orders", 2): (1, 4, 5),
-        TopicPartition("payments.transactions.settled.v2", 1): (5, 1, 4),
-        TopicPartition("payments.transactions.settled.v2", 3): (2, 4, 3),
-        TopicPartition("clickstream-web-sessions-eu-west-1", 7): (3, 4, 5),
-        TopicPartition("clickstream-web-sessions-eu-west-1", 9): (1, 2, 4),
+        partition: (*cluster.partitions[partition].replicas[:-1], newcomer)
+        for partition, newcomer in newcomers.items()
     }
     throttle(cluster, moves, 25_000_000)
     for partition, target in moves.items():
         cluster.move(partition, target)
+    misled = cluster.partitions[TopicPartition("audit-log", 1)]
+    misled.leader = misled.replicas[1]
     return cluster
 
 

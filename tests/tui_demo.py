@@ -1,6 +1,6 @@
 """Serve the scripted cluster on a socket and show the dashboard on it, to look at by eye.
 
-    python -m tests.tui_demo [--serve SOCKET] [--replicas N]
+python -m tests.tui_demo [--serve SOCKET] [--replicas N]
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from pathlib import Path
 from backend.domain.operation import OperationKind, OperationState
 from tests.tui_backend import ScriptedBackend
 from tests.tui_cluster import incident
+from tui.__main__ import run
 
 
 async def serve(socket: Path) -> None:
-    """An incident that goes on: a slow broker, one that grows, one that falls silent for a while."""
+    """An incident that goes on: a slow broker, one that grows, one that is silent at times."""
     cluster = incident()
     cluster.copy_bytes_per_s = {5: 900_000}
     cluster.growing = {2}
@@ -53,8 +54,6 @@ def main() -> int:
         socket = Path(folder, "demo.sock")
         child = subprocess.Popen([sys.executable, "-m", "tests.tui_demo", "--serve", str(socket)])
         try:
-            from tui.__main__ import run
-
             return run(f"unix:{socket}", read_only=options.read_only)
         finally:
             os.kill(child.pid, signal.SIGTERM)

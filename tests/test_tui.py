@@ -1,0 +1,551 @@
+"""The dashboard by its keys: place, filter, sort, views, connection, hostile text, sizes."""
+
+import random
+import re
+import threading
+from collections.abc import AsyncIterator
+from itertools import product
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from textual.geometry import Region
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.operation import OperationKind, OperationState
+from tests.support import wait_until_async
+from tests.tui_backend import ScriptedBackend
+from tests.tui_cluster import ScriptedCluster, incident
+from tests.tui_support import ManualTime, Shown, dashboard, frame
+from tui.actions import ACTIONS, FOOTER_MOST, actions_of, footer_actions, key_name, key_table
+from tui.app import KshuntApp
+from tui.screens.choose import ChooseScreen
+from tui.screens.confirm import ConfirmScreen
+from tui.screens.details import DetailsScreen
+from tui.screens.help import HelpScreen
+from tui.store import VIEWS, ConnectionState
+from tui.tables.partitions import ReplicaKey
+from tui.text import ASCII
+from tui.widgets.grid import Grid
+from tui.widgets.plot import PlotPanel
+
+
+@pytest.fixture
+async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
+    """The dashboard during a throttled move, at 80x24."""
+    async with dashboard(tmp_path / "s", incident()) as running:
+        yield running
+
+
+async def test_without_a_backend_it_says_so_and_keeps_trying(tmp_path: Path) -> None:
+    app = KshuntApp(f"unix:{tmp_path}/none", now_s=ManualTime(), retry_s=(0.02,))
+    async with app.run_test(size=(80, 24)) as pilot:
+        shown = Shown(app, pilot, None, ManualTime())  # type: ignore[arg-type]
+        assert "Waiting for the first snapshot" in frame(app)
+        await shown.until(
+            lambda: app.store.connection.state is ConnectionState.LOST, "the loss is noticed"
+        )
+        assert "no backend, trying again" in frame(app)
+        assert "No backend answers at unix:" in frame(app)
+        await shown.press("c", "y", "enter", "l", "r")
+        assert "There is no cluster to change yet." in frame(app)
+
+
+async def test_the_first_screen_tells_what_is_going_on(shown: Shown) -> None:
+    text = shown.frame()
+    assert shown.backend.cluster.cluster_id in text
+    assert "kafka-1.example:9092" in text
+    assert "live, <2s old" in text
+    assert "Moving 6 partitions" in text
+    assert "In sync" in text
+    assert "96 replicas" in text
+
+
+async def test_the_age_of_the_data_is_said(shown: Shown) -> None:
+    shown.time.now += 4
+    await shown.press("down")
+    await shown.until(lambda: "live, 4s old" in shown.frame(), "the age is said")
+    shown.time.now += 60
+    await shown.until(lambda: "stale, 1m04s old" in shown.frame(), "stale data is called so")
+
+
+# The operator's place
+
+
+async def test_the_cursor_stays_on_its_row_through_refreshes(shown: Shown) -> None:
+    await shown.press("f", "j", "j")
+    before, line = shown.cursor, shown.grid.cursor_row - shown.grid.top_row
+    shown.backend.cluster.copy_bytes_per_s = {5: 900_000_000}
+    await shown.publish(5.0)
+    assert shown.cursor == before
+    assert shown.grid.cursor_row != 2, "the row has moved, or this proves nothing"
+    assert shown.grid.cursor_row - shown.grid.top_row in (line, shown.grid.cursor_row)
+
+
+async def test_the_cursor_and_its_line_survive_a_resort_of_a_long_table(tmp_path: Path) -> None:
+    cluster = ScriptedCluster.of(5, {"orders": 200, "payments": 200})
+    async with dashboard(tmp_path / "s", cluster) as shown:
+        await shown.press("pagedown", "pagedown", "pagedown", "j", "j", "k")
+        key, line = shown.cursor, shown.grid.cursor_row - shown.grid.top_row
+        await shown.press("s", "S", "S", "s", "s")
+        assert shown.cursor == key
+        assert shown.grid.cursor_row - shown.grid.top_row == line
+        assert shown.lines()[3 + 1 + line].split()[0] == shown.grid.cursor_key[0]  # type: ignore[index]
+
+
+async def test_without_a_place_the_top_of_the_table_stays_in_sight(shown: Shown) -> None:
+    await shown.press("f")
+    first = shown.cursor
+    shown.backend.cluster.copy_bytes_per_s = {3: 2_000_000_000}
+    await shown.publish(5.0)
+    assert shown.grid.cursor_row == 0
+    assert shown.cursor != first
+    await shown.press("j", "g")
+    assert shown.grid.cursor_row == shown.grid.top_row == 0
+
+
+async def test_a_row_that_goes_leaves_the_cursor_nearby(shown: Shown) -> None:
+    await shown.press("f", "j", "j", "j", "j")
+    key = shown.grid.cursor_key
+    assert isinstance(key, ReplicaKey)
+    shown.backend.cluster.cancel(TopicPartition(key.topic, key.partition))
+    await shown.publish()
+    assert shown.cursor != str(key)
+    assert shown.grid.cursor_row == 4
+
+
+async def test_keys_move_as_in_vim_and_with_arrows(shown: Shown) -> None:
+    rows = []
+    for key in ("down", "j", "k", "up", "end", "home", "G", "g", "pagedown", "ctrl+d", "ctrl+u"):
+        await shown.press(key)
+        rows.append(shown.grid.cursor_row)
+    assert rows == [1, 2, 1, 0, 95, 0, 95, 0, 18, 27, 18]
+
+
+async def test_each_view_keeps_its_place(shown: Shown) -> None:
+    await shown.press("j", "j", "j", "2", "j", "3", "G", "4", "1")
+    assert shown.grid.cursor_row == 3
+    await shown.press("2")
+    assert shown.grid.cursor_row == 1
+    await shown.press("3")
+    assert shown.cursor.endswith("settled.v2')")
+
+
+async def test_a_view_that_was_out_of_sight_shows_what_came_meanwhile(shown: Shown) -> None:
+    await shown.press("2", "1")
+    shown.backend.cluster.silent_lag = {5}
+    await shown.publish()
+    await shown.press("2")
+    assert re.search(r"^\s+5 .* \? ", shown.frame(), re.MULTILINE)
+
+
+async def test_marks_are_kept_by_key(shown: Shown) -> None:
+    await shown.press("f", "space", "space")
+    marked = set(shown.grid.marked)
+    assert len(marked) == 2
+    assert "2 marked" in shown.frame()
+    assert shown.frame().count("✓") == 2
+    await shown.press("s", "S")
+    await shown.publish()
+    assert shown.grid.marked == marked
+    await shown.press("A")
+    assert len(shown.grid.marked) == 24
+    await shown.press("A")
+    assert not shown.grid.marked
+    await shown.press("space", "escape")
+    assert not shown.grid.marked
+
+
+# What is shown of it
+
+
+async def test_the_filter_works_as_it_is_typed_and_says_what_it_cannot_mean(shown: Shown) -> None:
+    await shown.press("slash")
+    await shown.write("orders add")
+    assert "0 of 96" in shown.frame()
+    await shown.write("ing")
+    assert "2 of 96" in shown.frame()
+    await shown.write(" broker:")
+    assert "'broker:' needs a value" in shown.said
+    assert "0 of 96" in shown.frame()
+    await shown.press("enter")
+    assert "'broker:' needs a value" in shown.said
+    await shown.write("5")
+    assert shown.said == ""
+    await shown.press("enter")
+    assert shown.cursor == "orders-0 on broker 5"
+    assert "1 of 96 match 'orders" in shown.frame()
+    await shown.press("escape")
+    assert "96 replicas" in shown.frame()
+
+
+async def test_a_filter_that_nothing_passes_says_how_to_go_on(shown: Shown) -> None:
+    await shown.press("slash")
+    await shown.write("nosuch")
+    await shown.press("escape")
+    assert "Nothing matches 'nosuch'. / changes the filter." in shown.frame()
+    await shown.press("j", "k", "space", "enter", "c", "l", "G")
+    assert shown.backend.asked == []
+
+
+async def test_following_shows_only_what_moves_worst_first(shown: Shown) -> None:
+    await shown.press("f")
+    assert "following 24 of 96" in shown.frame()
+    assert shown.cursor == "payments.transactions.settled.v2-1 on broker 3"
+    await shown.press("f")
+    assert "96 replicas" in shown.frame()
+    for state in shown.backend.cluster.partitions.values():
+        state.copied.clear()
+        state.removing.clear()
+    await shown.press("f")
+    await shown.publish()
+    assert "Nothing moves. f shows every replica again." in shown.frame()
+
+
+async def test_sorting_by_keys_and_by_choice(shown: Shown) -> None:
+    await shown.press("s")
+    assert "Topic▴" in shown.frame()
+    assert "Sorted by Topic" in shown.said
+    await shown.press("S")
+    assert "Topic▾" in shown.frame()
+    await shown.press("o")
+    choice = await shown.dialog(ChooseScreen)
+    assert "Lag bytes" in shown.frame()
+    await shown.press("j", "j", "j", "j", "j", "j", "enter")
+    await shown.closed()
+    assert shown.app.store.queries["partitions"].order.key == "lag_bytes"
+    assert choice is not shown.app.screen
+    assert shown.lines()[4].split()[-2] != "0"
+
+
+async def test_columns_go_and_come_with_the_width(shown: Shown) -> None:
+    wide = ["Topic", "Part", "Broker", "Role", "Status", "Lag msgs", "Lag bytes", "Catch-up"]
+    await shown.resize(160, 50)
+    header = shown.lines()[3]
+    assert all(title in header for title in [*wide, "ETA", "Thr", "Size"])
+    await shown.press("f")
+    assert re.search(r"Behind: \d+ messages behind", shown.frame())
+    await shown.resize(60, 24)
+    titles = shown.lines()[3].split()
+    assert titles[0] == "Topic"
+    assert "Status" in titles
+    assert "Size" not in titles
+    assert "Thr" not in titles
+
+
+async def test_the_plot_is_there_where_there_is_room_and_on_request(shown: Shown) -> None:
+    assert "Bytes remaining" not in shown.frame()
+    for _ in range(5):
+        await shown.publish()
+    await shown.press("p")
+    await shown.until(lambda: "Bytes remaining, last" in shown.frame(), "the plot is drawn")
+    await shown.press("p")
+    assert not shown.view.query_one(PlotPanel).display
+    await shown.resize(160, 50)
+    await shown.press("p")
+    await shown.until(lambda: "Bytes remaining, last" in shown.frame(), "the plot is drawn")
+    assert "now" in shown.frame()
+
+
+async def test_details_show_every_column_in_full(shown: Shown) -> None:
+    await shown.press("f", "enter")
+    await shown.dialog(DetailsScreen)
+    text = shown.frame()
+    assert "payments.transactions.settled.v2" in text
+    assert re.search(r"Behind: \d+ messages behind", text)
+    await shown.press("escape")
+    await shown.closed()
+
+
+async def test_a_problem_is_said_at_the_top_of_every_view(shown: Shown) -> None:
+    shown.backend.cluster.down = {3: "connection refused"}
+    await shown.publish()
+    for view in "1234":
+        await shown.press(view)
+        assert "! Broker 3 does not answer: connection refused." in shown.frame()
+    await shown.press("2")
+    assert "stale" in shown.frame()
+
+
+async def test_throttles_without_a_move_are_pointed_out(tmp_path: Path) -> None:
+    cluster = incident()
+    for state in cluster.partitions.values():
+        state.copied.clear()
+        state.removing.clear()
+    async with dashboard(tmp_path / "s", cluster) as shown:
+        assert "Nothing moves" in shown.frame()
+        await shown.press("3")
+        assert "left over: nothing moves" in shown.frame()
+
+
+# The connection
+
+
+async def test_a_lost_connection_freezes_the_screen_and_says_so(shown: Shown) -> None:
+    await shown.press("f", "j", "j", "j")
+    rows, cursor = shown.lines()[3:-1], shown.cursor
+    await shown.backend.stop()
+    await shown.until(lambda: "CONNECTION LOST" in shown.frame(), "the loss is said")
+    assert shown.lines()[4:-1] == rows[:-1]
+    shown.time.now += 41
+    await shown.until(lambda: "frozen 41s ago" in shown.frame(), "the age is said")
+    await shown.press("c")
+    assert "nothing can be sent until it is back" in shown.said
+    shown.backend.cluster.step()
+    await shown.backend.start()
+    await shown.until(lambda: "live" in shown.lines()[0], "it is back")
+    await shown.settle()
+    assert shown.cursor == cursor
+    assert shown.app.store.queries["partitions"].follow
+
+
+async def test_a_backend_that_comes_back_with_another_cluster_is_shown_as_such(
+    shown: Shown,
+) -> None:
+    await shown.backend.stop()
+    shown.backend.cluster.cluster_id = "another-cluster-id"
+    shown.backend.snapshot = shown.backend.cluster.step()
+    await shown.backend.start()
+    await shown.until(lambda: "another-cluster-id" in shown.frame(), "the new cluster is named")
+
+
+async def test_operations_come_as_they_happen_and_are_resumed(shown: Shown) -> None:
+    cluster, backend = shown.backend.cluster, shown.backend
+    await shown.press("4")
+    assert "Nothing was asked of this backend yet. r starts" in shown.frame()
+    backend.announce(cluster.note(OperationKind.REASSIGN, "6 partitions of 3 topics"))
+    await shown.until(lambda: "6 partitions of 3" in shown.frame(), "the operation is listed")
+    running = cluster.operations["op-1"].to(OperationState.RUNNING, at_ms=cluster.now_ms)
+    backend.announce(running)
+    await shown.until(lambda: "running" in shown.frame(), "it runs")
+    await backend.stop()
+    await shown.until(lambda: "CONNECTION LOST" in shown.frame(), "the loss is said")
+    failed = running.to(OperationState.FAILED, at_ms=cluster.now_ms, outcome="no quorum")
+    backend.announce(failed)
+    await backend.start()
+    await shown.until(lambda: "no quorum" in shown.frame(), "what was missed is resumed")
+    backend.announce(running)
+    cluster.operations["op-1"] = failed
+    cluster.note(OperationKind.CANCEL, "seen only in the list")
+    backend.reset_events()
+    await shown.until(lambda: "seen only in" in shown.frame(), "a reset reads the list anew")
+    assert "no quorum" in shown.frame()
+
+
+async def test_alerts_are_said(shown: Shown) -> None:
+    shown.backend.alert("Throttle of broker 3 was changed by somebody else.")
+    await shown.until(lambda: "changed by somebody else" in shown.said, "the alert is said")
+    await shown.press("j")
+    assert shown.said == ""
+
+
+# Hostile text, terminals, sizes
+
+
+async def test_text_from_the_cluster_is_never_markup_nor_control(tmp_path: Path) -> None:
+    cluster = incident()
+    cluster.partitions[TopicPartition("cfg[red]x[/red]", 0)] = cluster.partitions.pop(
+        TopicPartition("orders", 0)
+    )
+    cluster.down = {3: "[bold]boom[/x]\x1b[2J\u202eevil"}
+    async with dashboard(tmp_path / "s", cluster) as shown:
+        shown.backend.failing = {}
+        text = shown.frame()
+        assert "[bold]boom[/x]?[2J?evil" in text
+        await shown.press("slash")
+        await shown.write("cfg")
+        await shown.press("enter")
+        assert "cfg[red]x[/red]" in shown.frame()
+        await shown.press("enter")
+        await shown.dialog(DetailsScreen)
+        assert "cfg[red]x[/red]" in shown.frame()
+        await shown.press("escape", "c")
+        await shown.until(lambda: "cfg[red]x[/red]-0" in shown.frame(), "the question is asked")
+        assert "\x1b" not in shown.frame()
+
+
+@pytest.mark.parametrize("size", [(20, 5), (1, 1), (120, 12)])
+async def test_any_size_and_back(shown: Shown, size: tuple[int, int]) -> None:
+    await shown.press("j", "j", "j")
+    for view in "1234":
+        await shown.press(view)
+        await shown.resize(*size)
+        keys = "j G g s p f f question_mark j escape enter escape o escape slash escape e escape"
+        await shown.pilot.press(*keys.split())
+        await shown.closed()
+        await shown.publish()
+        await shown.resize(80, 24)
+    assert "live" in shown.lines()[0]
+    assert len(shown.lines()) == 24
+
+
+async def test_at_20x5_the_connection_and_rows_are_still_there(shown: Shown) -> None:
+    await shown.resize(20, 5)
+    lines = shown.lines()
+    assert "live" in lines[0]
+    assert len(lines) == 5
+    assert lines[2].split()[0] == "audit-log"
+
+
+async def test_an_ascii_terminal_gets_ascii_only(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", incident(), glyphs=ASCII, plain=True) as shown:
+        await shown.publish()
+        for view in "1234":
+            await shown.press(view, "s")
+            assert shown.frame().isascii()
+        await shown.press("1", "f", "space", "p")
+        await shown.until(lambda: "Bytes remaining" in shown.frame(), "the plot is drawn")
+        assert shown.frame().isascii()
+        await shown.press("question_mark")
+        await shown.dialog(HelpScreen)
+        assert shown.frame().isascii()
+
+
+async def test_no_color_has_no_colours_and_a_visible_cursor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    async with dashboard(tmp_path / "s", incident(), plain=True) as shown:
+        await shown.press("f", "j")
+        segments = [s for strip in shown.app.screen._compositor.render_strips() for s in strip]
+        colours = {
+            colour.name
+            for segment in segments
+            if segment.style is not None
+            for colour in (segment.style.color, segment.style.bgcolor)
+            if colour is not None
+        }
+        assert colours <= {"default"}
+        reverse = [s.text for s in segments if s.style is not None and s.style.reverse]
+        assert any(str(shown.grid.cursor_key[1]) in text for text in reverse)  # type: ignore[index]
+
+
+# Only what changed
+
+
+class CountingGrid(Grid):
+    """Counts the lines that it wants painted."""
+
+    painted = 0
+
+    def refresh(self, *regions: Region, **options: Any) -> Self:
+        """Count, and refresh."""
+        CountingGrid.painted += sum(region.height for region in regions or (self.size.region,))
+        return super().refresh(*regions, **options)
+
+
+async def test_a_refresh_paints_only_lines_that_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.screens.view.Grid", CountingGrid)
+    async with dashboard(tmp_path / "s", incident(), size=(80, 40)) as shown:
+        await shown.press("f", "j")
+        CountingGrid.painted = 0
+        await shown.publish()
+        assert CountingGrid.painted == 6
+        for state in shown.backend.cluster.partitions.values():
+            state.copied.clear()
+        await shown.publish()
+        CountingGrid.painted = 0
+        await shown.publish()
+        assert CountingGrid.painted == 0
+
+
+# The registry
+
+
+def test_the_footer_has_at_most_six_keys_and_help_is_one_of_them() -> None:
+    for view, moving in product(VIEWS, (True, False)):
+        shown = footer_actions(view, moving=moving)
+        assert len(shown) <= FOOTER_MOST
+        assert shown[-1].id == "help"
+        assert len("  ".join(f"{key_name(a.keys[0])} {a.hint}" for a in shown)) <= 78
+
+
+def test_no_key_means_two_things_in_one_view() -> None:
+    for view in VIEWS:
+        keys = [key for action in actions_of(view) for key in action.keys]
+        assert len(keys) == len(set(keys))
+
+
+def test_no_key_needs_alt_a_function_key_or_a_mouse() -> None:
+    for action in ACTIONS:
+        assert not any(re.match(r"alt\+|f\d+$|meta", key) for key in action.keys)
+
+
+async def test_every_action_has_a_method_and_is_in_the_help(shown: Shown) -> None:
+    for view in VIEWS:
+        await shown.press(str(VIEWS.index(view) + 1))
+        for action in actions_of(view):
+            owner = shown.grid if action.where == "grid" else shown.view
+            assert hasattr(owner, f"action_{action.id.partition('(')[0]}"), action.id
+        await shown.press("question_mark")
+        helped = await shown.dialog(HelpScreen)
+        said = " ".join(line.plain for line in helped.query("Lines"))
+        assert all(action.title in said for action in actions_of(view))
+        await shown.press("escape")
+        await shown.closed()
+
+
+def test_the_key_table_lists_every_action_once() -> None:
+    table = key_table()
+    assert table.count("\n") == len(ACTIONS) + 1
+    for action in ACTIONS:
+        assert f"| {action.title} | {action.help} |" in table
+
+
+async def test_the_palette_runs_actions_by_name(shown: Shown) -> None:
+    await shown.press("colon")
+    await shown.write("follow")
+    await shown.until(lambda: "Follow the moves (f)" in shown.frame(), "the action is found")
+    await shown.pilot.press("enter")
+    await shown.until(lambda: "following" in shown.frame(), "it was run")
+
+
+async def test_a_message_gives_way_to_the_keys_at_the_next_key(shown: Shown) -> None:
+    await shown.press("s")
+    assert shown.said
+    await shown.press("j")
+    assert not shown.said
+    assert shown.lines()[-1].startswith(" / filter  f follow")
+
+
+async def test_leaving_lets_go_of_the_backend(tmp_path: Path) -> None:
+    async with ScriptedBackend(tmp_path / "s", incident()) as backend:
+        app = KshuntApp(backend.address)
+        async with app.run_test() as pilot:
+            shown = Shown(app, pilot, backend, ManualTime())
+            await shown.until(lambda: backend.readers == 1, "the stream is open")
+            await pilot.press("q")
+        await wait_until_async(lambda: backend.readers == 0, 5.0, "the stream is closed")
+        assert not [t for t in threading.enumerate() if t.name.startswith("kshunt")]
+
+
+# Anything at all
+
+KEYS = sorted({key for action in ACTIONS for key in action.keys} - {"q"})
+OTHER_KEYS = ["y", "n", "h", "tab", "shift+tab", "x", "left", "right", "backspace", "w"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_random_keys_never_end_it_nor_change_anything_unasked(
+    shown: Shown, seed: int
+) -> None:
+    """`y` is held back while a question is open; without it nothing may be changed."""
+    chance = random.Random(seed)
+    for _ in range(60):
+        asking = isinstance(shown.app.screen, ConfirmScreen)
+        keys = [key for key in KEYS + OTHER_KEYS if not asking or key in ("escape", "n", "j", "k")]
+        await shown.pilot.press(chance.choice(keys))
+        match chance.randrange(12):
+            case 0:
+                shown.backend.publish()
+            case 1:
+                await shown.pilot.resize_terminal(chance.randrange(1, 170), chance.randrange(1, 60))
+            case 2 if chance.random() < 0.3:
+                await shown.backend.stop()
+                await shown.backend.start()
+            case _:
+                pass
+    assert shown.app.is_running
+    assert shown.backend.changes == []

@@ -1,0 +1,191 @@
+"""The dashboard under test: started on a scripted backend, driven by keys, read as plain text."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from tests.support import wait_until_async
+from tests.tui_backend import ScriptedBackend
+from tests.tui_cluster import ScriptedCluster
+from tui.app import KshuntApp
+from tui.screens.form import FormScreen
+from tui.screens.view import ViewScreen
+from tui.store import ConnectionState
+from tui.widgets.grid import Grid
+
+DEADLINE_S = 10.0
+FRAMES = Path(__file__).parent / "frames"
+REWRITE = os.environ.get("KSHUNT_REWRITE_FRAMES") == "1"
+"""Set to write the golden frames anew; look at the difference before keeping it."""
+
+
+class ManualTime:
+    """A monotonic clock that stands still unless a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Shown:
+    """A running dashboard, its backend, and the keys to drive it."""
+
+    app: KshuntApp
+    pilot: Pilot[None]
+    backend: ScriptedBackend
+    time: ManualTime
+    size: tuple[int, int] = field(default=(80, 24))
+
+    @property
+    def view(self) -> ViewScreen:
+        """The view in sight, perhaps below a dialogue."""
+        return self.app.view
+
+    @property
+    def grid(self) -> Grid:
+        """The table in sight."""
+        return self.view.grid
+
+    @property
+    def said(self) -> str:
+        """The message on the last line."""
+        return self.view.key_bar.message
+
+    @property
+    def cursor(self) -> str:
+        """The row under the cursor, in words."""
+        return str(self.grid.cursor_key)
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, and wait until their effect is on the screen."""
+        for key in keys:
+            await self.pilot.press(key)
+            await self.settle()
+
+    async def write(self, text: str) -> None:
+        """Type into the field that has the focus."""
+        names = {" ": "space", "/": "slash", ":": "colon", "-": "minus", ".": "full_stop"}
+        names |= {",": "comma", "*": "asterisk", "_": "underscore", ">": "greater_than_sign"}
+        await self.pilot.press(*(names.get(character, character) for character in text))
+        await self.settle()
+
+    async def publish(self, seconds: float = 1.0) -> None:
+        """Let the cluster go on, and wait until it is shown."""
+        self.backend.publish(seconds)
+        await self.settle()
+
+    async def until(self, condition: Callable[[], object], what: str) -> None:
+        """Wait for something that is not just the next frame."""
+        await wait_until_async(condition, DEADLINE_S, what)
+        await self.pilot.pause()
+
+    async def settle(self) -> None:
+        """Wait until what is shown is what the backend sent and the operator asked for."""
+        if self.app.store.connection.state is ConnectionState.LIVE and not self._is_shown():
+            await self.until(self._is_shown, "the newest snapshot is shown")
+
+    def _is_shown(self) -> bool:
+        store, view = self.app.store, self.app.current_mode
+        job = store.jobs.get(view)
+        if job is None or self.app.store.connection.state is not ConnectionState.LIVE:
+            return job is not None
+        newest = self.backend.snapshot.version
+        return (
+            job.snapshot.version == newest
+            and job.query == store.queries[view]
+            and self.grid.table is store.tables[view]
+        )
+
+    async def dialog(self, kind: type[Any]) -> Any:
+        """The dialogue of this kind, once it is open."""
+        await self.until(lambda: isinstance(self.app.screen, kind), f"{kind.__name__} is open")
+        return self.app.screen
+
+    async def closed(self) -> None:
+        """Wait until no dialogue is open."""
+        await self.until(lambda: self.app.screen is self.view, "the dialogue is closed")
+        await self.settle()
+
+    async def resize(self, width: int, height: int) -> None:
+        """Another size of the terminal."""
+        await self.pilot.resize_terminal(width, height)
+        await self.settle()
+
+    def frame(self) -> str:
+        """What is on the screen, as plain text."""
+        return frame(self.app)
+
+    def lines(self) -> list[str]:
+        """What is on the screen, line by line."""
+        return self.frame().splitlines()
+
+
+def frame(app: KshuntApp) -> str:
+    """What is on the screen, as plain text without blanks at the ends of lines."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join(strip.text.rstrip() for strip in strips)
+
+
+@asynccontextmanager
+async def dashboard(
+    socket: Path,
+    cluster: ScriptedCluster,
+    *,
+    size: tuple[int, int] = (80, 24),
+    **options: Any,
+) -> AsyncIterator[Shown]:
+    """The dashboard on a scripted backend, once its first table is shown."""
+    time = ManualTime()
+    async with ScriptedBackend(socket, cluster) as backend:
+        app = KshuntApp(backend.address, now_s=time, retry_s=(0.02,), **options)
+        async with app.run_test(size=size) as pilot:
+            shown = Shown(app, pilot, backend, time, size)
+            await shown.until(lambda: bool(app.store.jobs), "the first table is shown")
+            await shown.until(lambda: app.store.connection.state is ConnectionState.LIVE, "live")
+            await shown.settle()
+            yield shown
+
+
+def check_frame(name: str, shown: Shown) -> None:
+    """Compare what is on the screen with the golden frame of that name."""
+    path = FRAMES / f"{name}.txt"
+    text = shown.frame() + "\n"
+    if REWRITE:
+        FRAMES.mkdir(exist_ok=True)
+        path.write_text(text, "utf-8")
+    assert text == path.read_text("utf-8"), f"the screen is not as in {path.name}"
+
+
+def plan_file(tmp_path: Path, moves: dict[tuple[str, int], list[int]]) -> Path:
+    """A reassignment JSON file."""
+    entries = [{"topic": t, "partition": p, "replicas": r} for (t, p), r in moves.items()]
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({"version": 1, "partitions": entries}))
+    return path
+
+
+async def answer_form(shown: Shown, *values: str) -> None:
+    """Fill in the form that is open, field by field."""
+    form = await shown.dialog(FormScreen)
+    for place, value in enumerate(values):
+        form.input(place).value = value
+        await shown.pilot.press("enter")
+        if place < len(values) - 1:
+            await focused(shown, form.input(place + 1))
+
+
+async def focused(shown: Shown, entry: Input) -> None:
+    """Wait until a field has the focus."""
+    await shown.until(lambda: entry.has_focus, "the field has the focus")

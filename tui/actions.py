@@ -1,0 +1,330 @@
+"""Every action, once: bindings, command palette, footer, help and the README's key table.
+
+An action's id is the name of its method (`action_<id>`) on the widget that `where` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from textual.binding import Binding
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from tui.store import BROKERS, OPERATIONS, PARTITIONS, THROTTLES, VIEWS
+
+if TYPE_CHECKING:
+    from tui.screens.view import ViewScreen
+
+FOOTER_MOST: Final = 6
+"""More than this on the last line is noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing an operator can do."""
+
+    id: str
+    """The method, with its arguments where it takes some: `view('brokers')`."""
+    keys: tuple[str, ...]
+    """Textual's names of the keys; the first one is shown."""
+    title: str
+    """Two or three words, for the palette."""
+    help: str
+    """One sentence: what it does."""
+    group: Literal["Views", "Move", "Look", "Change", "General"]
+    views: tuple[str, ...] = VIEWS
+    """Where it can be used."""
+    hint: str = ""
+    """One word for the footer; empty where it is not shown there."""
+    rank: int = 0
+    """Place in the footer; the lowest stand first."""
+    when: Literal["", "moving", "idle"] = ""
+    """Whether the footer shows it only while something moves, or only while nothing does."""
+    changes: bool = False
+    """True where it changes the cluster, and so cannot be done read-only."""
+    where: Literal["screen", "grid"] = "screen"
+
+
+_HERE: Final = (PARTITIONS,)
+_PLOTTED: Final = (PARTITIONS, BROKERS)
+_RATED: Final = (BROKERS, THROTTLES)
+_THROTTLED: Final = (PARTITIONS, BROKERS, THROTTLES)
+_MOVED: Final = (PARTITIONS, OPERATIONS)
+
+
+def _move(id: str, keys: tuple[str, ...], title: str, help: str) -> Action:
+    return Action(id, keys, title, help, "Move", where="grid")
+
+
+ACTIONS: Final = (
+    Action("view('partitions')", ("1",), "Partitions", "Every replica, one a row.", "Views"),
+    Action("view('brokers')", ("2",), "Brokers", "What each sends, receives and holds.", "Views"),
+    Action("view('throttles')", ("3",), "Throttles", "Every rate and replica list.", "Views"),
+    Action("view('operations')", ("4",), "Operations", "What was asked, how it went.", "Views"),
+    _move("cursor(1)", ("j", "down"), "Down", "One row."),
+    _move("cursor(-1)", ("k", "up"), "Up", "One row."),
+    _move("page(1)", ("pagedown", "ctrl+f"), "Page down", "A screenful."),
+    _move("page(-1)", ("pageup", "ctrl+b"), "Page up", "A screenful."),
+    _move("page(0.5)", ("ctrl+d",), "Half a page down", "Half a screenful."),
+    _move("page(-0.5)", ("ctrl+u",), "Half a page up", "Half a screenful."),
+    _move("first", ("g", "home"), "Top", "The first row; the top then stays in sight."),
+    _move("last", ("G", "end"), "Bottom", "The last row."),
+    Action(
+        "mark",
+        ("space",),
+        "Mark",
+        "Mark or unmark the row, for what changes several partitions at once.",
+        "Look",
+        _HERE,
+        where="grid",
+    ),
+    Action("mark_all", ("A",), "Mark all", "Every row that is shown, or none.", "Look", _HERE),
+    Action(
+        "back", ("escape",), "Back", "Unmark every row; without marks, drop the filter.", "Look"
+    ),
+    Action(
+        "filter",
+        ("slash",),
+        "Filter",
+        "Rows that match: a part of a topic, broker:3, moving, behind:>1000, -throttled.",
+        "Look",
+        _HERE,
+        hint="filter",
+        rank=1,
+    ),
+    Action(
+        "follow",
+        ("f",),
+        "Follow the moves",
+        "Only partitions that move, the replica furthest behind first; again for all.",
+        "Look",
+        _HERE,
+        hint="follow",
+        rank=2,
+        when="moving",
+    ),
+    Action(
+        "sort_next",
+        ("s",),
+        "Sort by next column",
+        "Numbers from the largest, words from the first.",
+        "Look",
+        hint="sort",
+        rank=3,
+    ),
+    Action("sort_choose", ("o",), "Choose sort column", "From a list.", "Look"),
+    Action("sort_reverse", ("S",), "Reverse the sort", "The other way round.", "Look"),
+    Action(
+        "details",
+        ("enter",),
+        "Details",
+        "Every column of the row, and more.",
+        "Look",
+        hint="details",
+        rank=4,
+    ),
+    Action(
+        "plot", ("p",), "Plot", "Bytes that remain, over time; again to hide.", "Look", _PLOTTED
+    ),
+    Action(
+        "reassign",
+        ("r",),
+        "Start a reassignment",
+        "From a JSON file; rehearsed before it is asked for.",
+        "Change",
+        hint="start",
+        rank=7,
+        changes=True,
+    ),
+    Action(
+        "cancel",
+        ("c",),
+        "Cancel moves",
+        "Of the marked partitions, else of the row.",
+        "Change",
+        _MOVED,
+        hint="cancel",
+        rank=2,
+        when="moving",
+        changes=True,
+    ),
+    Action(
+        "cancel_all",
+        ("C",),
+        "Cancel all moves",
+        "Every partition that moves.",
+        "Change",
+        changes=True,
+    ),
+    Action(
+        "edit",
+        ("e",),
+        "Edit throttle",
+        "The broker's rates, or the topic's throttled replicas.",
+        "Change",
+        _THROTTLED,
+        hint="throttle",
+        rank=5,
+        changes=True,
+    ),
+    Action(
+        "edit_all",
+        ("a",),
+        "Edit all throttles",
+        "One leader rate and one follower rate for every broker.",
+        "Change",
+        _RATED,
+        hint="all brokers",
+        rank=6,
+        changes=True,
+    ),
+    Action(
+        "elect",
+        ("l",),
+        "Elect preferred leaders",
+        "Of the marked partitions, else of the row.",
+        "Change",
+        _HERE,
+        hint="elect",
+        rank=8,
+        when="idle",
+        changes=True,
+    ),
+    Action(
+        "elect_all",
+        ("L",),
+        "Elect all preferred leaders",
+        "Every partition of the cluster.",
+        "Change",
+        changes=True,
+    ),
+    Action("palette", ("colon", "ctrl+p"), "Palette", "Find an action by its name.", "General"),
+    Action(
+        "help",
+        ("question_mark",),
+        "Help",
+        "Every key of this view, and what the signs mean.",
+        "General",
+        hint="help",
+        rank=90,
+    ),
+    Action("quit", ("q",), "Quit", "Moves go on in the cluster.", "General"),
+)
+
+_KEY_NAMES: Final = {
+    "slash": "/",
+    "colon": ":",
+    "question_mark": "?",
+    "down": "Down",
+    "up": "Up",
+    "pagedown": "PgDn",
+    "pageup": "PgUp",
+    "home": "Home",
+    "end": "End",
+    "space": "Space",
+    "enter": "Enter",
+    "escape": "Esc",
+}
+
+
+def key_name(key: str) -> str:
+    """A key as it is written for people."""
+    if key.startswith("ctrl+"):
+        return f"Ctrl-{key.removeprefix('ctrl+').upper()}"
+    return _KEY_NAMES.get(key, key)
+
+
+def actions_of(view: str) -> tuple[Action, ...]:
+    """What can be done in a view."""
+    return tuple(action for action in ACTIONS if view in action.views)
+
+
+def action_named(id: str) -> Action | None:
+    """The action with this id, its arguments left out."""
+    return next((a for a in ACTIONS if a.id.partition("(")[0] == id.partition("(")[0]), None)
+
+
+def screen_bindings(view: str) -> list[Binding]:
+    """The bindings of a view's screen."""
+    return list(_bindings(a for a in actions_of(view) if a.where == "screen"))
+
+
+def grid_bindings() -> list[Binding]:
+    """The bindings of every grid."""
+    return list(_bindings(action for action in ACTIONS if action.where == "grid"))
+
+
+def _bindings(actions: Iterable[Action]) -> Iterable[Binding]:
+    for action in actions:
+        # One binding a key, so that each can be given to another action by its id.
+        for number, key in enumerate(action.keys):
+            yield Binding(key, action.id, action.title, show=False, id=f"{action.id}#{number}")
+
+
+def footer_actions(view: str, *, moving: bool) -> tuple[Action, ...]:
+    """What the last line of a view offers now; help is always among it."""
+    hidden = "idle" if moving else "moving"
+    offered = (a for a in actions_of(view) if a.hint and a.when != hidden)
+    shown = sorted(offered, key=lambda action: action.rank)
+    *others, last = shown
+    return (*others[: FOOTER_MOST - 1], last)
+
+
+def help_groups(view: str) -> dict[str, list[Action]]:
+    """A view's actions by group, in the order of the registry."""
+    groups: dict[str, list[Action]] = {}
+    for action in actions_of(view):
+        groups.setdefault(action.group, []).append(action)
+    return groups
+
+
+def key_table() -> str:
+    """The README's key table, in Markdown."""
+    lines = ["| Keys | Action | What it does | Where |", "|---|---|---|---|"]
+    for action in ACTIONS:
+        keys = " ".join(f"`{key_name(key)}`" for key in action.keys)
+        where = "everywhere" if action.views == VIEWS else ", ".join(action.views)
+        lines.append(f"| {keys} | {action.title} | {action.help} | {where} |")
+    return "\n".join(lines)
+
+
+class ActionProvider(Provider):
+    """The command palette's entries: what the view in sight can do."""
+
+    @property
+    def _view(self) -> ViewScreen:
+        from tui.screens.view import ViewScreen
+
+        assert isinstance(self.screen, ViewScreen)
+        return self.screen
+
+    def _entries(self) -> Iterable[tuple[str, str, Action]]:
+        for action in actions_of(self._view.VIEW):
+            if action.group == "Move" or action.id == "palette":
+                continue
+            keys = key_name(action.keys[0])
+            refusal = self._view.refusal(action)
+            yield f"{action.title} ({keys})", refusal or action.help, action
+
+    async def discover(self) -> Hits:
+        """Everything, while nothing is typed."""
+        for title, text, action in self._entries():
+            yield DiscoveryHit(title, self._command(action), help=text)
+
+    async def search(self, query: str) -> Hits:
+        """What matches."""
+        matcher = self.matcher(query)
+        for title, text, action in self._entries():
+            score = matcher.match(title)
+            if score > 0:
+                yield Hit(score, matcher.highlight(title), self._command(action), help=text)
+
+    def _command(self, action: Action):  # type: ignore[no-untyped-def]
+        view = self._view
+
+        async def run() -> None:
+            await view.run_action(action.id)
+
+        return run

@@ -1,0 +1,273 @@
+"""The only module that touches the network: facts in, intents out.
+
+Two daemon threads read the backend's streams, reconnect with growing pauses, and resume where they
+were; each posts Textual messages and touches nothing else. Intents run in threads of their own.
+httpx and the data libraries are loaded in these threads, after the first paint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+from textual.message import Message
+
+from backend.errors import BackendError, KshuntError
+
+if TYPE_CHECKING:
+    from backend.api.client import BackendClient, ClusterInfo, Event
+    from backend.domain.operation import Operation
+    from backend.domain.snapshot import Snapshot
+
+T = TypeVar("T")
+
+RETRY_S: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Pauses between attempts; the last one repeats."""
+
+
+class SnapshotArrived(Message):
+    """The cluster looks like this now."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__()
+        self.snapshot = snapshot
+
+    def can_replace(self, message: Message) -> bool:
+        """Only the newest snapshot matters."""
+        return isinstance(message, SnapshotArrived)
+
+
+class OperationsArrived(Message):
+    """What the backend was asked to do, as it stands now."""
+
+    def __init__(self, operations: tuple[Operation, ...]) -> None:
+        super().__init__()
+        self.operations = operations
+
+    def can_replace(self, message: Message) -> bool:
+        """The list is whole each time."""
+        return isinstance(message, OperationsArrived)
+
+
+class Connected(Message):
+    """The backend answers; snapshots follow."""
+
+    def __init__(self, info: ClusterInfo) -> None:
+        super().__init__()
+        self.info = info
+
+
+class Disconnected(Message):
+    """The backend does not answer, or has fallen silent."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+    def can_replace(self, message: Message) -> bool:
+        """Only the newest reason matters."""
+        return isinstance(message, Disconnected)
+
+
+class AlertArrived(Message):
+    """The backend has something to say."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
+@dataclass
+class _Pauses:
+    """How long to wait before the next attempt."""
+
+    pauses: Sequence[float]
+    failures: int = 0
+
+    def after_failure(self) -> float:
+        pause = self.pauses[min(self.failures, len(self.pauses) - 1)]
+        self.failures += 1
+        return pause
+
+
+class Link:
+    """The dashboard's connection to one backend. `post` is called from other threads."""
+
+    def __init__(
+        self,
+        address: str,
+        post: Callable[[Message], object],
+        *,
+        retry_s: Sequence[float] = RETRY_S,
+    ) -> None:
+        self.address = address
+        self._post_message = post
+        self._retry_s = retry_s
+        self._stopped = threading.Event()
+        self._client: BackendClient | None = None
+        self._client_lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Start reading; returns at once."""
+        for target in (self._follow_snapshots, self._follow_events):
+            thread = threading.Thread(target=target, name=f"kshunt{target.__name__}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop reading, and wait for the threads a little; may block for a moment."""
+        self._stopped.set()
+        with self._client_lock:
+            if self._client is not None:
+                self._client.close()
+        for thread in self._threads:
+            thread.join(2.0)
+
+    async def ask(self, question: Callable[[BackendClient], T]) -> T:
+        """Put a question to the backend in a thread.
+
+        Raises:
+            KshuntError: the backend refused, or does not answer.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        # A daemon, not a worker of the loop's pool: leaving does not wait for a slow answer.
+        threading.Thread(
+            target=self._answer, args=(question, loop, answer), name="kshunt-ask", daemon=True
+        ).start()
+        return await answer
+
+    def _answer(
+        self,
+        question: Callable[[BackendClient], T],
+        loop: asyncio.AbstractEventLoop,
+        answer: asyncio.Future[T],
+    ) -> None:
+        def settle(outcome: T | None, error: Exception | None) -> None:
+            if answer.done():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(cast(T, outcome))
+
+        try:
+            outcome, failure = question(self._connection()), None
+        except KshuntError as error:
+            outcome, failure = None, error
+        # An answer that cannot be read is the backend's failure, not the dashboard's end.
+        except Exception as error:  # noqa: BLE001
+            outcome, failure = None, BackendError(f"The backend's answer is unusable: {error!r}.")
+        # The loop may have been closed while this waited.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, outcome, failure)
+
+    def _connection(self) -> BackendClient:
+        from backend.api.client import BackendClient
+
+        with self._client_lock:
+            if self._client is None:
+                self._client = BackendClient(self.address)
+            return self._client
+
+    # Facts in
+
+    def _follow_snapshots(self) -> None:
+        """Snapshots until the end; this thread alone says whether the backend is there."""
+        pauses = _Pauses(self._retry_s)
+        while not self._stopped.is_set():
+            reason = self._read_snapshots(pauses)
+            if self._stopped.is_set():
+                return
+            self._post(Disconnected(reason))
+            self._stopped.wait(pauses.after_failure())
+
+    def _read_snapshots(self, pauses: _Pauses) -> str:
+        """Read one stream to its end; why it ended."""
+        try:
+            client = self._connection()
+            info = client.cluster()
+            for number, snapshot in enumerate(client.snapshots()):
+                if not number:
+                    self._post(Connected(info))
+                    pauses.failures = 0
+                self._post(SnapshotArrived(snapshot))
+        except KshuntError as error:
+            return error.message
+        # The edge between a stream of bytes and the screen: whatever breaks here must not end
+        # the thread, or the dashboard would stay frozen with a healthy backend.
+        except Exception as error:  # noqa: BLE001
+            return f"The stream of {self.address} broke: {error!r}."
+        return f"The backend at {self.address} ended the stream."
+
+    def _follow_events(self) -> None:
+        """Operations and alerts until the end, resumed after the last event that was seen."""
+        pauses = _Pauses(self._retry_s)
+        ledger = _Ledger()
+        while not self._stopped.is_set():
+            self._read_events(ledger, pauses)
+            self._stopped.wait(pauses.after_failure())
+
+    def _read_events(self, ledger: _Ledger, pauses: _Pauses) -> None:
+        try:
+            client = self._connection()
+            if ledger.last_event_id is None:
+                self._read_list(client, ledger)
+            for event in client.events(ledger.last_event_id or 0):
+                pauses.failures = 0
+                self._take_event(client, ledger, event)
+        except BackendError:
+            return
+        except Exception:  # noqa: BLE001 - as in `_read_snapshots`; that thread reports the state
+            return
+
+    def _read_list(self, client: BackendClient, ledger: _Ledger) -> None:
+        ledger.replace(client.operations())
+        self._post(OperationsArrived(ledger.newest_first()))
+
+    def _take_event(self, client: BackendClient, ledger: _Ledger, event: Event) -> None:
+        ledger.last_event_id = event.id
+        if event.kind == "operation":
+            ledger.take(event.operation)
+            self._post(OperationsArrived(ledger.newest_first()))
+        elif event.kind == "reset":
+            self._read_list(client, ledger)
+        elif event.kind == "alert":
+            self._post(AlertArrived(str(event.document.get("message", ""))))
+
+    def _post(self, message: Message) -> None:
+        """Post to the app, unless it is gone."""
+        if self._stopped.is_set():
+            return
+        try:
+            self._post_message(message)
+        except RuntimeError:
+            # The event loop was closed between the check and the call.
+            self._stopped.set()
+
+
+class _Ledger:
+    """The operations, and the last event that changed them."""
+
+    def __init__(self) -> None:
+        self.last_event_id: int | None = None
+        self._operations: dict[str, Operation] = {}
+
+    def replace(self, operations: Sequence[Operation]) -> None:
+        self._operations = {operation.id: operation for operation in operations}
+
+    def take(self, operation: Operation) -> None:
+        """An operation that has ended never changes again: an older event cannot reopen it."""
+        known = self._operations.get(operation.id)
+        if known is None or not known.state.ended or operation.state.ended:
+            self._operations[operation.id] = operation
+
+    def newest_first(self) -> tuple[Operation, ...]:
+        return tuple(
+            sorted(self._operations.values(), key=lambda o: (o.started_ms, o.id), reverse=True)
+        )

@@ -1,0 +1,89 @@
+"""Files that an operator names: reading and writing a plan, and completing a path."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from backend.domain.plan import ReassignmentPlan, parse_plan
+from backend.errors import PlanError, WrongCluster
+
+PLAN_BYTES_MOST: Final = 16 * 1024 * 1024
+"""A plan of 200,000 partitions is about 12 MB; what is larger is no plan."""
+SHOWN_MOST: Final = 6
+
+
+def plan_for(text: str, cluster_id: str) -> ReassignmentPlan:
+    """The plan in the file that was typed, unless it names another cluster than this one.
+
+    Raises:
+        PlanError: there is no such file, it cannot be read, or it holds no plan.
+        WrongCluster: the plan is meant for another cluster.
+    """
+    plan = read_plan(text)
+    if plan.cluster_id not in (None, cluster_id):
+        raise WrongCluster(f"This plan is for cluster {plan.cluster_id}, not for {cluster_id}.")
+    return plan
+
+
+def read_plan(text: str) -> ReassignmentPlan:
+    """The plan in the file that was typed.
+
+    Raises:
+        PlanError: there is no such file, it cannot be read, or it holds no plan.
+    """
+    if not text.strip():
+        raise PlanError("Type the path of a reassignment JSON file.")
+    path = Path(text.strip()).expanduser()
+    try:
+        if path.stat().st_size > PLAN_BYTES_MOST:
+            raise PlanError(f"{path} is larger than 16 MB; that is no plan.")
+        content = path.read_text("utf-8")
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path} is no text file.") from None
+    return parse_plan(content)
+
+
+def complete_path(text: str) -> tuple[str, Sequence[str]]:
+    """What is typed, completed as far as it is certain; and names it could become."""
+    folder, _, start = text.rpartition("/")
+    root = Path(f"{folder}/" if folder or text.startswith("/") else ".").expanduser()
+    try:
+        names = sorted(
+            entry.name + ("/" if entry.is_dir() else "")
+            for entry in os.scandir(root)
+            if entry.name.startswith(start) and (start or not entry.name.startswith("."))
+        )
+    except OSError:
+        return text, ()
+    if not names:
+        return text, ()
+    whole = text[: len(text) - len(start)] + _common_start(names)
+    return whole, names[:SHOWN_MOST] if len(names) > 1 else ()
+
+
+def _common_start(names: Sequence[str]) -> str:
+    """The longest text that every name begins with; the names are sorted."""
+    first, last = names[0], names[-1]
+    same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
+    return first[:same] if same is not None else min(first, last, key=len)
+
+
+def save_plan(plan: Mapping[str, Any], name: str) -> Path:
+    """Write a plan to a new file in the working directory.
+
+    Raises:
+        PlanError: there is such a file already, or the folder cannot be written to.
+    """
+    path = Path(name)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(json.dumps(plan) + "\n")
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror or error}.") from None
+    return path.absolute()

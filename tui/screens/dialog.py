@@ -1,0 +1,67 @@
+"""What every dialogue is made of: a box with a title that Escape always closes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, TypeVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.text import printable
+
+T = TypeVar("T")
+
+
+class Dialog(ModalScreen[T]):
+    """A box over the view. Subclasses say what is in it, and what it answers."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close", show=False)]
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        """The box."""
+        with Vertical(id="dialog") as box:
+            box.border_title = Text(printable(self._title))
+            yield from self.compose_body()
+
+    def compose_body(self) -> Iterable[Widget]:
+        """What is in the box."""
+        raise NotImplementedError
+
+    def action_close(self) -> None:
+        """Close without an answer."""
+        self.dismiss(None)
+
+
+class Lines(Static):
+    """Text that is shown as it is: nothing in it is markup."""
+
+    def __init__(self, text: Text | str = "", *, id: str | None = None, classes: str = "") -> None:
+        super().__init__(id=id, classes=classes, markup=False)
+        self.say(text)
+
+    def say(self, text: Text | str) -> None:
+        """Show another text."""
+        shown = text if isinstance(text, Text) else Text(printable(text))
+        self.plain = shown.plain
+        self.update(shown)
+
+
+def fact_lines(facts: Sequence[tuple[str, str]]) -> Iterable[Widget]:
+    """Label and value, one a line; long values wrap under themselves."""
+    width = max((len(label) for label, _ in facts), default=0)
+    for label, value in facts:
+        yield Horizontal(
+            Lines(label.ljust(width + 2), classes="label"),
+            Lines(value, classes="value"),
+            classes="fact",
+        )

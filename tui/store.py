@@ -1,0 +1,242 @@
+"""What the dashboard knows, and the thread that turns it into tables.
+
+Everything here is written on the event loop, by the app's handlers of what `tui.link` posts. The
+`Deriver` filters, sorts and sums up in a thread of its own, so that a key never waits for 200,000
+rows; it answers with a message, and the newest wish of a view replaces an older one.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from textual.message import Message
+
+from tui.tables.base import NATURAL, Order, Table
+
+if TYPE_CHECKING:
+    from backend.api.client import ClusterInfo
+    from backend.domain.operation import Operation
+    from backend.domain.snapshot import Snapshot
+    from tui.tables.facts import Facts, Summary
+    from tui.tables.filters import Term
+
+PARTITIONS: Final = "partitions"
+BROKERS: Final = "brokers"
+THROTTLES: Final = "throttles"
+OPERATIONS: Final = "operations"
+VIEWS: Final = (PARTITIONS, BROKERS, THROTTLES, OPERATIONS)
+
+REFRESH_S: Final = 0.25
+"""Snapshots are shown at most this often."""
+
+
+class ConnectionState(enum.Enum):
+    """How the dashboard stands with its backend."""
+
+    CONNECTING = "connecting"
+    LIVE = "live"
+    LOST = "lost"
+    """What is shown is frozen until the backend answers again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """The state of the connection, and why."""
+
+    state: ConnectionState = ConnectionState.CONNECTING
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What an operator wants to see of a view."""
+
+    order: Order = NATURAL
+    terms: tuple[Term, ...] = ()
+    filter_text: str = ""
+    """What was typed, from which `terms` were read."""
+    follow: bool = False
+    """Only replicas of moving partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One table to be computed."""
+
+    view: str
+    query: Query
+    snapshot: Snapshot
+    operations: tuple[Operation, ...]
+    now_ms: int
+    """By the backend's clock."""
+
+
+class Derived(Message):
+    """A table is ready."""
+
+    def __init__(self, job: Job, table: Table, facts: Facts, summary: Summary, hint: str) -> None:
+        super().__init__()
+        self.job = job
+        self.table = table
+        self.facts = facts
+        self.summary = summary
+        self.hint = hint
+        """What the view says above its rows, or empty."""
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer table of the same view makes this one needless."""
+        return isinstance(message, Derived) and message.job.view == self.job.view
+
+
+@dataclass
+class Store:
+    """The newest of everything."""
+
+    now_s: Callable[[], float]
+    """A clock that never goes back."""
+    snapshot: Snapshot | None = None
+    received_s: float = 0.0
+    """When the snapshot came, by `now_s`."""
+    info: ClusterInfo | None = None
+    connection: Connection = Connection()
+    operations: tuple[Operation, ...] = ()
+    summary: Summary | None = None
+    facts: Facts | None = None
+    """Of the snapshot that the tables show."""
+    queries: dict[str, Query] = field(default_factory=lambda: dict.fromkeys(VIEWS, Query()))
+    tables: dict[str, Table] = field(default_factory=dict)
+    hints: dict[str, str] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    """What each table was computed for."""
+
+    @property
+    def age_s(self) -> float:
+        """How long ago the newest snapshot came."""
+        return max(self.now_s() - self.received_s, 0.0)
+
+    @property
+    def now_ms(self) -> int:
+        """The backend's clock: what it said last, and the time since."""
+        taken = self.snapshot.taken_ms if self.snapshot is not None else 0
+        return taken + round(self.age_s * 1000)
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster on the screen, or empty while there is none."""
+        return self.snapshot.cluster_id if self.snapshot is not None else ""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where the backend reaches the cluster."""
+        return self.info.bootstrap_servers if self.info is not None else ""
+
+    def take_snapshot(self, snapshot: Snapshot) -> None:
+        """A newer snapshot came."""
+        self.snapshot = snapshot
+        self.received_s = self.now_s()
+
+    def ask(self, view: str, **changes: object) -> Query:
+        """Change what a view shows."""
+        query = replace(self.queries[view], **changes)  # type: ignore[arg-type]
+        self.queries[view] = query
+        return query
+
+    def job(self, view: str) -> Job | None:
+        """What has to be computed for a view, or None while there is nothing to show."""
+        if self.snapshot is None:
+            return None
+        return Job(view, self.queries[view], self.snapshot, self.operations, self.now_ms)
+
+    def take_derived(self, derived: Derived) -> None:
+        """A table is ready."""
+        self.tables[derived.job.view] = derived.table
+        self.hints[derived.job.view] = derived.hint
+        self.jobs[derived.job.view] = derived.job
+        self.facts = derived.facts
+        self.summary = derived.summary
+
+
+class Deriver:
+    """Computes tables in a thread. `post` is called from that thread."""
+
+    def __init__(self, post: Callable[[Message], object]) -> None:
+        self._post = post
+        self._pending: dict[str, Job] = {}
+        self._wake = threading.Condition()
+        self._stopped = False
+        self._facts: Facts | None = None
+        self._thread = threading.Thread(target=self._run, name="kshunt-derive", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; data libraries are loaded in it."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and wait for it a little."""
+        with self._wake:
+            self._stopped = True
+            self._wake.notify()
+        if self._thread.is_alive():
+            self._thread.join(2.0)
+
+    def submit(self, job: Job) -> None:
+        """Compute this as soon as may be; an older wish for the same view is dropped."""
+        with self._wake:
+            self._pending[job.view] = job
+            self._wake.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._stopped or self._pending)
+                if self._stopped:
+                    return
+                job = self._pending.pop(next(iter(self._pending)))
+            self._post(self._derive(job))
+
+    def _derive(self, job: Job) -> Derived:
+        from tui.tables.facts import Facts
+        from tui.tables.throttles import orphan_hint
+
+        if self._facts is None or self._facts.snapshot is not job.snapshot:
+            self._facts = Facts(job.snapshot)
+        facts = self._facts
+        hint = orphan_hint(facts) if job.view == THROTTLES else ""
+        return Derived(job, _BUILDERS[job.view](facts, job), facts, facts.summary, hint)
+
+
+def _partitions(facts: Facts, job: Job) -> Table:
+    from tui.tables.partitions import partition_table
+
+    query = job.query
+    return partition_table(facts, query.terms, query.order, query.follow)
+
+
+def _brokers(facts: Facts, job: Job) -> Table:
+    from tui.tables.brokers import broker_table
+
+    return broker_table(facts, job.query.order)
+
+
+def _throttles(facts: Facts, job: Job) -> Table:
+    from tui.tables.throttles import throttle_table
+
+    return throttle_table(facts, job.query.order)
+
+
+def _operations(facts: Facts, job: Job) -> Table:
+    from tui.tables.operations import operation_table
+
+    return operation_table(job.operations, job.now_ms, job.query.order)
+
+
+_BUILDERS: Final[Mapping[str, Callable[[Facts, Job], Table]]] = {
+    PARTITIONS: _partitions,
+    BROKERS: _brokers,
+    THROTTLES: _throttles,
+    OPERATIONS: _operations,
+}

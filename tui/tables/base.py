@@ -1,0 +1,175 @@
+"""What a table is to the grid: columns that fit a width, rows with a key, cells with a tone.
+
+Nothing here imports numpy: the grid is drawn once before any data library is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+RowKey: TypeAlias = Hashable
+"""What stays the same about a row through refreshes and re-sorts."""
+
+
+class Cell(NamedTuple):
+    """A text and how it is meant: `good`, `warn`, `bad`, `dim`, `strong`, or plain."""
+
+    text: str
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a grid."""
+
+    key: str
+    title: str
+    width: int
+    """Cells it needs at least."""
+    wide: int = 0
+    """Cells of its long form; for a column that grows, the most it takes."""
+    priority: int = 0
+    """Columns with the highest number go first when the terminal narrows."""
+    widen: int = 0
+    """Columns with the lowest number take their long form first. Those of one number do so
+    together, so that what is compared looks alike."""
+    right: bool = False
+    """Numbers stand at the right."""
+    grows: bool = False
+    """It takes the room that is left."""
+    comfort: int = 0
+    """Cells that a growing column gets before others take their long form."""
+    names: bool = False
+    """It holds names, which are cut in the middle: they differ at both ends."""
+    extra: bool = False
+    """It is shown only where every other column has its long form."""
+    sortable: bool = True
+    label: str = ""
+    """The title in full, where there is room, for details and for the choice of a sort column."""
+
+    @property
+    def name(self) -> str:
+        """What the column is called where there is room."""
+        return self.label or self.title
+
+
+class Placed(NamedTuple):
+    """A column and the width it got."""
+
+    column: Column
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How a table is sorted."""
+
+    key: str = ""
+    """A column's key; empty means the table's natural order."""
+    reverse: bool = False
+
+
+NATURAL = Order()
+"""The order in which the rows come."""
+
+
+class Table(Protocol):
+    """The rows of one view, filtered and sorted. Immutable, so that threads can share it."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Every column, in the order of the screen."""
+        ...
+
+    @property
+    def order(self) -> Order:
+        """How the rows are sorted."""
+        ...
+
+    @property
+    def total(self) -> int:
+        """Rows before the filter."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def key_of(self, row: int) -> RowKey:
+        """What identifies the row at this place."""
+        ...
+
+    def row_of(self, key: RowKey) -> int | None:
+        """Where the row with this key is, or None if it is not shown."""
+        ...
+
+    def cells(self, row: int, placed: Sequence[Placed]) -> list[Cell]:
+        """The row's texts for these columns."""
+        ...
+
+    def more(self, row: int) -> list[tuple[str, str]]:
+        """Label and text of what the columns do not say, for the details."""
+        ...
+
+
+GAP = 1
+"""Cells between two columns."""
+
+
+def fit_columns(columns: Sequence[Column], width: int) -> list[Placed]:
+    """The columns that fit into `width`, with their widths; the first column always stays.
+
+    Room goes to what is needed, then to the comfort of columns that grow, to long forms, to extra
+    columns, and last to columns that grow further.
+    """
+    kept = [column for column in columns if not column.extra]
+    while len(kept) > 1 and _needed(kept) > width:
+        kept.remove(max(kept[1:], key=lambda column: column.priority))
+    widths = {column.key: column.width for column in kept}
+    if len(kept) == 1:
+        widths[kept[0].key] = min(kept[0].width, max(width, 1))
+    room = max(width - _needed(kept), 0)
+    room = _grow(kept, widths, {column.key: column.comfort for column in kept}, room)
+    room, long_forms = _widen(kept, widths, room)
+    if long_forms:
+        for column in sorted(
+            (column for column in columns if column.extra), key=lambda column: column.priority
+        ):
+            if column.width + GAP <= room:
+                widths[column.key] = column.width
+                room -= column.width + GAP
+    _grow(kept, widths, {column.key: column.wide for column in kept}, room)
+    return [Placed(column, widths[column.key]) for column in columns if column.key in widths]
+
+
+def _grow(
+    columns: Sequence[Column], widths: dict[str, int], limits: Mapping[str, int], room: int
+) -> int:
+    """Share the room among the columns that grow, the narrowest first; what is left over."""
+    while room > 0:
+        growing = [c for c in columns if c.grows and widths[c.key] < limits[c.key]]
+        if not growing:
+            break
+        widths[min(growing, key=lambda column: widths[column.key]).key] += 1
+        room -= 1
+    return room
+
+
+def _widen(columns: Sequence[Column], widths: dict[str, int], room: int) -> tuple[int, bool]:
+    """Long forms, most important first; what is left over, and whether all could be had."""
+    every = True
+    fixed = [column for column in columns if not column.grows]
+    for rank in sorted({column.widen for column in fixed}):
+        group = [column for column in fixed if column.widen == rank]
+        more = {c.key: max(c.wide - c.width, 0) for c in group}
+        if sum(more.values()) > room:
+            every = False
+            continue
+        for key, cells in more.items():
+            widths[key] += cells
+        room -= sum(more.values())
+    return room, every
+
+
+def _needed(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns) + GAP * (len(columns) - 1)

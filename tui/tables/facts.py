@@ -1,0 +1,172 @@
+"""What every view needs of a snapshot, computed once for each, off the event loop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.snapshot import UNKNOWN, Replicas, ReplicaStatus, Snapshot
+
+
+class Facts:
+    """A snapshot and what follows from it; each part is computed when it is first asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.rows: Replicas = snapshot.replicas
+
+    @cached_property
+    def starts(self) -> NDArray[np.intp]:
+        """The first row of each partition."""
+        rows = self.rows
+        if not len(rows):
+            return np.empty(0, np.intp)
+        first = np.ones(len(rows), np.bool_)
+        first[1:] = (np.diff(rows.topic_index) != 0) | (np.diff(rows.partition) != 0)
+        return np.flatnonzero(first)
+
+    @cached_property
+    def moving(self) -> NDArray[np.bool_]:
+        """Rows of partitions that gain or lose a replica."""
+        rows = self.rows
+        changing = rows.adding | rows.removing
+        moving: NDArray[np.bool_] = changing
+        if not changing.any():
+            return moving
+        by_partition = np.logical_or.reduceat(changing, self.starts)
+        counts = np.diff(np.append(self.starts, len(rows)))
+        by_row: NDArray[np.bool_] = np.repeat(by_partition, counts)
+        return by_row
+
+    @cached_property
+    def stale(self) -> NDArray[np.bool_]:
+        """Rows whose broker has not answered in time."""
+        brokers = [id for id, status in self.snapshot.brokers.items() if status.stale]
+        found: NDArray[np.bool_] = np.isin(self.rows.broker, brokers)
+        return found
+
+    @cached_property
+    def arriving(self) -> NDArray[np.bool_]:
+        """Replicas that are being added."""
+        return self.rows.adding
+
+    @cached_property
+    def behind(self) -> NDArray[np.bool_]:
+        """Replicas that still have to copy: added ones, and ones out of the in-sync set."""
+        copying: NDArray[np.bool_] = self.rows.status != ReplicaStatus.IN_SYNC
+        return copying | self.rows.adding
+
+    @cached_property
+    def topic_places(self) -> dict[str, int]:
+        """Where each topic's name is."""
+        return {name: place for place, name in enumerate(self.snapshot.topics)}
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The whole cluster in one line."""
+        return _summary(self)
+
+    @cached_property
+    def moving_partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions that gain or lose a replica."""
+        return tuple(
+            self.snapshot.partition_of(int(row)) for row in self.starts[self.moving[self.starts]]
+        )
+
+    def rows_of(self, topic: str, partition: int) -> range:
+        """A partition's rows; empty where there is no such partition."""
+        place = self.topic_places.get(topic)
+        if place is None:
+            return range(0)
+        first, last = np.searchsorted(self.rows.topic_index, [place, place + 1])
+        within = self.rows.partition[first:last]
+        start, end = np.searchsorted(within, [partition, partition + 1])
+        return range(int(first + start), int(first + end))
+
+    def replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
+        """A partition's brokers in the order of its replica list."""
+        rows = self.rows_of(*partition)
+        return tuple(int(broker) for broker in self.rows.broker[rows.start : rows.stop])
+
+    def broker_age_s(self, broker: int) -> float:
+        """How old a broker's rows were when the snapshot was taken; NaN if it never answered."""
+        status = self.snapshot.brokers.get(broker)
+        if status is None or status.answered_ms is None:
+            return math.nan
+        return max(self.snapshot.taken_ms - status.answered_ms, 0) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the head of the screen says."""
+
+    moving_partitions: int = 0
+    moving_replicas: int = 0
+    remaining_bytes: int = UNKNOWN
+    """Bytes that moving replicas still lack, as far as is known."""
+    remaining_unknown: int = 0
+    """Moving replicas that have not said how much they lack."""
+    rate_bytes_per_s: float = math.nan
+    """What the moving replicas fetch together."""
+    eta_s: float = math.nan
+    """When the last moving replica will be done, of those that will be."""
+    eta_never: int = 0
+    """Moving replicas that will not be done at this rate."""
+    eta_unknown: int = 0
+    """Moving replicas without an ETA."""
+    offline_replicas: int = 0
+    behind_replicas: int = 0
+    """Replicas out of the in-sync set that nothing moves."""
+    leaderless_partitions: int = 0
+    misled_partitions: int = 0
+    """Partitions that are not led by their preferred replica."""
+    problems: tuple[str, ...] = ()
+
+
+def known_sum(values: NDArray[np.int64]) -> tuple[int, int]:
+    """The sum of the known values, UNKNOWN if none is; and how many are unknown."""
+    known = values[values >= 0]
+    missing = len(values) - len(known)
+    return (UNKNOWN if missing and not len(known) else int(known.sum())), missing
+
+
+def rate_sum(values: NDArray[np.float32]) -> float:
+    """The sum of the known rates; NaN if there are rows and none is known."""
+    known = values[~np.isnan(values)]
+    return math.nan if len(values) and not len(known) else float(known.sum(dtype=np.float64))
+
+
+def _summary(facts: Facts) -> Summary:
+    rows, arriving = facts.rows, facts.arriving
+    remaining, remaining_unknown = known_sum(rows.lag_bytes[arriving])
+    eta, eta_never, eta_unknown = _eta(rows.eta_s[arriving & ~rows.in_isr])
+    preferred = rows.position == 0
+    return Summary(
+        moving_partitions=int(facts.moving[facts.starts].sum()),
+        moving_replicas=int(arriving.sum()),
+        remaining_bytes=remaining,
+        remaining_unknown=remaining_unknown,
+        rate_bytes_per_s=rate_sum(rows.fetched_bytes_per_s[arriving]),
+        eta_s=eta,
+        eta_never=eta_never,
+        eta_unknown=eta_unknown,
+        offline_replicas=int((rows.status == ReplicaStatus.OFFLINE).sum()),
+        behind_replicas=int(((rows.status == ReplicaStatus.BEHIND) & ~facts.moving).sum()),
+        leaderless_partitions=int((rows.leader[facts.starts] < 0).sum()),
+        misled_partitions=int((preferred & (rows.leader != rows.broker)).sum()),
+        problems=facts.snapshot.problems,
+    )
+
+
+def _eta(etas: NDArray[np.float32]) -> tuple[float, int, int]:
+    """The longest ETA that will come, and how many will not or are unknown; 0 if none is left."""
+    finite = etas[np.isfinite(etas)]
+    never, unknown = int(np.isinf(etas).sum()), int(np.isnan(etas).sum())
+    if not len(etas):
+        return 0.0, 0, 0
+    return (float(finite.max()) if len(finite) else math.nan), never, unknown

@@ -1,0 +1,202 @@
+"""The head of the screen: which cluster, how fresh, what moves, what is wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.cells import cell_len
+from rich.text import Span, Text
+from textual.widget import Widget
+
+from tui.store import ConnectionState, Store
+from tui.text import (
+    NEVER_TEXT,
+    Glyphs,
+    bytes_text,
+    duration_text,
+    fit,
+    join_fitting,
+    plural,
+    printable,
+    rate_text,
+    sparkline,
+)
+
+if TYPE_CHECKING:
+    from tui.tables.facts import Summary
+
+STALE_S = 10.0
+"""A live backend sends at least every 5 s; data older than this is called stale."""
+
+FRESH_S = 2.0
+"""Data younger than this is as fresh as it gets."""
+
+SPARK_WIDTH = 24
+SPARK_WIDTH_LEAST = 6
+
+
+class StatusBar(Widget):
+    """Up to three lines: cluster and connection; moves; problems, only where there are any."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "status--dim",
+        "status--good",
+        "status--warn",
+        "status--bad",
+        "status--alarm",
+        "status--name",
+    }
+
+    def __init__(self, store: Store, *, address: str, read_only: bool, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._store = store
+        self._address = address
+        self._read_only = read_only
+        self._glyphs = glyphs
+        self._lines: list[Text] = []
+
+    def on_mount(self) -> None:
+        """Watch the age of the data."""
+        self.set_interval(1.0, self.update_lines)
+        self.update_lines()
+
+    def on_resize(self) -> None:
+        """Fit the lines again."""
+        self.update_lines()
+
+    def update_lines(self) -> None:
+        """Repaint if what is said has changed."""
+        lines = [self._cluster_line()]
+        if self.app.size.height >= 8:
+            lines.append(self._moves_line())
+            problem = self._problem_line()
+            lines += [problem] if problem is not None else []
+        if _look(lines) == _look(self._lines):
+            return
+        if len(lines) != len(self._lines):
+            self.styles.height = len(lines)
+        self._lines = lines
+        self.refresh()
+
+    def render(self) -> Text:
+        """The lines."""
+        return Text("\n", end="").join(self._lines)
+
+    def _style(self, name: str):  # type: ignore[no-untyped-def]
+        return self.get_component_rich_style(f"status--{name}", partial=True)
+
+    def _cluster_line(self) -> Text:
+        width = max(self.size.width, 1)
+        right, tone = self._connection_words()
+        right = f" {right} "
+        line = Text(no_wrap=True, end="")
+        line.append(" kshunt ", self._style("name"))
+        room = width - cell_len(line.plain) - cell_len(right)
+        if room > 8:
+            line.append(fit(" " + self._cluster_words(), room, self._glyphs))
+            line.append(right, self._style(tone))
+        else:
+            line = Text(fit(right, width, self._glyphs), self._style(tone), no_wrap=True, end="")
+        return line
+
+    def _cluster_words(self) -> str:
+        store = self._store
+        if store.snapshot is None:
+            return printable(self._address)
+        words = f"cluster {store.cluster_id} at {store.bootstrap_servers}"
+        return printable(f"{words}  READ-ONLY" if self._read_only else words)
+
+    def _connection_words(self) -> tuple[str, str]:
+        store = self._store
+        age = duration_text(store.age_s)
+        if store.connection.state is ConnectionState.LOST:
+            if store.snapshot is None:
+                return "no backend, trying again", "alarm"
+            return f"CONNECTION LOST, frozen {age} ago", "alarm"
+        if store.snapshot is None:
+            return "connecting", "dim"
+        if store.age_s > STALE_S:
+            return f"stale, {age} old", "alarm"
+        # What changes every second would be sent every second.
+        return f"live, {age if store.age_s >= FRESH_S else '<2s'} old", "good"
+
+    def _moves_line(self) -> Text:
+        summary = self._store.summary
+        width = max(self.size.width, 1)
+        if summary is None:
+            return Text("", end="")
+        if not summary.moving_partitions:
+            return self._idle_line(summary, width)
+        parts = [
+            f" Moving {plural(summary.moving_partitions, 'partition')}",
+            f"{self._remaining(summary)} left",
+            f"ETA {self._eta(summary)}",
+            rate_text(summary.rate_bytes_per_s),
+            plural(summary.moving_replicas, "replica"),
+        ]
+        line = Text(join_fitting(parts, width, self._separator), no_wrap=True, end="")
+        line.highlight_words([NEVER_TEXT], self._style("bad"))
+        self._add_spark(line, width)
+        return line
+
+    def _add_spark(self, line: Text, width: int) -> None:
+        """The course of the bytes that remain, at the right, where there is room for it."""
+        room = min(width - cell_len(line.plain) - 4, SPARK_WIDTH)
+        snapshot = self._store.snapshot
+        if snapshot is None or room < SPARK_WIDTH_LEAST or len(snapshot.history) < 2:
+            return
+        values = [float(point.remaining_bytes) for point in snapshot.history]
+        line.append(" " * (width - cell_len(line.plain) - room - 1))
+        line.append(sparkline(values, room, self._glyphs), self._style("dim"))
+
+    @property
+    def _separator(self) -> str:
+        return f" {self._glyphs.dot} "
+
+    def _idle_line(self, summary: Summary, width: int) -> Text:
+        parts = [" Nothing moves"]
+        if summary.leaderless_partitions:
+            parts.append(f"{plural(summary.leaderless_partitions, 'partition')} without a leader")
+        if summary.offline_replicas:
+            parts.append(f"{plural(summary.offline_replicas, 'replica')} offline")
+        if summary.behind_replicas:
+            parts.append(f"{plural(summary.behind_replicas, 'replica')} behind")
+        if len(parts) == 1:
+            parts.append("all in sync")
+        if summary.misled_partitions:
+            led = plural(summary.misled_partitions, "partition")
+            parts.append(f"{led} not led by the preferred replica")
+        return Text(join_fitting(parts, width, self._separator), no_wrap=True, end="")
+
+    def _remaining(self, summary: Summary) -> str:
+        """What is left, at least: replicas that do not say how much they lack add to it."""
+        text = bytes_text(summary.remaining_bytes)
+        more = summary.remaining_unknown and summary.remaining_bytes >= 0
+        return f">{text}" if more else text
+
+    def _eta(self, summary: Summary) -> str:
+        """The whole move's ETA: it is over when the last replica is."""
+        if summary.eta_never:
+            of = f" ({summary.eta_never:,} of {summary.moving_replicas:,})"
+            return NEVER_TEXT + (of if summary.moving_replicas > 1 else "")
+        text = duration_text(summary.eta_s)
+        return f">{text}" if summary.eta_unknown and not math.isnan(summary.eta_s) else text
+
+    def _problem_line(self) -> Text | None:
+        store = self._store
+        problems: tuple[str, ...] = store.summary.problems if store.summary is not None else ()
+        tone = "warn"
+        if store.connection.state is ConnectionState.LOST:
+            problems, tone = (store.connection.reason,), "bad"
+        if not problems:
+            return None
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        room = max(self.size.width - cell_len(more) - 3, 1)
+        text = fit(printable(problems[0]), room, self._glyphs).rstrip()
+        return Text(f" {self._glyphs.alert} {text}{more}", self._style(tone), no_wrap=True, end="")
+
+
+def _look(lines: list[Text]) -> list[tuple[str, list[Span]]]:
+    """What makes two sets of lines the same on the screen."""
+    return [(line.plain, line.spans) for line in lines]
