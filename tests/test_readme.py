@@ -1,0 +1,32 @@
+"""What the README says of keys and commands is what the program does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tui.actions import key_table
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+MAKEFILE = (Path(__file__).parent.parent / "Makefile").read_text()
+
+
+def test_the_key_table_is_the_registrys() -> None:
+    keys = README.split("\n## Keys\n")[1].split("\n## ")[0].strip()
+    assert keys == key_table().strip()
+
+
+def test_every_make_target_that_it_names_exists() -> None:
+    named = set(re.findall(r"^make (\w+)", README, re.MULTILINE))
+    assert {"demo", "test", "check", "bench"} <= named
+    targets = set(re.findall(r"^([\w-]+):", MAKEFILE, re.MULTILINE))
+    assert named <= targets
+
+
+def test_every_route_that_it_names_is_served() -> None:
+    app = (Path(__file__).parent.parent / "backend/api/app.py").read_text()
+    served = set(re.findall(r'"(/v1/[\w/{}-]+)"', app))
+    named = set(re.findall(r"`?(?:GET|POST) (/v1/[\w/-]+)", README))
+    named |= set(re.findall(r", `(/v1/[\w/-]+)", README))
+    assert len(named) >= 10
+    assert named <= served, named - served
