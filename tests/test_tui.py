@@ -1,32 +1,22 @@
 """The dashboard by its keys: place, filter, sort, views, connection, hostile text, sizes."""
 
-import random
 import re
-import threading
 from collections.abc import AsyncIterator
 from itertools import product
 from pathlib import Path
-from typing import Any, Self
 
 import pytest
-from textual.geometry import Region
 
 from backend.domain.cluster import TopicPartition
-from backend.domain.operation import OperationKind, OperationState
-from tests.support import wait_until_async
-from tests.tui_backend import ScriptedBackend
 from tests.tui_cluster import ScriptedCluster, incident
 from tests.tui_support import ManualTime, Shown, dashboard, frame
 from tui.actions import ACTIONS, FOOTER_MOST, actions_of, footer_actions, key_name, key_table
 from tui.app import KshuntApp
 from tui.screens.choose import ChooseScreen
-from tui.screens.confirm import ConfirmScreen
 from tui.screens.details import DetailsScreen
 from tui.screens.help import HelpScreen
 from tui.store import VIEWS, ConnectionState
 from tui.tables.partitions import ReplicaKey
-from tui.text import ASCII
-from tui.widgets.grid import Grid
 from tui.widgets.plot import PlotPanel
 
 
@@ -278,179 +268,6 @@ async def test_throttles_without_a_move_are_pointed_out(tmp_path: Path) -> None:
         assert "left over: nothing moves" in shown.frame()
 
 
-# The connection
-
-
-async def test_a_lost_connection_freezes_the_screen_and_says_so(shown: Shown) -> None:
-    await shown.press("f", "j", "j", "j")
-    rows, cursor = shown.lines()[3:-1], shown.cursor
-    await shown.backend.stop()
-    await shown.until(lambda: "CONNECTION LOST" in shown.frame(), "the loss is said")
-    assert shown.lines()[4:-1] == rows[:-1]
-    shown.time.now += 41
-    await shown.until(lambda: "frozen 41s ago" in shown.frame(), "the age is said")
-    await shown.press("c")
-    assert "nothing can be sent until it is back" in shown.said
-    shown.backend.cluster.step()
-    await shown.backend.start()
-    await shown.until(lambda: "live" in shown.lines()[0], "it is back")
-    await shown.settle()
-    assert shown.cursor == cursor
-    assert shown.app.store.queries["partitions"].follow
-
-
-async def test_a_backend_that_comes_back_with_another_cluster_is_shown_as_such(
-    shown: Shown,
-) -> None:
-    await shown.backend.stop()
-    shown.backend.cluster.cluster_id = "another-cluster-id"
-    shown.backend.snapshot = shown.backend.cluster.step()
-    await shown.backend.start()
-    await shown.until(lambda: "another-cluster-id" in shown.frame(), "the new cluster is named")
-
-
-async def test_operations_come_as_they_happen_and_are_resumed(shown: Shown) -> None:
-    cluster, backend = shown.backend.cluster, shown.backend
-    await shown.press("4")
-    assert "Nothing was asked of this backend yet. r starts" in shown.frame()
-    backend.announce(cluster.note(OperationKind.REASSIGN, "6 partitions of 3 topics"))
-    await shown.until(lambda: "6 partitions of 3" in shown.frame(), "the operation is listed")
-    running = cluster.operations["op-1"].to(OperationState.RUNNING, at_ms=cluster.now_ms)
-    backend.announce(running)
-    await shown.until(lambda: "running" in shown.frame(), "it runs")
-    await backend.stop()
-    await shown.until(lambda: "CONNECTION LOST" in shown.frame(), "the loss is said")
-    failed = running.to(OperationState.FAILED, at_ms=cluster.now_ms, outcome="no quorum")
-    backend.announce(failed)
-    await backend.start()
-    await shown.until(lambda: "no quorum" in shown.frame(), "what was missed is resumed")
-    backend.announce(running)
-    cluster.operations["op-1"] = failed
-    cluster.note(OperationKind.CANCEL, "seen only in the list")
-    backend.reset_events()
-    await shown.until(lambda: "seen only in" in shown.frame(), "a reset reads the list anew")
-    assert "no quorum" in shown.frame()
-
-
-async def test_alerts_are_said(shown: Shown) -> None:
-    shown.backend.alert("Throttle of broker 3 was changed by somebody else.")
-    await shown.until(lambda: "changed by somebody else" in shown.said, "the alert is said")
-    await shown.press("j")
-    assert shown.said == ""
-
-
-# Hostile text, terminals, sizes
-
-
-async def test_text_from_the_cluster_is_never_markup_nor_control(tmp_path: Path) -> None:
-    cluster = incident()
-    cluster.partitions[TopicPartition("cfg[red]x[/red]", 0)] = cluster.partitions.pop(
-        TopicPartition("orders", 0)
-    )
-    cluster.down = {3: "[bold]boom[/x]\x1b[2J\u202eevil"}
-    async with dashboard(tmp_path / "s", cluster) as shown:
-        shown.backend.failing = {}
-        text = shown.frame()
-        assert "[bold]boom[/x]?[2J?evil" in text
-        await shown.press("slash")
-        await shown.write("cfg")
-        await shown.press("enter")
-        assert "cfg[red]x[/red]" in shown.frame()
-        await shown.press("enter")
-        await shown.dialog(DetailsScreen)
-        assert "cfg[red]x[/red]" in shown.frame()
-        await shown.press("escape", "c")
-        await shown.until(lambda: "cfg[red]x[/red]-0" in shown.frame(), "the question is asked")
-        assert "\x1b" not in shown.frame()
-
-
-@pytest.mark.parametrize("size", [(20, 5), (1, 1), (120, 12)])
-async def test_any_size_and_back(shown: Shown, size: tuple[int, int]) -> None:
-    await shown.press("j", "j", "j")
-    for view in "1234":
-        await shown.press(view)
-        await shown.resize(*size)
-        keys = "j G g s p f f question_mark j escape enter escape o escape slash escape e escape"
-        await shown.pilot.press(*keys.split())
-        await shown.closed()
-        await shown.publish()
-        await shown.resize(80, 24)
-    assert "live" in shown.lines()[0]
-    assert len(shown.lines()) == 24
-
-
-async def test_at_20x5_the_connection_and_rows_are_still_there(shown: Shown) -> None:
-    await shown.resize(20, 5)
-    lines = shown.lines()
-    assert "live" in lines[0]
-    assert len(lines) == 5
-    assert lines[2].split()[0] == "audit-log"
-
-
-async def test_an_ascii_terminal_gets_ascii_only(tmp_path: Path) -> None:
-    async with dashboard(tmp_path / "s", incident(), glyphs=ASCII, plain=True) as shown:
-        await shown.publish()
-        for view in "1234":
-            await shown.press(view, "s")
-            assert shown.frame().isascii()
-        await shown.press("1", "f", "space", "p")
-        await shown.until(lambda: "Bytes remaining" in shown.frame(), "the plot is drawn")
-        assert shown.frame().isascii()
-        await shown.press("question_mark")
-        await shown.dialog(HelpScreen)
-        assert shown.frame().isascii()
-
-
-async def test_no_color_has_no_colours_and_a_visible_cursor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_COLOR", "")
-    async with dashboard(tmp_path / "s", incident(), plain=True) as shown:
-        await shown.press("f", "j")
-        segments = [s for strip in shown.app.screen._compositor.render_strips() for s in strip]
-        colours = {
-            colour.name
-            for segment in segments
-            if segment.style is not None
-            for colour in (segment.style.color, segment.style.bgcolor)
-            if colour is not None
-        }
-        assert colours <= {"default"}
-        reverse = [s.text for s in segments if s.style is not None and s.style.reverse]
-        assert any(str(shown.grid.cursor_key[1]) in text for text in reverse)  # type: ignore[index]
-
-
-# Only what changed
-
-
-class CountingGrid(Grid):
-    """Counts the lines that it wants painted."""
-
-    painted = 0
-
-    def refresh(self, *regions: Region, **options: Any) -> Self:
-        """Count, and refresh."""
-        CountingGrid.painted += sum(region.height for region in regions or (self.size.region,))
-        return super().refresh(*regions, **options)
-
-
-async def test_a_refresh_paints_only_lines_that_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tui.screens.view.Grid", CountingGrid)
-    async with dashboard(tmp_path / "s", incident(), size=(80, 40)) as shown:
-        await shown.press("f", "j")
-        CountingGrid.painted = 0
-        await shown.publish()
-        assert CountingGrid.painted == 6
-        for state in shown.backend.cluster.partitions.values():
-            state.copied.clear()
-        await shown.publish()
-        CountingGrid.painted = 0
-        await shown.publish()
-        assert CountingGrid.painted == 0
-
-
 # The registry
 
 
@@ -508,44 +325,3 @@ async def test_a_message_gives_way_to_the_keys_at_the_next_key(shown: Shown) -> 
     await shown.press("j")
     assert not shown.said
     assert shown.lines()[-1].startswith(" / filter  f follow")
-
-
-async def test_leaving_lets_go_of_the_backend(tmp_path: Path) -> None:
-    async with ScriptedBackend(tmp_path / "s", incident()) as backend:
-        app = KshuntApp(backend.address)
-        async with app.run_test() as pilot:
-            shown = Shown(app, pilot, backend, ManualTime())
-            await shown.until(lambda: backend.readers == 1, "the stream is open")
-            await pilot.press("q")
-        await wait_until_async(lambda: backend.readers == 0, 5.0, "the stream is closed")
-        assert not [t for t in threading.enumerate() if t.name.startswith("kshunt")]
-
-
-# Anything at all
-
-KEYS = sorted({key for action in ACTIONS for key in action.keys} - {"q"})
-OTHER_KEYS = ["y", "n", "h", "tab", "shift+tab", "x", "left", "right", "backspace", "w"]
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-async def test_random_keys_never_end_it_nor_change_anything_unasked(
-    shown: Shown, seed: int
-) -> None:
-    """`y` is held back while a question is open; without it nothing may be changed."""
-    chance = random.Random(seed)
-    for _ in range(60):
-        asking = isinstance(shown.app.screen, ConfirmScreen)
-        keys = [key for key in KEYS + OTHER_KEYS if not asking or key in ("escape", "n", "j", "k")]
-        await shown.pilot.press(chance.choice(keys))
-        match chance.randrange(12):
-            case 0:
-                shown.backend.publish()
-            case 1:
-                await shown.pilot.resize_terminal(chance.randrange(1, 170), chance.randrange(1, 60))
-            case 2 if chance.random() < 0.3:
-                await shown.backend.stop()
-                await shown.backend.start()
-            case _:
-                pass
-    assert shown.app.is_running
-    assert shown.backend.changes == []

@@ -114,6 +114,16 @@ async def test_every_theme_can_be_shown(tmp_path: Path, name: str) -> None:
         ({"TERM": "xterm-256color", "TEXTUAL_COLOR_SYSTEM": "none"}, "UTF-8", False, False, "auto"),
         ({"TERM": "xterm", "TEXTUAL_COLOR_SYSTEM": "256"}, "UTF-8", False, False, "256"),
         ({"TERM": "xterm-256color"}, "ISO-8859-1", False, True, "auto"),
+        ({"TERM": "xterm-256color", "LC_ALL": "C"}, "UTF-8", False, True, "auto"),
+        (
+            {"TERM": "xterm-256color", "LANG": "C", "LC_CTYPE": "C.UTF-8"},
+            "UTF-8",
+            False,
+            True,
+            "auto",
+        ),
+        ({"TERM": "xterm-256color", "LANG": "C.UTF-8"}, "UTF-8", False, False, "auto"),
+        ({"TERM": "xterm-256color", "LC_CTYPE": "C.UTF-8"}, "UTF-8", False, False, "auto"),
     ],
 )
 def test_the_terminal_is_judged_by_its_environment(

@@ -44,6 +44,8 @@ class ScriptedBackend:
         """Every change that was asked for, checks too: path and body."""
         self.refuse: Problem | None = None
         """Answer every change with this."""
+        self.events_problem: Problem | None = None
+        """Answer the next reader of events with this."""
         self.failing: dict[str, Result] = {}
         """By item: what becomes of it, for the next changes."""
         self.held: asyncio.Event | None = None
@@ -104,6 +106,11 @@ class ScriptedBackend:
         """Send an alert."""
         self._event("alert", {"message": text})
 
+    def cut_events(self) -> None:
+        """End every stream of events."""
+        for queue in self._events:
+            queue.put_nowait(b"")
+
     def reset_events(self) -> None:
         """Tell readers that they missed some."""
         self._event("reset", {})
@@ -135,7 +142,7 @@ class ScriptedBackend:
         if path == "/v1/replicas/stream":
             await self._stream_frames(reader, writer)
             return False
-        if path == "/v1/events":
+        if path == "/v1/events" and self.events_problem is None:
             await self._stream_events(reader, writer, int(headers.get("last-event-id", "-1")))
             return False
         try:
@@ -179,7 +186,10 @@ class ScriptedBackend:
         try:
             while True:
                 await writer.drain()
-                _chunk(writer, await _next(queue, gone))
+                data = await _next(queue, gone)
+                _chunk(writer, data)
+                if not data:
+                    return
         finally:
             self._events.discard(queue)
 
@@ -217,6 +227,8 @@ class ScriptedBackend:
             return {
                 "operations": [documents.operation_json(o) for o in cluster.operations.values()]
             }
+        if path == "/v1/events" and self.events_problem is not None:
+            raise self.events_problem
         raise Problem(404, f"There is no {path}.")
 
     # Changes

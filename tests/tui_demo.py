@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from backend.clock import SystemClock
 from backend.domain.operation import OperationKind, OperationState
 from tests.tui_backend import ScriptedBackend
 from tests.tui_cluster import incident
@@ -33,9 +34,9 @@ async def serve(socket: Path) -> None:
         partitions=tuple(p for p, s in cluster.partitions.items() if s.copied),
     )
     async with ScriptedBackend(socket, cluster) as backend:
-        second = 0
+        second, clock = 0, SystemClock()
         while True:
-            await asyncio.sleep(1)
+            await clock.wait_s(1)
             second += 1
             cluster.down = {3: "connection refused"} if 20 < second % 60 < 40 else {}
             backend.publish()

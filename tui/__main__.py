@@ -35,10 +35,23 @@ def terminal_of(environ: Mapping[str, str], encoding: str) -> Terminal:
     system = "standard" if term == "dumb" or (sixteen and known == "auto") else known
     return Terminal(
         plain=no_color or (sixteen and known in ("auto", "standard")) or known == "standard",
-        ascii_only=encoding.lower().replace("-", "") not in ("utf8", "utf16", "utf32")
-        or term in ("linux", "vt100", "dumb"),
+        ascii_only=_ascii_only(environ, encoding) or term in ("linux", "vt100", "dumb"),
         colour_system=system,
     )
+
+
+def _ascii_only(environ: Mapping[str, str], encoding: str) -> bool:
+    """Whether the locale has no more than ASCII.
+
+    Python turns the C locale into C.UTF-8 and says so in LC_CTYPE, so that one is not believed
+    where LANG says C.
+    """
+    ctype = environ.get("LC_CTYPE", "")
+    coerced = ctype.upper().replace("-", "") == "C.UTF8"
+    chosen = environ.get("LC_ALL") or ("" if coerced else ctype) or environ.get("LANG", "")
+    if chosen in ("C", "POSIX"):
+        return True
+    return encoding.lower().replace("-", "") not in ("utf8", "utf16", "utf32")
 
 
 def run(address: str, *, read_only: bool = False, theme: str = "") -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.app import App
 from textual.command import Provider
+from textual.message import Message
 from textual.signal import Signal
 
 from tui.actions import ActionProvider
@@ -38,6 +39,7 @@ from tui.store import (
     Connection,
     ConnectionState,
     Derived,
+    DeriveFailed,
     Deriver,
     Store,
 )
@@ -148,8 +150,7 @@ class KshuntApp(App[None]):
         if job is not None:
             self._deriver.submit(job)
 
-    def _post_derived(self, derived: object) -> None:
-        assert isinstance(derived, Derived)
+    def _post_derived(self, derived: Message) -> None:
         try:
             self.post_message(derived)
         except RuntimeError:
@@ -190,6 +191,10 @@ class KshuntApp(App[None]):
     def _derived(self, message: Derived) -> None:
         self.store.take_derived(message)
         self.changed.publish(message.job.view)
+
+    @on(DeriveFailed)
+    def _derive_failed(self, message: DeriveFailed) -> None:
+        self.say(f"The {message.view} view cannot be computed: {message.reason}", "bad")
 
     @on(OperationsArrived)
     def _operations_arrived(self, message: OperationsArrived) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from textual.message import Message
 
-from backend.errors import BackendError, KshuntError
+from backend.errors import BackendError, BackendUnreachable, KshuntError
 
 if TYPE_CHECKING:
     from backend.api.client import BackendClient, ClusterInfo, Event
@@ -209,11 +209,16 @@ class Link:
         """Operations and alerts until the end, resumed after the last event that was seen."""
         pauses = _Pauses(self._retry_s)
         ledger = _Ledger()
+        said = ""
         while not self._stopped.is_set():
-            self._read_events(ledger, pauses)
+            failure = self._read_events(ledger, pauses)
+            if failure and failure != said:
+                self._post(AlertArrived(f"Operations may be out of date: {failure}"))
+            said = failure
             self._stopped.wait(pauses.after_failure())
 
-    def _read_events(self, ledger: _Ledger, pauses: _Pauses) -> None:
+    def _read_events(self, ledger: _Ledger, pauses: _Pauses) -> str:
+        """Read one stream to its end; why it broke, where the other thread does not say so."""
         try:
             client = self._connection()
             if ledger.last_event_id is None:
@@ -221,10 +226,12 @@ class Link:
             for event in client.events(ledger.last_event_id or 0):
                 pauses.failures = 0
                 self._take_event(client, ledger, event)
-        except BackendError:
-            return
-        except Exception:  # noqa: BLE001 - as in `_read_snapshots`; that thread reports the state
-            return
+        except BackendUnreachable:
+            return ""
+        # As in `_read_snapshots`.
+        except Exception as error:  # noqa: BLE001
+            return error.message if isinstance(error, KshuntError) else repr(error)
+        return ""
 
     def _read_list(self, client: BackendClient, ledger: _Ledger) -> None:
         ledger.replace(client.operations())

@@ -92,6 +92,15 @@ class Derived(Message):
         return isinstance(message, Derived) and message.job.view == self.job.view
 
 
+class DeriveFailed(Message):
+    """A table could not be computed; the last one stays."""
+
+    def __init__(self, view: str, reason: str) -> None:
+        super().__init__()
+        self.view = view
+        self.reason = reason
+
+
 @dataclass
 class Store:
     """The newest of everything."""
@@ -196,7 +205,14 @@ class Deriver:
                 if self._stopped:
                     return
                 job = self._pending.pop(next(iter(self._pending)))
-            self._post(self._derive(job))
+            self._post(self._outcome(job))
+
+    def _outcome(self, job: Job) -> Message:
+        """The table, or why there is none: without this thread the screen would stand still."""
+        try:
+            return self._derive(job)
+        except Exception as error:  # noqa: BLE001
+            return DeriveFailed(job.view, repr(error))
 
     def _derive(self, job: Job) -> Derived:
         from tui.tables.facts import Facts
