@@ -96,7 +96,12 @@ async def settled(admin: KafkaAdmin, topic: str) -> None:
 
 
 async def unthrottle(admin: KafkaAdmin, brokers: Sequence[int]) -> None:
-    """Take every rate off the brokers."""
+    """Take every rate off the brokers and every list off the topics, for the tests that follow."""
+    topics = (await admin.describe(timeout_s=TIMEOUT_S)).assignment.topics
+    listed = (await admin.throttles([], topics, timeout_s=TIMEOUT_S)).replicas
+    await admin.alter_interbroker_throttled_replicas(
+        dict.fromkeys(listed, ThrottledReplicas()), validate_only=False, timeout_s=TIMEOUT_S
+    )
     await admin.alter_interbroker_throttled_rates(
         dict.fromkeys(brokers, NO_RATE),
         log_dir_rates=dict.fromkeys(brokers),

@@ -27,13 +27,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture
-def address(kafka: RealKafka, tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def address(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A backend on a TCP port; whatever the requests throttled is lifted afterwards."""
     create_topic(kafka.bootstrap_servers, "openapi", [[1], [2]])
     port = free_port()
     with serve_process(
-        kafka.bootstrap_servers, tmp_path / "backend", "--listen", f"127.0.0.1:{port}"
+        kafka.bootstrap_servers,
+        tmp_path_factory.mktemp("openapi") / "backend",
+        "--listen",
+        f"127.0.0.1:{port}",
     ):
         url = f"http://127.0.0.1:{port}"
         yield url

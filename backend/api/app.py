@@ -27,6 +27,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": models.ProblemModel, "content": {problems.MEDIA_TYPE: {}}}
     for status in (400, 403, 404, 405, 409, 413, 422, 500, 502, 503)
 }
+TIMEOUT_S_MIN = 1.0
 Filter32 = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 
 
@@ -209,7 +210,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             additional=body.additional,
             allow_replication_factor_change=body.allow_replication_factor_change,
             validate_only=body.validate_only,
-            timeout_s=body.timeout_ms / 1000,
+            timeout_s=_timeout_s(body.timeout_ms),
         )
         await meant_for(body.cluster_id, body.plan.cluster_id)
         return documents.change_json(await backend.reassignments.start(request))
@@ -222,7 +223,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             [documents.read_partition(entry.model_dump()) for entry in body.partitions],
             preserve_throttles=body.preserve_throttles,
             validate_only=body.validate_only,
-            timeout_s=body.timeout_ms / 1000,
+            timeout_s=_timeout_s(body.timeout_ms),
         )
         return documents.change_json(answer)
 
@@ -266,6 +267,11 @@ def _changes(app: FastAPI, backend: Backend) -> None:
 def _plan(model: models.PlanModel) -> ReassignmentPlan:
     """The plan of a request, held to the same rules as a plan file."""
     return check_plan(model.model_dump(exclude_none=True))
+
+
+def _timeout_s(timeout_ms: int) -> float:
+    """Seconds to wait; at least `TIMEOUT_S_MIN`, because a shorter time fails by itself."""
+    return max(timeout_ms / 1000, TIMEOUT_S_MIN)
 
 
 def _once(distinct: int, given: int, what: str) -> None:

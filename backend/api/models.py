@@ -30,7 +30,9 @@ Rate = Annotated[
 Replicas = Annotated[
     str, Field(max_length=1_000_000, description="partition:broker pairs, * for all, or empty")
 ]
-TimeoutMs = Annotated[int, Field(ge=1, le=600_000, description="milliseconds"), WHOLE]
+TimeoutMs = Annotated[
+    int, Field(ge=1, le=600_000, description="milliseconds; a second is waited at least"), WHOLE
+]
 ClusterId = Annotated[
     str | None,
     Field(

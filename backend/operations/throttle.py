@@ -30,6 +30,8 @@ class Clearing:
 
     topics: Mapping[str, ThrottledReplicas]
     brokers: tuple[int, ...]
+    kept: Mapping[int, str]
+    """Brokers that the partitions were throttled on and that keep their rates, and the reason."""
 
     def __bool__(self) -> bool:
         return bool(self.topics) or bool(self.brokers)
@@ -58,12 +60,16 @@ def cleared_by(
         if left != lists:
             topics[topic] = left
             freed |= _brokers(lists) - _brokers(left)
-    still_listed: set[int] = set()
-    for topic, lists in present.replicas.items():
-        still_listed |= _brokers(topics.get(topic, lists))
     rated = {b for b, throttle in present.rates.items() if throttle.rate != NO_RATE}
-    brokers = {b for b in freed & rated - still_listed if not ledger.owns_broker(b)}
-    return Clearing(topics, tuple(sorted(brokers)))
+    kept = {}
+    for broker in sorted(freed & rated):
+        listing = [t for t, r in present.replicas.items() if broker in _brokers(topics.get(t, r))]
+        if ledger.owns_broker(broker):
+            kept[broker] = "an operation that runs needs it"
+        elif listing:
+            kept[broker] = f"throttled replicas of {listed(listing, 3)} name it"
+    brokers = tuple(sorted((freed & rated) - kept.keys()))
+    return Clearing(topics, brokers, kept)
 
 
 def _kept(lists: ReplicaSet, partitions: set[int], owned: ReplicaSet) -> ReplicaSet:
@@ -84,7 +90,7 @@ async def clear_unowned(
     *,
     timeout_s: float,
 ) -> tuple[Clearing, tuple[str, ...]]:
-    """Take off the throttles of `cleared_by`; what was taken off, and what could not be."""
+    """Take off the throttles of `cleared_by`; what was taken off, and what was not, in words."""
     wanted = tuple(partitions)
     state = await admin.describe(timeout_s=timeout_s)
     present = await admin.throttles(
@@ -102,7 +108,8 @@ async def clear_unowned(
         validate_only=False,
         timeout_s=timeout_s,
     )
-    return clearing, (*failures(topics), *failures(brokers))
+    stays = [f"Broker {broker} keeps its rates: {why}." for broker, why in clearing.kept.items()]
+    return clearing, (*failures(topics), *failures(brokers), *stays)
 
 
 class ThrottleChanges:
