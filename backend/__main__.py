@@ -75,14 +75,16 @@ def _dashboard(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if (options.backend is None) == (options.bootstrap_server is None):
         parser.error("give either --bootstrap-server or --backend")
-    address = options.backend
-    if address is None:
-        from backend.tools.private import private_backend
-
-        address = private_backend(options.bootstrap_server, options.command_config)
     from tui.__main__ import run
 
-    return run(address, read_only=options.read_only)
+    if options.backend is not None:
+        return run(options.backend, read_only=options.read_only)
+    from backend.tools.private import private_backend
+
+    def start_backend() -> str:
+        return private_backend(options.bootstrap_server, options.command_config)
+
+    return run(start_backend(), read_only=options.read_only, revive=start_backend)
 
 
 def _serve(arguments: list[str]) -> int:

@@ -382,17 +382,21 @@ def test_replicas_are_filtered_as_json_and_as_arrow(backend_address: str, topic:
 
 def test_events_resume_where_a_reader_stopped(client: BackendClient, backend_address: str) -> None:
     none = ThrottledRate(None, None)
+    with BackendClient(backend_address) as reader:
+        start = next(reader.events(0))
+        assert start.kind == "reset"
     first = client.alter_throttled_rates({1: none})
     with BackendClient(backend_address) as reader:
-        events = reader.events(0)
-        seen = _until(events, first.operation_id)
+        seen = _until(reader.events(start.id), first.operation_id)
     second = client.alter_throttled_rates({2: none})
     with BackendClient(backend_address) as reader:
         resumed = _until(reader.events(seen[-1].id), second.operation_id)
-    assert resumed[0].id == seen[-1].id + 1 or resumed[0].kind == "operation"
+    ids = [event.id for event in (*seen, *resumed)]
+    assert ids == list(range(start.id + 1, start.id + 1 + len(ids)))
     assert resumed[-1].operation.state is OperationState.DONE
-    with BackendClient(backend_address) as reader:
-        assert next(reader.events(10**9)).kind == "reset"
+    for number in (start.id - 10**6, start.id + 10**6):
+        with BackendClient(backend_address) as reader:
+            assert next(reader.events(number)).kind == "reset"
 
 
 def _until(events: Iterator[Event], operation_id: str | None) -> list[Event]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import locale
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,8 +54,16 @@ def _ascii_only(environ: Mapping[str, str], encoding: str) -> bool:
     return encoding.lower().replace("-", "") not in ("utf8", "utf16", "utf32")
 
 
-def run(address: str, *, read_only: bool = False, theme: str = "") -> int:
+def run(
+    address: str,
+    *,
+    read_only: bool = False,
+    theme: str = "",
+    revive: Callable[[], object] | None = None,
+) -> int:
     """Show the dashboard of the backend at `address` until the operator leaves.
+
+    `revive` starts a private backend again that has gone.
 
     Returns:
         The exit code for the shell.
@@ -72,6 +80,7 @@ def run(address: str, *, read_only: bool = False, theme: str = "") -> int:
         read_only=read_only,
         plain=terminal.plain,
         theme=theme,
+        revive=revive,
         glyphs=ASCII if terminal.ascii_only else UNICODE,
     )
     app.run()

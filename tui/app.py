@@ -81,6 +81,7 @@ class KshuntApp(App[None]):
         glyphs: Glyphs = UNICODE,
         now_s: Callable[[], float] = time.monotonic,
         retry_s: Sequence[float] = RETRY_S,
+        revive: Callable[[], object] | None = None,
     ) -> None:
         """`plain` starts in the terminal's own colours, which is also right for NO_COLOR."""
         super().__init__(ansi_color=True if plain else None)
@@ -93,7 +94,7 @@ class KshuntApp(App[None]):
         self.theme = ANSI if plain else theme or DEFAULT
         self.set_class(not glyphs.spark, "-ascii")
         self.store = Store(now_s)
-        self.link = Link(address, self.post_message, retry_s=retry_s)
+        self.link = Link(address, self.post_message, retry_s=retry_s, revive=revive)
         self._deriver = Deriver(self._post_derived)
         self._shown_s = float("-inf")
         self._refresh_due = False

@@ -103,8 +103,18 @@ class Link:
         post: Callable[[Message], object],
         *,
         retry_s: Sequence[float] = RETRY_S,
+        revive: Callable[[], object] | None = None,
     ) -> None:
+        """Connect later, in `start`.
+
+        Args:
+            address: `unix:/path/to.sock` or `http://host:port`.
+            post: Takes a message, from any thread.
+            retry_s: Pauses between attempts; the last one repeats.
+            revive: Starts a private backend again that has gone; None for a shared one.
+        """
         self.address = address
+        self._revive = revive
         self._post_message = post
         self._retry_s = retry_s
         self._stopped = threading.Event()
@@ -185,7 +195,17 @@ class Link:
             if self._stopped.is_set():
                 return
             self._post(Disconnected(reason))
+            self._revive_backend()
             self._stopped.wait(pauses.after_failure())
+
+    def _revive_backend(self) -> None:
+        """Have a private backend started again, or say why it cannot be."""
+        if self._revive is None:
+            return
+        try:
+            self._revive()
+        except KshuntError as error:
+            self._post(Disconnected(error.message))
 
     def _read_snapshots(self, pauses: _Pauses) -> str:
         """Read one stream to its end; why it ended."""

@@ -56,7 +56,7 @@ class Backend:
     def __post_init__(self) -> None:
         admin, timeout_s = self.admin, self.settings.request_timeout_s
         ledger = Ledger()
-        self.hub, self.events = SnapshotHub(), EventLog()
+        self.hub, self.events = SnapshotHub(), EventLog(self.clock.now_ms())
         self.registry = Registry(self.clock, self._operation_changed)
         self.queries = Queries(admin, self.clock, ledger, timeout_s=timeout_s)
         self.reassignments = Reassignments(admin, self.registry, ledger, timeout_s)

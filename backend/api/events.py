@@ -21,16 +21,20 @@ class LoggedEvent:
 
 
 class EventLog:
-    """The newest `Limits.events_kept` events; numbers start at 1 and never repeat."""
+    """The newest `Limits.events_kept` events.
 
-    def __init__(self) -> None:
+    Numbers start at the time of the start, in milliseconds, so that a reader that resumes from
+    another backend's number is found out: it is smaller than any of this one's.
+    """
+
+    def __init__(self, now_ms: int) -> None:
         self._events: deque[LoggedEvent] = deque(maxlen=LIMITS.events_kept)
-        self._last_id = 0
+        self._last_id = now_ms
         self._arrived = asyncio.Event()
 
     @property
     def last_id(self) -> int:
-        """Number of the newest event; 0 if there is none."""
+        """Number of the newest event, or the one before the first."""
         return self._last_id
 
     def publish(self, kind: str, document: Mapping[str, Any]) -> None:

@@ -50,6 +50,8 @@ def _start(path: Path, bootstrap_servers: str, command_config: Path | None) -> N
         with suppress(FileNotFoundError):
             path.unlink()
         log = path.with_suffix(".log")
+        # Those that were killed meanwhile are taken off the process table.
+        _started[:] = [child for child in _started if child.poll() is None]
         child = _spawn(_command(path, bootstrap_servers, command_config), log)
         _started.append(child)
         _wait_for(child, path, log)
