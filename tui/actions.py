@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from textual.binding import Binding
-from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from tui.store import BROKERS, OPERATIONS, PARTITIONS, THROTTLES, VIEWS
-
-if TYPE_CHECKING:
-    from tui.screens.view import ViewScreen
 
 FOOTER_MOST: Final = 6
 """More than this on the last line is noise."""
@@ -288,43 +284,3 @@ def key_table() -> str:
         where = "everywhere" if action.views == VIEWS else ", ".join(action.views)
         lines.append(f"| {keys} | {action.title} | {action.help} | {where} |")
     return "\n".join(lines)
-
-
-class ActionProvider(Provider):
-    """The command palette's entries: what the view in sight can do."""
-
-    @property
-    def _view(self) -> ViewScreen:
-        from tui.screens.view import ViewScreen
-
-        assert isinstance(self.screen, ViewScreen)
-        return self.screen
-
-    def _entries(self) -> Iterable[tuple[str, str, Action]]:
-        for action in actions_of(self._view.VIEW):
-            if action.group == "Move" or action.id == "palette":
-                continue
-            keys = key_name(action.keys[0])
-            refusal = self._view.refusal(action)
-            yield f"{action.title} ({keys})", refusal or action.help, action
-
-    async def discover(self) -> Hits:
-        """Everything, while nothing is typed."""
-        for title, text, action in self._entries():
-            yield DiscoveryHit(title, self._command(action), help=text)
-
-    async def search(self, query: str) -> Hits:
-        """What matches."""
-        matcher = self.matcher(query)
-        for title, text, action in self._entries():
-            score = matcher.match(title)
-            if score > 0:
-                yield Hit(score, matcher.highlight(title), self._command(action), help=text)
-
-    def _command(self, action: Action):  # type: ignore[no-untyped-def]
-        view = self._view
-
-        async def run() -> None:
-            await view.run_action(action.id)
-
-        return run

@@ -14,7 +14,6 @@ from textual.command import Provider
 from textual.message import Message
 from textual.signal import Signal
 
-from tui.actions import ActionProvider
 from tui.link import (
     RETRY_S,
     AlertArrived,
@@ -24,6 +23,7 @@ from tui.link import (
     OperationsArrived,
     SnapshotArrived,
 )
+from tui.palette import ActionProvider
 from tui.screens.brokers import BrokersScreen
 from tui.screens.operations import OperationsScreen
 from tui.screens.partitions import PartitionsScreen
