@@ -268,7 +268,14 @@ def test_the_summary_adds_up() -> None:
     assert summary.remaining_bytes == cluster.history[-1].remaining_bytes
     assert summary.rate_bytes_per_s == pytest.approx(75_000_000)
     rows = facts.rows
-    assert summary.eta_s == pytest.approx(float(rows.eta_s[rows.adding].max()))
+    assert summary.eta_latest_s == pytest.approx(float(rows.eta_s[rows.adding].max()))
+    by_broker = [
+        float(rows.lag_bytes[there].sum() / rows.catch_up_bytes_per_s[there].sum())
+        for broker in np.unique(rows.broker[rows.adding])
+        for there in [rows.adding & (rows.broker == broker)]
+    ]
+    assert summary.eta_s == pytest.approx(max(by_broker))
+    assert summary.eta_s < summary.eta_latest_s
     assert len(facts.moving_partitions) == 6
     assert facts.replicas_of(TopicPartition("orders", 0)) == (2, 3, 5, 4)
     assert facts.replicas_of(TopicPartition("orders", 42)) == ()

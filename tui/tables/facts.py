@@ -114,11 +114,13 @@ class Summary:
     rate_bytes_per_s: float = math.nan
     """What the moving replicas fetch together."""
     eta_s: float = math.nan
-    """When the last moving replica will be done, of those that will be."""
+    """When the last broker will have what moves to it, of replicas whose rate is known."""
+    eta_latest_s: float = math.nan
+    """When the slowest replica will have arrived, should its rate stay as it is."""
     eta_never: int = 0
     """Moving replicas that will not be done at this rate."""
     eta_unknown: int = 0
-    """Moving replicas without an ETA."""
+    """Moving replicas of which too little is known for an ETA."""
     offline_replicas: int = 0
     behind_replicas: int = 0
     """Replicas out of the in-sync set that nothing moves."""
@@ -144,7 +146,7 @@ def rate_sum(values: NDArray[np.float32]) -> float:
 def _summary(facts: Facts) -> Summary:
     rows, arriving = facts.rows, facts.arriving
     remaining, remaining_unknown = known_sum(rows.lag_bytes[arriving])
-    eta, eta_never, eta_unknown = _eta(rows.eta_s[arriving & ~rows.in_isr])
+    earliest, latest, eta_never, eta_unknown = _eta(rows, arriving & ~rows.in_isr)
     preferred = rows.position == 0
     return Summary(
         moving_partitions=int(facts.moving[facts.starts].sum()),
@@ -152,7 +154,8 @@ def _summary(facts: Facts) -> Summary:
         remaining_bytes=remaining,
         remaining_unknown=remaining_unknown,
         rate_bytes_per_s=rate_sum(rows.fetched_bytes_per_s[arriving]),
-        eta_s=eta,
+        eta_s=earliest,
+        eta_latest_s=latest,
         eta_never=eta_never,
         eta_unknown=eta_unknown,
         offline_replicas=int((rows.status == ReplicaStatus.OFFLINE).sum()),
@@ -163,10 +166,26 @@ def _summary(facts: Facts) -> Summary:
     )
 
 
-def _eta(etas: NDArray[np.float32]) -> tuple[float, int, int]:
-    """The longest ETA that will come, and how many will not or are unknown; 0 if none is left."""
-    finite = etas[np.isfinite(etas)]
-    never, unknown = int(np.isinf(etas).sum()), int(np.isnan(etas).sum())
-    if not len(etas):
-        return 0.0, 0, 0
-    return (float(finite.max()) if len(finite) else math.nan), never, unknown
+def _eta(rows: Replicas, copying: NDArray[np.bool_]) -> tuple[float, float, int, int]:
+    """When the move will be done, from and to, and how many replicas have no ETA.
+
+    From: the copies on their way to one broker share its throttle and its network, and when one of
+    them is done the others go faster. To: each keeps the rate that it has. Counted are replicas
+    that will not be done at their rate, and then those of which too little is known.
+    """
+    never = int(np.isinf(rows.eta_s[copying]).sum())
+    lag, rate = rows.lag_bytes, rows.catch_up_bytes_per_s
+    known = copying & (lag >= 0) & ~np.isnan(rate)
+    unknown = int((copying & ~known).sum())
+    if not copying.any():
+        return 0.0, 0.0, 0, 0
+    longest = 0.0 if known.any() else math.nan
+    for broker in np.unique(rows.broker[known]):
+        there = known & (rows.broker == broker)
+        speed = float(rate[there].sum(dtype=np.float64))
+        longest = max(longest, float(lag[there].sum()) / speed if speed > 0 else math.inf)
+    # A broker that has received nothing for a moment has no ETA yet; "never" takes longer to say.
+    earliest = math.nan if math.isinf(longest) else longest
+    finite = rows.eta_s[copying & np.isfinite(rows.eta_s)]
+    latest = float(finite.max()) if len(finite) else math.nan
+    return earliest, latest, never, unknown

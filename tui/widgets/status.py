@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
 from rich.text import Span, Text
@@ -34,6 +34,10 @@ FRESH_S = 2.0
 
 SPARK_WIDTH = 24
 SPARK_WIDTH_LEAST = 6
+
+
+ETA_RANGE: Final = 1.25
+"""Where the latest ETA is later than this many times the earliest, both are said."""
 
 
 class StatusBar(Widget):
@@ -181,6 +185,8 @@ class StatusBar(Widget):
             of = f" ({summary.eta_never:,} of {summary.moving_replicas:,})"
             return NEVER_TEXT + (of if summary.moving_replicas > 1 else "")
         text = duration_text(summary.eta_s)
+        if summary.eta_latest_s > summary.eta_s * ETA_RANGE:
+            text = f"{text} to {duration_text(summary.eta_latest_s)}"
         return f">{text}" if summary.eta_unknown and not math.isnan(summary.eta_s) else text
 
     def _problem_line(self) -> Text | None:
