@@ -1,0 +1,201 @@
+"""Ten thousand broken frames against a live listener, which answers or closes and goes on.
+
+A run has a seed, which a failure prints; KSHUNT_FUZZ_SEED runs that one again.
+"""
+
+import asyncio
+import os
+import random
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from backend.embedded.server import BrokerServer, RequestContext, ServerLimits
+from backend.embedded.wire_api import KAFKA_APIS, SEED_APIS, WireReply
+from backend.wire import seeds
+from tests.test_embedded_server import served
+from tests.test_embedded_server_clients import DemoCluster
+
+FRAMES = 10_000
+AT_ONCE = 8
+"""Connections that send at a time."""
+CHECK_EVERY = 500
+"""Frames of one connection after which a well-behaved client must be served."""
+DEADLINE_S = 5.0
+MEMORY_GROWTH_BYTES_MAX = 64 * 1024 * 1024
+INTERESTING = (
+    b"\xff\xff\xff\xff",
+    b"\x7f\xff\xff\xff",
+    b"\x80\x00\x00\x00",
+    b"\xff\xff",
+    b"\x7f\xff",
+    b"\xff\xff\xff\xff\x0f",
+    b"\xff" * 12,
+    b"\x00",
+    b"\x01",
+)
+METADATA = 3
+BODY_AT = 18
+"""Where the body begins in a frame of `framed`, or its header's tagged fields."""
+EVERY_API = KAFKA_APIS | SEED_APIS
+
+Mutation = Callable[[random.Random, bytearray], None]
+
+
+def corpus() -> list[bytes]:
+    """A valid frame for each version of each API, and some with something in them."""
+    frames = []
+    for api in EVERY_API.values():
+        for version in range(api.min_version, api.max_version + 1):
+            frames.append(framed(api.key, version, api.request(version=version)))
+    for key, version, fields in RICH:
+        frames.append(framed(key, version, EVERY_API[key].request(version=version, **fields)))
+    return frames
+
+
+RICH: list[tuple[int, int, dict[str, Any]]] = [
+    (0, 9, {"topic_data": [("orders", [(0, b"records" * 20)])], "acks": -1}),
+    (2, 7, {"topics": [("orders", [(0, -1, -1), (1, -1, -1)])], "replica_id": -2}),
+    (3, 4, {"topics": [("orders",), ("events",)]}),
+    (10, 4, {"coordinator_keys": ["group", "other"]}),
+    (32, 4, {"resources": [(2, "orders", ["a", "b"]), (4, "1", None)]}),
+    (45, 0, {"topics": [("orders", [(0, [1, 2]), (1, None)])]}),
+    (seeds.REASSIGN_PARTITIONS_KEY, 0, {"topic_reassignments": [("orders", [(0, [1, 2])])]}),
+    (seeds.ALTER_TOPICS_KEY, 0, {"altered_topic": [("orders", 3, -1, [(0, [1])])]}),
+    (seeds.DELETE_PARTITIONS_KEY, 0, {"topics": [("orders", [1, 2])]}),
+]
+
+
+def framed(key: int, version: int, message: Any) -> bytes:
+    end = b"\x00" if EVERY_API[key].flexible(version) else b""
+    head = struct.pack(">hhih", key, version, 7, 4) + b"fuzz" + end
+    body = bytes(message.encode(version=version))
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def place(rng: random.Random, frame: bytearray) -> int:
+    """An offset after the length; mostly in the body, as a broken header is refused at once."""
+    in_body = len(frame) > BODY_AT and rng.random() < 0.8
+    return rng.randrange(BODY_AT if in_body else 4, len(frame))
+
+
+def flip(rng: random.Random, frame: bytearray) -> None:
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        frame[place(rng, frame)] ^= 1 << rng.randrange(8)
+
+
+def overwrite(rng: random.Random, frame: bytearray) -> None:
+    piece = rng.choice(INTERESTING)
+    at = place(rng, frame)
+    frame[at : at + len(piece)] = piece
+
+
+def insert(rng: random.Random, frame: bytearray) -> None:
+    at = place(rng, frame)
+    frame[at:at] = rng.choice(INTERESTING) * rng.choice((1, 1, 1, 500))
+
+
+def delete(rng: random.Random, frame: bytearray) -> None:
+    at = place(rng, frame)
+    del frame[at : at + rng.randint(1, 9)]
+
+
+def other_api(rng: random.Random, frame: bytearray) -> None:
+    struct.pack_into(">hh", frame, 4, rng.choice(list(EVERY_API)), rng.randint(-1, 19))
+
+
+def noise(rng: random.Random, frame: bytearray) -> None:
+    frame[BODY_AT:] = rng.randbytes(rng.randint(0, 300))
+
+
+MUTATIONS: tuple[Mutation, ...] = (flip, overwrite, insert, delete, other_api, noise)
+
+
+def mutated(rng: random.Random, frames: list[bytes]) -> bytes:
+    """One frame, broken in one to three ways; its length mostly fits, so that it is read."""
+    frame = bytearray(rng.choice(frames))
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        if len(frame) >= BODY_AT:
+            rng.choice(MUTATIONS)(rng, frame)
+    if rng.random() < 0.1:
+        frame[:4] = rng.choice([rng.randbytes(4), *INTERESTING[:3]])[:4]
+    else:
+        frame[:4] = struct.pack(">i", len(frame) - 4)
+    return bytes(frame)
+
+
+async def exchange(port: int, frame: bytes) -> bytes:
+    """Send a frame and nothing after it; what the server says until it closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(frame)
+        writer.write_eof()
+        async with asyncio.timeout(DEADLINE_S):
+            return await reader.read()
+    except ConnectionError:
+        return b""  # closed with some of our bytes unread
+    finally:
+        writer.transport.abort()
+
+
+def whole_answer(answer: bytes) -> bool:
+    """Nothing, or one answer that has the length it gives."""
+    return not answer or (len(answer) >= 8 and len(answer) == 4 + int.from_bytes(answer[:4], "big"))
+
+
+def resident_bytes() -> int:
+    """Memory of this process."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def refuse(context: RequestContext, message: Any) -> Any:
+    raise WireReply(41, "this broker is not the controller")
+
+
+async def send_all(server: BrokerServer, rng: random.Random, frames: list[bytes]) -> int:
+    """Send this connection's share, one after the other; how many were answered."""
+    answered = 0
+    for number in range(FRAMES // AT_ONCE):
+        frame = mutated(rng, frames)
+        answer = await exchange(server.port, frame)
+        assert whole_answer(answer), f"{frame.hex()} got {answer.hex()}"
+        answered += bool(answer)
+        if number % CHECK_EVERY == 0:
+            assert await served(server), f"nobody is served after {frame.hex()}"
+    return answered
+
+
+async def test_broken_frames_are_answered_or_refused_and_the_next_client_is_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seed = int(os.environ.get("KSHUNT_FUZZ_SEED") or random.SystemRandom().randrange(2**32))
+    print(f"KSHUNT_FUZZ_SEED={seed}")  # noqa: T201 - pytest shows it when the test fails
+    demo = DemoCluster()
+    handlers = {**dict.fromkeys(EVERY_API, refuse), METADATA: demo.metadata}
+    limits = ServerLimits(frame_bytes_max=1024 * 1024)
+    demo.brokers[1] = server = BrokerServer(1, handlers, limits=limits)
+    await demo.start()
+    try:
+        frames = corpus()
+        for frame in frames:
+            assert await exchange(server.port, frame), frame.hex()
+        before = resident_bytes()
+        async with asyncio.TaskGroup() as group:
+            senders = [
+                group.create_task(send_all(server, random.Random(seed + n), frames))
+                for n in range(AT_ONCE)
+            ]
+        answered = sum(sender.result() for sender in senders)
+        # Some mutants are requests still, and are handled; most are not.
+        assert FRAMES // 20 < answered < FRAMES // 2, f"{answered} were answered"
+        assert resident_bytes() - before < MEMORY_GROWTH_BYTES_MAX
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{server.port}"})
+        listed = await asyncio.to_thread(admin.list_topics, timeout=DEADLINE_S)
+        assert sorted(listed.topics) == ["events", "orders"]
+        assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+    finally:
+        await demo.stop()
