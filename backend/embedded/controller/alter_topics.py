@@ -1,0 +1,197 @@
+"""AlterTopics, the verb of KIP-179's early draft: partitions, replication factor, assignment.
+
+The newest KIP-179 dropped it (its Rejected Alternatives say so); the early draft is all there is.
+CLUSTER_AUTHORIZATION_FAILED, the sixth of its errors, is for whoever knows the principal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from backend.domain.cluster import TopicPartition
+from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
+from backend.embedded.controller.drafts import DirChooser, Draft
+from backend.embedded.controller.placing import (
+    Placement,
+    check_replicas,
+    default_placement,
+    place,
+)
+from backend.embedded.controller.throttled_move import move_draft, move_records
+from backend.embedded.controller.topics import NewPartitions, added_partitions
+from backend.embedded.image import ClusterImage
+from backend.embedded.records import Record
+
+UNCHANGED = -1
+"""A count that shall stay as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredTopic:
+    """One topic of an AlterTopics request."""
+
+    topic: str
+    partitions: int = UNCHANGED
+    replicas: int = UNCHANGED
+    """The replication factor."""
+    assignment: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """Replica lists by partition; empty to have the controller place what must be placed."""
+
+
+def alter_topics(
+    image: ClusterImage,
+    topics: Sequence[AlteredTopic],
+    random: Random,
+    *,
+    placement: Placement = default_placement,
+    validate_only: bool = False,
+) -> Decision[str]:
+    """Alter topics, each wholly or not at all; a success says that the alteration has begun.
+
+    An assignment may leave out partitions that exist, if their replication factor stays; one for
+    new partitions must name all of them. Fewer partitions are INVALID_PARTITIONS here:
+    `delete_partitions` shrinks a topic.
+
+    INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, UNKNOWN_MEMBER_ID
+    for a broker that is not registered, INVALID_REPLICA_ASSIGNMENT; and
+    REASSIGNMENT_IN_PROGRESS, which the draft announces without listing it.
+    """
+    added: list[Record] = []
+    drafts: list[Draft] = []
+    results: list[ItemResult[str]] = []
+    dirs = DirChooser(image)
+    times = Counter(request.topic for request in topics)
+    for request in topics:
+        try:
+            if times[request.topic] > 1:
+                raise Refused(KafkaError.INVALID_REQUEST, "Duplicate topic name.")
+            change = _Alteration(image, request, random, placement, dirs)
+            new, moves = change.partitions(), change.moves()
+        except Refused as refusal:
+            results.append(ItemResult.refused(request.topic, refusal))
+            continue
+        added += new
+        drafts += moves
+        results.append(ItemResult(request.topic))
+    moved = move_records(image, drafts, {}, None, remove_throttle=True)
+    return Decision.of([*added, *moved], results, validate_only=validate_only)
+
+
+class _Alteration:
+    """One topic's alteration, checked when it is made."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        request: AlteredTopic,
+        random: Random,
+        placement: Placement,
+        dirs: DirChooser,
+    ) -> None:
+        topic = image.topic(request.topic)
+        if topic is None:
+            message = f"There is no topic {request.topic}."
+            raise Refused(KafkaError.INVALID_TOPIC_EXCEPTION, message)
+        self._image, self._request, self._topic = image, request, topic
+        self._random, self._placement, self._dirs = random, placement, dirs
+        present = len(topic.partitions)
+        self._factor = len(topic.partitions[min(topic.partitions)].target)
+        self._count = present if request.partitions == UNCHANGED else request.partitions
+        self._check_counts(present)
+        self._check_assignment()
+
+    def partitions(self) -> list[Record]:
+        """The records of the partitions that are added, with the factor that is wanted."""
+        present, name = len(self._topic.partitions), self._topic.name
+        new = self._count - present
+        if not new:
+            return []
+        given = self._request.assignment
+        wanted = self._wanted_factor()
+        lists = (
+            [given[number] for number in range(present, self._count)]
+            if given
+            else place(self._image, new, wanted, self._placement, self._random)
+        )
+        request = NewPartitions(self._count, lists)
+        return list(
+            added_partitions(
+                self._image,
+                name,
+                request,
+                self._random,
+                self._placement,
+                self._dirs,
+                replication_factor=wanted,
+            )
+        )
+
+    def moves(self) -> list[Draft]:
+        """The partitions that exist, on their way to what is wanted of them."""
+        return [
+            move_draft(self._image, TopicPartition(self._topic.name, number), target, self._dirs)
+            for number, target in sorted(self._targets().items())
+        ]
+
+    def _targets(self) -> dict[int, Sequence[int]]:
+        present = self._topic.partitions
+        if self._request.assignment:
+            return {n: b for n, b in self._request.assignment.items() if n in present}
+        wanted = self._wanted_factor()
+        return {
+            number: self._resized(partition.target, wanted)
+            for number, partition in present.items()
+            if len(partition.target) != wanted
+        }
+
+    def _resized(self, replicas: tuple[int, ...], wanted: int) -> tuple[int, ...]:
+        """The first replicas, or all and then some of a fresh placement."""
+        if wanted <= len(replicas):
+            return replicas[:wanted]
+        live = sum(not broker.fenced for broker in self._image.brokers.values())
+        [fresh] = place(self._image, 1, live, self._placement, self._random)
+        more = [broker for broker in fresh if broker not in replicas]
+        resized = (*replicas, *more)[:wanted]
+        if len(resized) < wanted:
+            message = f"Only {len(resized)} brokers are there for {wanted} replicas."
+            raise Refused(KafkaError.INVALID_REPLICATION_FACTOR, message)
+        return resized
+
+    def _wanted_factor(self) -> int:
+        return self._factor if self._request.replicas == UNCHANGED else self._request.replicas
+
+    def _check_counts(self, present: int) -> None:
+        if self._count < present or self._count < 1:
+            message = f"Topic {self._topic.name} has {present} partitions; they cannot become "
+            raise Refused(KafkaError.INVALID_PARTITIONS, f"{message}{self._count} here.")
+        factor = self._request.replicas
+        if factor != UNCHANGED and not 1 <= factor <= len(self._image.brokers):
+            raise Refused(
+                KafkaError.INVALID_REPLICATION_FACTOR,
+                f"{len(self._image.brokers)} brokers cannot hold {factor} replicas.",
+            )
+
+    def _check_assignment(self) -> None:
+        given, present = self._request.assignment, self._topic.partitions
+        if not given:
+            return
+        unknown = sorted(
+            {b for replicas in given.values() for b in replicas} - set(self._image.brokers)
+        )
+        if unknown:
+            message = f"Broker {unknown[0]} is not known."
+            raise Refused(KafkaError.UNKNOWN_MEMBER_ID, message)
+        resizes = self._wanted_factor() != self._factor
+        needed = set(range(self._count)) - (set() if resizes else set(present))
+        if not needed <= set(given) <= set(range(self._count)):
+            raise Refused(
+                KafkaError.INVALID_REPLICA_ASSIGNMENT,
+                f"The assignment must name the partitions {sorted(needed)}, and none beyond "
+                f"{self._count - 1}.",
+            )
+        factor = None if self._request.replicas == UNCHANGED else self._request.replicas
+        for replicas in given.values():
+            check_replicas(self._image, replicas, factor)

@@ -1,0 +1,113 @@
+"""Leaders are elected on request: ElectLeaders (KIP-460) and the seed's own verb (KIP-183)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import replace
+
+from backend.domain.cluster import TopicPartition
+from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
+from backend.embedded.controller.drafts import Draft, Election, records_of
+from backend.embedded.controller.reassign import partition_draft
+from backend.embedded.controller.throttle_removal import with_removal
+from backend.embedded.image import ClusterImage
+from backend.embedded.records import NO_LEADER
+
+
+class ElectionType(enum.IntEnum):
+    """ElectLeaders' election types."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+def elect_leaders(
+    image: ClusterImage,
+    partitions: Iterable[TopicPartition] | None,
+    election: ElectionType = ElectionType.PREFERRED,
+) -> Decision[TopicPartition]:
+    """Elect leaders of these partitions; with None, of all that need it.
+
+    UNKNOWN_TOPIC_OR_PARTITION; ELECTION_NOT_NEEDED where the leader is the preferred one, or
+    for an unclean election where there is a leader (left out of the answer if all were asked
+    for); PREFERRED_LEADER_NOT_AVAILABLE; ELIGIBLE_LEADERS_NOT_AVAILABLE.
+    """
+    drafts: list[Draft] = []
+    results: list[ItemResult[TopicPartition]] = []
+    for item in _asked(image, partitions):
+        try:
+            drafts.append(_elected(image, item, election))
+            results.append(ItemResult(item))
+        except Refused as refusal:
+            if partitions is None and refusal.error is KafkaError.ELECTION_NOT_NEEDED:
+                continue
+            results.append(ItemResult.refused(item, refusal))
+    return Decision.of(with_removal(image, records_of(drafts)), results)
+
+
+def elect_preferred_leaders(
+    image: ClusterImage, partitions: Iterable[TopicPartition] | None
+) -> Decision[TopicPartition]:
+    """KIP-183's ElectPreferredLeaders: like a preferred election, with the seed's answers.
+
+    A leader that is the preferred one already is a success (NONE), and is part of the answer to
+    None; a partition that occurs twice is no error and is answered once. The election is
+    complete once the records are replayed; the answer must not be sent before.
+    """
+    asked = _asked(image, partitions)
+    decision = elect_leaders(image, asked)
+    results = (
+        replace(result, error=KafkaError.NONE, message=None)
+        if result.error is KafkaError.ELECTION_NOT_NEEDED
+        else result
+        for result in decision.results
+    )
+    return Decision.of(decision.records, results)
+
+
+def _asked(
+    image: ClusterImage, partitions: Iterable[TopicPartition] | None
+) -> list[TopicPartition]:
+    if partitions is not None:
+        return list(dict.fromkeys(partitions))
+    topics = image.topics
+    return [
+        TopicPartition(name, number)
+        for name in sorted(topics)
+        for number in sorted(topics[name].partitions)
+    ]
+
+
+def _elected(image: ClusterImage, item: TopicPartition, election: ElectionType) -> Draft:
+    change = partition_draft(image, item)
+    if election is ElectionType.PREFERRED:
+        _elect_preferred(change)
+    else:
+        _elect_unclean(change)
+    return change
+
+
+def _elect_preferred(change: Draft) -> None:
+    preferred = change.old.replicas[0]
+    if change.old.leader == preferred:
+        message = "Leader election not needed for topic partition."
+        raise Refused(KafkaError.ELECTION_NOT_NEEDED, message)
+    change.settle(Election.PREFERRED)
+    if change.leader != preferred:
+        raise Refused(
+            KafkaError.PREFERRED_LEADER_NOT_AVAILABLE,
+            "The preferred leader was not available: it is offline or not in the ISR.",
+        )
+
+
+def _elect_unclean(change: Draft) -> None:
+    if change.old.leader != NO_LEADER:
+        message = "Leader election not needed for topic partition."
+        raise Refused(KafkaError.ELECTION_NOT_NEEDED, message)
+    change.settle(Election.UNCLEAN)
+    if change.leader == NO_LEADER:
+        raise Refused(
+            KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            "Eligible topic partition leaders are not available.",
+        )
