@@ -32,6 +32,8 @@ from backend.settings import LIMITS, Settings
 from backend.wire import columnar, metadata
 from backend.wire.raw import RawAnswer, RawRequest
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 Name = TypeVar("Name", int, str)
 
@@ -69,6 +71,9 @@ class KafkaAdmin:
         self._clock = clock or SystemClock()
         self._settings = settings
         self._config = load_client_config(settings.command_config)
+        if self._config.ignored:
+            named = ", ".join(self._config.ignored)
+            log.info("%s: passed over, they mean nothing here: %s", settings.command_config, named)
         self._servers = bootstrap_addresses(settings.bootstrap_servers)
         self._links = BrokerLinks(self._config, frame_bytes_max=LIMITS.response_frame_bytes)
         self._changes = ConfluentChanges(settings.bootstrap_servers, self._config)
