@@ -157,6 +157,17 @@ def test_a_row_that_was_not_read_again_keeps_its_rate() -> None:
     assert shown.catch_up_messages_per_s[2] == pytest.approx(100)
 
 
+def test_the_eta_goes_by_bytes_where_they_are_known() -> None:
+    rates = Rates()
+    for at_ms, messages, size in ((1_000, 900, 2_000), (2_000, 895, 4_000)):
+        index, rows = told(ONE, {1: 10_000, 2: 10_000, 3: 10_000 - messages}, at_ms)
+        rows.lag_bytes[2] = 20_000 - size
+        shown = rates.update(index, rows)
+    assert shown.catch_up_messages_per_s[2] == pytest.approx(5)
+    assert shown.catch_up_bytes_per_s[2] == pytest.approx(2_000)
+    assert shown.eta_s[2] == pytest.approx(8.0)
+
+
 def test_a_replica_that_has_arrived_has_no_rate_and_an_eta_of_zero() -> None:
     rates = Rates()
     rates.update(*told(ONE, {1: 100, 2: 100, 3: 50}, 1_000))

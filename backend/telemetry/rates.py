@@ -34,12 +34,12 @@ RATES: Final = (
 
 
 class Rates:
-    """Remembers the last sample of each row, and for how long it has been watched."""
+    """Remembers the last sample of each row, and for how long each of its rates was watched."""
 
     def __init__(self) -> None:
         self._index: RowIndex | None = None
         self._replicas: Replicas | None = None
-        self._watched_s: NDArray[np.float64] = np.empty(0)
+        self._watched_s: dict[str, NDArray[np.float64]] = {}
 
     def update(self, index: RowIndex, current: Replicas) -> Replicas:
         """Fill in `current`'s rates and ETA, in place, from what changed since the last call.
@@ -47,49 +47,65 @@ class Rates:
         A row that was not read again keeps its rates. A replica that is in sync has no catch-up
         rate, and its ETA is 0. A rate needs two samples of a row.
         """
-        watched_s = np.zeros(len(current))
+        watched_s = {rate: np.zeros(len(current)) for rate, _, _ in RATES}
         old, old_index = self._replicas, self._index
         if old is not None and old_index is not None and len(old) and len(current):
             numbers = old_index.topic_numbers(index.assignment.topics)
             rows = old_index.rows(numbers[current.topic_index], current.partition, current.broker)
-            watched_s = self._blend(current, old, rows)
+            for rate, source, sign in RATES:
+                watched_s[rate] = self._blend(current, old, rows, rate, source, sign)
         settled = current.status == ReplicaStatus.IN_SYNC
-        watched_s[settled] = 0.0
+        for watched in watched_s.values():
+            watched[settled] = 0.0
+        current.catch_up_messages_per_s[settled] = np.nan
+        current.catch_up_bytes_per_s[settled] = np.nan
         _forecast(current, settled, watched_s)
         self._index, self._replicas, self._watched_s = index, current, watched_s
         return current
 
     def _blend(
-        self, current: Replicas, old: Replicas, rows: NDArray[np.int64]
+        self,
+        current: Replicas,
+        old: Replicas,
+        rows: NDArray[np.int64],
+        rate: str,
+        source: str,
+        sign: int,
     ) -> NDArray[np.float64]:
-        """Write the rates of rows that were read again; the seconds each row has been watched."""
+        """Write one rate of the rows that were read again; the seconds it has been watched."""
         matched = rows >= 0
         then_ms = np.where(matched, old.sampled_ms[rows], UNKNOWN)
         elapsed_s = (current.sampled_ms - then_ms) / 1000.0
+        before, after = getattr(old, source)[rows], getattr(current, source)
         fresh = matched & (current.sampled_ms > 0) & (then_ms > 0) & (elapsed_s > 0)
-        watched_s = np.where(matched, self._watched_s[rows], 0.0) + np.where(fresh, elapsed_s, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        fresh &= (before != UNKNOWN) & (after != UNKNOWN)
+        watched_s = np.where(matched, self._watched_s[rate][rows], 0.0)
+        watched_s += np.where(fresh, elapsed_s, 0.0)
+        kept = np.where(matched, getattr(old, rate)[rows], np.nan)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             share = np.maximum(elapsed_s / watched_s, 1.0 - np.exp(-elapsed_s / RATE_WINDOW_S))
-            for rate, source, sign in RATES:
-                before, after = getattr(old, source)[rows], getattr(current, source)
-                usable = fresh & (before != UNKNOWN) & (after != UNKNOWN)
-                kept = np.where(matched, getattr(old, rate)[rows], np.nan)
-                latest = sign * (after - before) / elapsed_s
-                blended = np.where(np.isnan(kept), latest, kept + share * (latest - kept))
-                getattr(current, rate)[:] = np.where(usable, blended, kept)
+            latest = sign * (after - before) / elapsed_s
+            blended = np.where(np.isnan(kept), latest, kept + share * (latest - kept))
+        getattr(current, rate)[:] = np.where(fresh, blended, kept)
         return watched_s
 
 
 def _forecast(
-    current: Replicas, settled: NDArray[np.bool_], watched_s: NDArray[np.float64]
+    current: Replicas, settled: NDArray[np.bool_], watched_s: dict[str, NDArray[np.float64]]
 ) -> None:
-    """Write the ETA: 0 if settled, inf if it never arrives, NaN while that is not known."""
-    current.catch_up_messages_per_s[settled] = np.nan
-    current.catch_up_bytes_per_s[settled] = np.nan
-    rate, lag = current.catch_up_messages_per_s, current.lag_messages
+    """Write the ETA: 0 if settled, inf if it never arrives, NaN while that is not known.
+
+    From bytes, which a throttle counts, where they are known, and else from messages.
+    """
+    by_bytes = (current.lag_bytes > 0) & ~np.isnan(current.catch_up_bytes_per_s)
+    lag = np.where(by_bytes, current.lag_bytes, current.lag_messages)
+    rate = np.where(by_bytes, current.catch_up_bytes_per_s, current.catch_up_messages_per_s)
+    watched = np.where(
+        by_bytes, watched_s["catch_up_bytes_per_s"], watched_s["catch_up_messages_per_s"]
+    )
     known = ~np.isnan(rate) & (lag != UNKNOWN)
     nearer = known & (rate > 0)
-    never = known & ~nearer & (watched_s >= NEVER_AFTER_S)
+    never = known & ~nearer & (watched >= NEVER_AFTER_S)
     with np.errstate(divide="ignore", invalid="ignore"):
         seconds: NDArray[Any] = lag / rate
     current.eta_s[:] = np.select([settled, nearer, never], [0.0, seconds, np.inf], np.nan)
