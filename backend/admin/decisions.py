@@ -17,8 +17,9 @@ from backend.domain.cluster import (
     OngoingReassignment,
     PartitionState,
     TopicPartition,
+    original_replicas,
 )
-from backend.domain.columns import OffsetColumns, PartitionColumns
+from backend.domain.columns import OffsetColumns, PartitionColumns, partition_keys
 from backend.domain.throttle import Move, ThrottledReplicas, throttled_replicas_of
 from backend.wire.codes import error_name
 
@@ -48,8 +49,7 @@ class Situation:
 
     def present(self, partition: TopicPartition) -> tuple[int, ...]:
         """Where a partition is: its original replicas if it moves already."""
-        move = self.ongoing.get(partition)
-        return self.states[partition].replicas if move is None else move.original
+        return original_replicas(self.states[partition], self.ongoing.get(partition))
 
 
 def check_plan(
@@ -274,8 +274,12 @@ def rows_of(assignment: Assignment, partitions: Collection[TopicPartition]) -> A
     """The assignment of these partitions alone."""
     wanted = set(partitions)
     index = {topic: place for place, topic in enumerate(assignment.topics)}
-    keys = [(index[topic] << 32) | partition for topic, partition in wanted if topic in index]
-    rows = np.isin((assignment.topic_index.astype(np.int64) << 32) | assignment.partition, keys)
+    known = [(index[topic], partition) for topic, partition in wanted if topic in index]
+    pairs = np.array(known, np.int64).reshape(-1, 2)
+    rows = np.isin(
+        partition_keys(assignment.topic_index, assignment.partition),
+        partition_keys(pairs[:, 0], pairs[:, 1]),
+    )
     columns = {name: getattr(assignment, name)[rows] for name in ASSIGNMENT_COLUMNS}
     return Assignment(assignment.topics, **columns)
 

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.snapshot import UNKNOWN, ReplicaStatus, Snapshot
+from backend.domain.snapshot import (
+    UNKNOWN,
+    ReplicaStatus,
+    Snapshot,
+    moving_rows,
+    partition_starts,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +43,10 @@ def matching_rows(snapshot: Snapshot, wanted: RowFilter) -> NDArray[np.int64]:
     if wanted.broker is not None:
         mask &= rows.broker == wanted.broker
     if wanted.moving is not None:
-        mask &= moving_partitions(snapshot) == wanted.moving
+        mask &= moving_rows(rows, partition_starts(rows)) == wanted.moving
     if wanted.behind is not None:
         mask &= rows.in_isr != wanted.behind
     return np.flatnonzero(mask)
-
-
-def moving_partitions(snapshot: Snapshot) -> NDArray[np.bool_]:
-    """True on every row of a partition that has a replica coming or going."""
-    rows = snapshot.replicas
-    keys = (rows.topic_index.astype(np.int64) << 32) | rows.partition
-    return np.isin(keys, keys[rows.adding | rows.removing])
 
 
 def row_json(snapshot: Snapshot, row: int) -> dict[str, Any]:

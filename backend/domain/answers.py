@@ -114,12 +114,6 @@ class VerifyAnswer:
             row.done for row in self.log_dirs
         )
 
-    @property
-    def in_progress(self) -> bool:
-        """True where something still moves and nothing has gone astray."""
-        states = {row.state for row in self.rows}
-        return states <= {VerifyState.COMPLETED, VerifyState.IN_PROGRESS} and not self.done
-
 
 @dataclass(frozen=True, slots=True)
 class GeneratedPlan:

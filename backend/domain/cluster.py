@@ -74,3 +74,8 @@ class PartitionState:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: tuple[int, ...] = ()
+
+
+def original_replicas(state: PartitionState, move: OngoingReassignment | None) -> tuple[int, ...]:
+    """Where a partition is, leaving out what an unfinished move of it has added."""
+    return state.replicas if move is None else move.original

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.cluster import LogDir
+
+
+def partition_keys(topic_index: NDArray[Any], partition: NDArray[Any]) -> NDArray[np.int64]:
+    """One sortable int64 a partition, from two arrays of one shape."""
+    keys: NDArray[np.int64] = (topic_index.astype(np.int64) << 32) | partition
+    return keys
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
@@ -125,7 +125,6 @@ class Snapshot:
     """When the whole cluster was last swept."""
     problems: tuple[str, ...] = ()
     """What could not be read, one sentence each."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def topic_of(self, row: int) -> str:
         """The topic's name of a row."""
@@ -160,6 +159,26 @@ DTYPES: Final[Mapping[str, Any]] = {
     "sampled_ms": np.dtype(np.int64),
 }
 """dtype of each column of `Replicas`."""
+
+
+def partition_starts(replicas: Replicas) -> NDArray[np.intp]:
+    """The first row of each partition. Rows must be sorted, as a snapshot's are."""
+    if not len(replicas):
+        return np.empty(0, np.intp)
+    first = np.ones(len(replicas), np.bool_)
+    first[1:] = (np.diff(replicas.topic_index) != 0) | (np.diff(replicas.partition) != 0)
+    return np.flatnonzero(first)
+
+
+def moving_rows(replicas: Replicas, starts: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Rows of partitions that gain or lose a replica; `starts` from `partition_starts`."""
+    changing: NDArray[np.bool_] = replicas.adding | replicas.removing
+    if not changing.any():
+        return changing
+    by_partition = np.logical_or.reduceat(changing, starts)
+    counts = np.diff(np.append(starts, len(replicas)))
+    by_row: NDArray[np.bool_] = np.repeat(by_partition, counts)
+    return by_row
 
 
 def known_brokers(*tables: Replicas) -> NDArray[np.int32]:

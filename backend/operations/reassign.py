@@ -26,7 +26,12 @@ from backend.admin.port import (
 )
 from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.assignment import partition_states
-from backend.domain.cluster import OngoingReassignment, PartitionState, TopicPartition
+from backend.domain.cluster import (
+    OngoingReassignment,
+    PartitionState,
+    TopicPartition,
+    original_replicas,
+)
 from backend.domain.operation import Operation, OperationKind, OperationState
 from backend.domain.plan import ReassignmentPlan, format_plan
 from backend.domain.throttle import (
@@ -102,7 +107,7 @@ class Reassignments:
             )
         states = await self._states(plan)
         moves = [
-            Move(partition, _present(states[partition], ongoing.get(partition)), target)
+            Move(partition, original_replicas(states[partition], ongoing.get(partition)), target)
             for partition, target in plan.replicas.items()
             if partition in states
         ]
@@ -355,11 +360,6 @@ def _check(request: ReassignRequest) -> None:
             f"{LIMITS.partitions_per_reassignment} in one request. Nothing was changed.",
             advice="Split the plan.",
         )
-
-
-def _present(state: PartitionState, move: OngoingReassignment | None) -> tuple[int, ...]:
-    """Where a partition is: the original replicas of one that moves already."""
-    return state.replicas if move is None else move.original
 
 
 def _throttled(request: ReassignRequest) -> bool:

@@ -145,7 +145,8 @@ class ThrottleChanges:
             if owned
             else ()
         )
-        return self._recorded(
+        return recorded(
+            self._registry,
             OperationKind.THROTTLED_RATES,
             summary,
             ChangeAnswer(validate_only, None, results(outcomes), notes),
@@ -166,17 +167,13 @@ class ThrottleChanges:
             replicas, validate_only=validate_only, timeout_s=self._timeout_s
         )
         summary = f"throttled replicas of {counted(len(replicas), 'topic')}: {listed(replicas)}"
-        return self._recorded(
+        return recorded(
+            self._registry,
             OperationKind.THROTTLED_REPLICAS,
             summary,
             ChangeAnswer(validate_only, None, results(outcomes)),
             {t: f"leaders {r.leaders}, followers {r.followers}" for t, r in replicas.items()},
         )
-
-    def _recorded(
-        self, kind: OperationKind, summary: str, answer: ChangeAnswer, details: Mapping[str, str]
-    ) -> ChangeAnswer:
-        return recorded(self._registry, kind, summary, answer, details)
 
 
 def recorded(

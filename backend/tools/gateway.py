@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from backend.domain.answers import ChangeAnswer, GeneratedPlan, ProgressRow, VerifyAnswer
-from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.answers import GeneratedPlan, ProgressRow, VerifyAnswer
+from backend.domain.cluster import OngoingReassignment
 from backend.domain.plan import ReassignmentPlan
 from backend.settings import Settings
 from backend.tools.options import Options
 from backend.tools.sockets import answers, socket_path
+
+if TYPE_CHECKING:
+    from backend.api.client import BackendClient
 
 ANSWER_MARGIN_S: Final = 20.0
 """A backend may take this much longer than the --timeout that it hands to the cluster."""
@@ -48,40 +51,8 @@ class Reader(Protocol):
         ...
 
 
-class Gateway(Reader, Protocol):
-    """What the tool asks and what it changes; `BackendClient` is one as it is."""
-
-    def reassign(
-        self,
-        plan: ReassignmentPlan,
-        *,
-        throttle_bytes_per_s: int | None = None,
-        log_dirs_throttle_bytes_per_s: int | None = None,
-        auto_remove_throttle: bool = True,
-        additional: bool = False,
-        allow_replication_factor_change: bool = True,
-        validate_only: bool = False,
-        timeout_ms: int = 10_000,
-        cluster_id: str | None = None,
-    ) -> ChangeAnswer:
-        """Start moving partitions."""
-        ...
-
-    def cancel(
-        self,
-        partitions: Sequence[TopicPartition],
-        *,
-        preserve_throttles: bool = False,
-        validate_only: bool = False,
-        timeout_ms: int = 10_000,
-        cluster_id: str | None = None,
-    ) -> ChangeAnswer:
-        """Return moving partitions to their original replicas."""
-        ...
-
-
 @contextmanager
-def open_gateway(options: Options) -> Iterator[Gateway]:
+def open_gateway(options: Options) -> Iterator[BackendClient]:
     """The backend that the options name, or the private one, started if need be.
 
     Raises:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.cluster import LogDir
-from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns, partition_keys
 from backend.errors import ClusterError, NotAuthorized
 from backend.wire.codes import error_name
 from backend.wire.reader import Reader, array_length, string, tags
@@ -204,8 +204,8 @@ def _rows_of(
         return slice(None)
     index = {topic.encode(): place for place, topic in enumerate(asked.topics)}
     topics = np.array([index.get(name, -1) for name in blocks.names], np.int64)
-    keys = (np.repeat(topics, blocks.counts) << 32) | entries["partition"].astype(np.int64)
-    asked_keys = (asked.topic_index.astype(np.int64) << 32) | asked.partition
+    keys = partition_keys(np.repeat(topics, blocks.counts), entries["partition"].astype(np.int64))
+    asked_keys = partition_keys(asked.topic_index, asked.partition)
     order = np.argsort(asked_keys, kind="stable")
     place = np.searchsorted(asked_keys, keys, sorter=order)
     rows: NDArray[np.intp] = (

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from backend.domain.assignment import Assignment, ClusterState
 from backend.domain.cluster import Broker
+from backend.domain.columns import partition_keys
 from backend.wire.codes import error_name
 from backend.wire.reader import Reader, array_length, string
 
@@ -263,7 +264,7 @@ def _assignment(
         (max(len(reader.data) - 3, 0),), ">i4", reader.data, strides=(1,)
     )
     partition = int32[entries.start + 2].astype(np.int32)
-    keys = (topic.astype(np.int64) << 32) | partition
+    keys = partition_keys(topic, partition)
     if len(keys) and (np.diff(keys) <= 0).any():
         order = np.argsort(keys, kind="stable")
         topic, partition, keys = topic[order], partition[order], keys[order]

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.cluster import TopicPartition
-from backend.domain.snapshot import UNKNOWN, Replicas, ReplicaStatus, Snapshot
+from backend.domain.snapshot import (
+    UNKNOWN,
+    Replicas,
+    ReplicaStatus,
+    Snapshot,
+    moving_rows,
+    partition_starts,
+)
 
 
 class Facts:
@@ -23,25 +30,12 @@ class Facts:
     @cached_property
     def starts(self) -> NDArray[np.intp]:
         """The first row of each partition."""
-        rows = self.rows
-        if not len(rows):
-            return np.empty(0, np.intp)
-        first = np.ones(len(rows), np.bool_)
-        first[1:] = (np.diff(rows.topic_index) != 0) | (np.diff(rows.partition) != 0)
-        return np.flatnonzero(first)
+        return partition_starts(self.rows)
 
     @cached_property
     def moving(self) -> NDArray[np.bool_]:
         """Rows of partitions that gain or lose a replica."""
-        rows = self.rows
-        changing = rows.adding | rows.removing
-        moving: NDArray[np.bool_] = changing
-        if not changing.any():
-            return moving
-        by_partition = np.logical_or.reduceat(changing, self.starts)
-        counts = np.diff(np.append(self.starts, len(rows)))
-        by_row: NDArray[np.bool_] = np.repeat(by_partition, counts)
-        return by_row
+        return moving_rows(self.rows, self.starts)
 
     @cached_property
     def stale(self) -> NDArray[np.bool_]:
