@@ -16,8 +16,8 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(STAMP) kafka-jars ## start a cluster with a reassignment under way, and the dashboard on it
-	@$(PY) -m tests.kafka.demo $(ARGS)
+demo: $(STAMP) ## the dashboard on a cluster in memory with a move under way (ARGS="--scenario drain")
+	@$(PY) -m backend demo $(ARGS)
 
 test: $(STAMP) kafka-jars ## run the tests; those on real Kafka need Java, and Maven once
 	@$(PY) -m pytest $(ARGS)

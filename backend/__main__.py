@@ -16,13 +16,21 @@ from backend import __version__
 from backend.errors import KshuntError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from backend.api.server import Listen
+
+_DASHBOARD = ("tui.app", "tui.tables.partitions", "backend.api.client", "backend.api.frames")
 
 TOOLS = """\
 commands:
   (none)                      the dashboard
+  demo                        the dashboard on a cluster of its own; nothing else is needed
+  cluster                     a Kafka cluster in one process, for rehearsals and tests
   serve                       a backend that several dashboards and tools share
   kafka-reassign-partitions   Kafka's tool, with --progress; see its own --help
+  kafka-preferred-replica-election
+                              Kafka's tool: preferred replicas lead again; see its own --help
 """
 
 
@@ -35,8 +43,18 @@ def main(argv: Sequence[str] | None = None) -> int:
                 from backend.tools.reassign import main as reassign
 
                 return reassign(arguments[1:])
+            case ["kafka-preferred-replica-election"]:
+                from backend.tools.election import main as election
+
+                return election(arguments[1:])
             case ["serve"]:
                 return _serve(arguments[1:])
+            case ["cluster"]:
+                from backend.embedded.command import main as cluster
+
+                return cluster(arguments[1:])
+            case ["demo"]:
+                return _demo(arguments[1:])
             case _:
                 return _dashboard(arguments)
     except KshuntError as error:
@@ -87,9 +105,36 @@ def _dashboard(arguments: list[str]) -> int:
     return run(start_backend(), read_only=options.read_only, revive=start_backend)
 
 
+def _demo(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="kshunt demo", description="Show the dashboard on a cluster in this machine's memory."
+    )
+    parser.add_argument(
+        "--scenario", metavar="NAME|FILE", default="expand", help="(default expand); see --list"
+    )
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="another one, other data")
+    parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
+    options = parser.parse_args(arguments)
+    if options.list:
+        from backend.embedded.command import main as cluster
+
+        return cluster(["--list"])
+    from importlib import import_module
+
+    from backend.tools.demo import run_demo
+    from tui.__main__ import run
+
+    def prepare() -> None:
+        # All that the first rows need is loaded while the cluster and the backend start.
+        for module in _DASHBOARD:
+            import_module(module)
+
+    return run_demo(options.scenario, options.seed, prepare, run)
+
+
 def _serve(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="kshunt serve", description="Serve one cluster.")
-    _cluster_options(parser, required=True)
+    _cluster_options(parser, required=False)
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--socket", metavar="PATH", type=Path, help="a Unix-domain socket")
     where.add_argument("--listen", metavar="HOST:PORT", help="a TCP port (default 127.0.0.1:8095)")
@@ -101,7 +146,11 @@ def _serve(arguments: list[str]) -> int:
     parser.add_argument(
         "--linger-seconds", metavar="N", type=float, default=60.0, help="that while (default 60)"
     )
+    # The demo's: the brokers are the first line of standard input, and its end is ours.
+    parser.add_argument("--from-stdin", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.from_stdin == (options.bootstrap_server is not None):
+        parser.error("the following arguments are required: --bootstrap-server")
     return _run_server(options)
 
 
@@ -116,10 +165,15 @@ def _run_server(options: argparse.Namespace) -> int:
     from backend.settings import Settings
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    settings = Settings(options.bootstrap_server, options.command_config)
+    bootstrap = sys.stdin.readline().strip() if options.from_stdin else options.bootstrap_server
+    if not bootstrap:
+        return 0
+    settings = Settings(bootstrap, options.command_config)
     listen = _listen(options)
 
     async def run() -> None:
+        if options.from_stdin:
+            _stop_at_end_of_input(asyncio.get_running_loop())
         admin = KafkaAdmin(settings)
         try:
             await admin.connect()
@@ -131,6 +185,19 @@ def _run_server(options: argparse.Namespace) -> int:
 
     asyncio.run(run())
     return 0
+
+
+def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop) -> None:
+    """Stop as on SIGTERM, when whoever holds the other end of standard input is gone."""
+    import os
+    import signal
+
+    def look() -> None:
+        if not os.read(sys.stdin.fileno(), 1):
+            loop.remove_reader(sys.stdin.fileno())
+            signal.raise_signal(signal.SIGTERM)
+
+    loop.add_reader(sys.stdin.fileno(), look)
 
 
 def _listen(options: argparse.Namespace) -> Listen:

@@ -14,7 +14,7 @@ Our exception hierarchy::
     │   │   └── BrokerDown       it does not run (`backend.admin.faults`)  (retriable)
     │   ├── NotAuthorized        the cluster refuses this principal
     │   └── WireError            an answer breaks its protocol (`backend.wire.reader`)
-    ├── LogError                 a partition's log refuses (`backend.embedded.log_errors`)
+    ├── LogError                 a partition's log refuses (`backend.embedded.logs.errors`)
     ├── Conflict                 the cluster's state forbids what was asked
     ├── TooManyStreams           every place for a stream is taken             (retriable)
     ├── NotSupported             this cluster or this version cannot do it

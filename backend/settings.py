@@ -23,6 +23,10 @@ class Limits:
     """Most replicas in one JSON answer."""
     partitions_per_reassignment: int = 10_000
     """Kafka's own bound of records in one controller operation."""
+    moves_per_broker: int = 5
+    """Moves in flight that copy from or to one broker, whoever started them."""
+    moves_in_cluster: int = 200
+    """Moves in flight in the whole cluster, whoever started them."""
     operations_kept: int = 200
     """Ended operations that are still listed."""
     streams: int = 64

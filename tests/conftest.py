@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from backend.api.client import BackendClient
+from tests.contract import FLAVOURS, KAFKA, ContractCluster, embedded
 from tests.kafka.launcher import RealKafka, missing_reason
 from tests.serving import serving
 from tests.support import require
@@ -35,6 +36,22 @@ def kafka() -> Iterator[RealKafka]:
     """Three real brokers, shared: a test names its own topics and undoes what it alters."""
     with RealKafka() as cluster:
         yield cluster
+
+
+def _flavour(name: str) -> object:
+    return pytest.param(name, marks=pytest.mark.kafka) if name == KAFKA else name
+
+
+@pytest.fixture(scope="module", params=[_flavour(name) for name in FLAVOURS])
+def cluster(request: pytest.FixtureRequest) -> Iterator[ContractCluster]:
+    """Each cluster of the contract in turn: embedded, with the seeds' RPCs or not, and Kafka."""
+    if request.param != KAFKA:
+        with embedded(request.param) as found:
+            yield found
+        return
+    kafka: RealKafka = request.getfixturevalue("kafka")
+    dirs = {broker: tuple(map(str, kafka.log_dirs(broker))) for broker in kafka.broker_ids}
+    yield ContractCluster(KAFKA, kafka.bootstrap_servers, kafka.cluster_id, dirs)
 
 
 @pytest.fixture(scope="session")

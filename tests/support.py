@@ -70,7 +70,7 @@ def create_topic(
     config: Mapping[str, str] | None = None,
 ) -> None:
     """Create a topic with these replicas a partition, and wait for its leaders."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"log_level": 0, "bootstrap.servers": bootstrap})
     topic = NewTopic(
         name,
         num_partitions=len(assignment),
@@ -94,7 +94,9 @@ def produce(
     bootstrap: str, topic: str, count: int, size_bytes: int, partition: int | None = None
 ) -> None:
     """Write `count` records of `size_bytes` each, acknowledged by every in-sync replica."""
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20})
+    producer = Producer(
+        {"log_level": 0, "bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20}
+    )
     errors: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:

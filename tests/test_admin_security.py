@@ -221,7 +221,7 @@ def allow_configs_only(kafka: RealKafka) -> None:
         )
         for operation in operations
     ]  # fmt: skip
-    client = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    client = AdminClient({"log_level": 0, "bootstrap.servers": kafka.bootstrap_servers})
     for future in client.create_acls(bindings).values():
         future.result(timeout=DEADLINE_S)
 

@@ -38,7 +38,7 @@ from backend.embedded.controller.topics import (
     create_topics,
     delete_topics,
 )
-from backend.embedded.records import NO_LEADER, BrokerFenced, ResourceType
+from backend.embedded.metadata.records import NO_LEADER, BrokerFenced, ResourceType
 from tests.test_embedded_controller_support import Controller, errors, tp
 
 T, B = ResourceType.TOPIC, ResourceType.BROKER

@@ -9,7 +9,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.embedded import records as r
 from backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
 from backend.embedded.controller.answers import Decision
 from backend.embedded.controller.brokers import fail_log_dirs, fence_broker
@@ -30,8 +29,11 @@ from backend.embedded.controller.throttles import (
 )
 from backend.embedded.controller.ticking import tick
 from backend.embedded.controller.topics import NewPartitions, create_partitions, delete_topics
-from backend.embedded.image import ClusterImage, PartitionImage
-from backend.embedded.records import NO_LEADER, PartitionMode, Record, ResourceType
+from backend.embedded.metadata import records as r
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import NO_LEADER, PartitionMode, Record, ResourceType
+from backend.embedded.metadata.snapshot import image_records
+from backend.embedded.metadata.values import PartitionImage
 from tests.test_embedded_controller_support import Controller, replayed, tp
 
 BROKERS = 5
@@ -204,6 +206,7 @@ def test_whatever_is_asked_the_invariants_hold(
         check_throttles(walk.controller.image)
     log = [r.decode(r.encode(record)) for record in walk.controller.log]
     assert replayed(log) == walk.controller.image
+    assert replayed(image_records(walk.controller.image)) == walk.controller.image
 
 
 def finish_moves(controller: Controller) -> None:

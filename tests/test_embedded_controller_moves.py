@@ -24,7 +24,7 @@ from backend.embedded.controller.throttles import (
 )
 from backend.embedded.controller.ticking import tick
 from backend.embedded.controller.topics import delete_topics
-from backend.embedded.records import (
+from backend.embedded.metadata.records import (
     ConfigChanged,
     PartitionChanged,
     ResourceType,
@@ -104,14 +104,15 @@ def test_the_replication_factor_may_be_held_fast() -> None:
     assert errors(decision) == [E.INVALID_REPLICATION_FACTOR, E.NONE]
 
 
-def test_a_move_that_replaces_another_still_leads_back() -> None:
+def test_a_move_that_replaces_another_forgets_the_first_origin_as_kafka_does() -> None:
     controller = moving()
     controller.report("t", 0, [1, 2, 3])
     controller.do(alter_partition_reassignments(controller.image, {tp("t"): [4, 5]}))
     changed = controller.at("t")
-    assert (changed.replicas, changed.adding, changed.isr) == ((4, 5, 1, 2), (4, 5), (1, 2))
+    assert (changed.replicas, changed.adding) == ((4, 5, 1, 2, 3), (5,))
+    assert (changed.removing, changed.isr) == ((1, 2, 3), (1, 2, 3))
     controller.do(alter_partition_reassignments(controller.image, {tp("t"): None}))
-    assert (controller.at("t").replicas, controller.at("t").reassigning) == ((1, 2), False)
+    assert (controller.at("t").replicas, controller.at("t").reassigning) == ((4, 1, 2, 3), False)
 
 
 def test_a_cancellation_is_refused_where_it_would_be_unclean() -> None:
@@ -353,3 +354,29 @@ def test_a_removed_replica_is_fenced_off_by_a_new_leader_epoch() -> None:
     after = controller.at("t")
     assert (after.leader, after.replicas) == (1, (1,))
     assert after.leader_epoch == before.leader_epoch + 1
+
+
+def test_a_broker_that_is_refused_keeps_its_throttle_and_its_removal() -> None:
+    controller = throttled()
+    image = controller.image
+    before = controller.configs(B, 3)
+    assert before
+    assert 3 in image.rates_removal
+    rates = {3: RateRequest(1, 1), 4: RateRequest(9_000, 9_000)}
+    decision = controller.do(alter_interbroker_throttled_rates(image, rates))
+    assert errors(decision) == [E.INVALID_REQUEST, E.NONE]
+    assert controller.configs(B, 3) == before
+    assert image.rates_removal == (3, 4)
+
+
+def test_a_topic_that_is_refused_keeps_its_lists_and_their_removal() -> None:
+    controller = throttled()
+    controller.create("other", [1, 2])
+    image = controller.image
+    before = controller.configs(T, "t")
+    assert before
+    lists = {tp("t", 77): ReplicasRequest((1,), (1,)), tp("other"): ReplicasRequest((1,), (2,))}
+    decision = controller.do(alter_interbroker_throttled_replicas(image, lists))
+    assert errors(decision) == [E.UNKNOWN_TOPIC_OR_PARTITION, E.NONE]
+    assert controller.configs(T, "t") == before
+    assert image.replicas_removal == ("other", "t")

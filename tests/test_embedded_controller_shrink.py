@@ -14,7 +14,7 @@ from backend.embedded.controller.shrink import (
 )
 from backend.embedded.controller.ticking import tick
 from backend.embedded.controller.topics import NewPartitions, create_partitions
-from backend.embedded.records import (
+from backend.embedded.metadata.records import (
     NO_LEADER,
     DeletionState,
     PartitionMode,

@@ -17,8 +17,9 @@ from backend.embedded.controller.configs import (
 )
 from backend.embedded.controller.isr import IsrReport, alter_partition
 from backend.embedded.controller.topics import NewTopic, create_topics
-from backend.embedded.image import ClusterImage, PartitionImage
-from backend.embedded.records import Record, ResourceType
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import Record, ResourceType
+from backend.embedded.metadata.values import PartitionImage
 
 Item = TypeVar("Item")
 

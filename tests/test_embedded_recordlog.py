@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.embedded import records as r
-from backend.embedded.recordlog import MAGIC, RecordLog, RecordLogError
+from backend.embedded.coordinator import records as coordinators
+from backend.embedded.metadata import records as r
+from backend.embedded.metadata.record_log import MAGIC, RecordLog, RecordLogError
 from backend.errors import Conflict
 
 COMMITS: Sequence[Sequence[r.Record]] = (
@@ -21,6 +22,7 @@ COMMITS: Sequence[Sequence[r.Record]] = (
     [r.ThrottledRatesRemoval((1, 2))],
 )
 VALUES = {
+    "bool": st.booleans(),
     "int": st.integers(-(2**63), 2**63 - 1),
     "str": st.text(max_size=5),
     "str | None": st.none() | st.text(max_size=5),
@@ -71,8 +73,15 @@ def test_type_numbers_stay_what_they_are() -> None:
         18: "ThrottledReplicasRemoval",
         19: "ThrottledRatesRemoval",
         20: "ProducerIdsAllocated",
+        21: "SnapshotTaken",
+        101: "OffsetCommitted",
+        102: "OffsetForgotten",
+        103: "OffsetPending",
+        104: "PendingOffsetsEnded",
+        105: "TransactionChanged",
     }
     assert all(get_type_hints(kind) for kind in r.RECORD_TYPES.values())
+    assert coordinators.OffsetCommitted in r.RECORD_TYPES.values()
 
 
 @pytest.mark.parametrize(

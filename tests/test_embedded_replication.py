@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.embedded.replication import LAG_TIME_MAX_MS, Replication
-from backend.embedded.replication_columns import (
+from backend.embedded.replication.columns import (
     NOWHERE,
     BrokerState,
     CaughtUp,
@@ -21,6 +20,7 @@ from backend.embedded.replication_columns import (
     IsrShrink,
     LogDirMoveDone,
 )
+from backend.embedded.replication.model import LAG_TIME_MAX_MS, Replication
 from backend.errors import Conflict
 
 MB = 1_000_000.0

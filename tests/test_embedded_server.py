@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
-from backend.embedded.server import BrokerServer, RequestContext, ServerLimits
-from backend.embedded.wire_api import KAFKA_APIS, SEED_APIS, WireReply
-from backend.embedded.wire_faults import Faults
+from backend.embedded.net.api import KAFKA_APIS, SEED_APIS, WireReply
+from backend.embedded.net.faults import Faults
+from backend.embedded.net.server import BrokerServer, RequestContext, ServerLimits
 from backend.wire import seeds
 from tests.support import wait_until_async
 

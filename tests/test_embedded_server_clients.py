@@ -19,8 +19,8 @@ from backend.admin.decisions import columns_of
 from backend.admin.kafka import KafkaAdmin
 from backend.domain.assignment import partition_states
 from backend.domain.cluster import TopicPartition
-from backend.embedded.server import BrokerServer, Handler, RequestContext
-from backend.embedded.wire_api import KAFKA_APIS, WireReply
+from backend.embedded.net.api import KAFKA_APIS, WireReply
+from backend.embedded.net.server import BrokerServer, Handler, RequestContext
 from backend.settings import Settings
 from backend.wire import seeds
 from tests.kafka.java import ensure_jars, java_tool_command
@@ -212,7 +212,9 @@ def cluster() -> Iterator[DemoCluster]:
 
 
 def librdkafka(cluster: DemoCluster, more: Mapping[str, Any] | None = None) -> AdminClient:
-    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **(more or {})})
+    return AdminClient(
+        {"log_level": 0, "bootstrap.servers": cluster.bootstrap_servers, **(more or {})}
+    )
 
 
 def test_librdkafka_finds_the_cluster(cluster: DemoCluster) -> None:

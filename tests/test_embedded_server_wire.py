@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from backend.embedded.wire_api import KAFKA_APIS, SEED_APIS, Api, ApiTable, WireReply
-from backend.embedded.wire_check import BadFrame, Costs, check_message
+from backend.embedded.net.api import KAFKA_APIS, SEED_APIS, Api, ApiTable, WireReply
+from backend.embedded.net.check import BadFrame, Costs, check_message
 from backend.wire import seeds
 from backend.wire.reader import Reader, WireError
 from tests.kafka.launcher import RealKafka

@@ -31,7 +31,7 @@ def cluster() -> Iterator[RealKafka]:
 
 
 def test_brokers_have_two_log_dirs_and_a_rack_each(cluster: RealKafka) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin = AdminClient({"log_level": 0, "bootstrap.servers": cluster.bootstrap_servers})
     described = admin.describe_cluster().result(timeout=DEADLINE_S)
     assert described.cluster_id == cluster.cluster_id
     racks = {node.id: node.rack for node in described.nodes}
@@ -48,7 +48,7 @@ def test_brokers_have_two_log_dirs_and_a_rack_each(cluster: RealKafka) -> None:
 
 
 def test_overrides_reach_every_broker(cluster: RealKafka) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin = AdminClient({"log_level": 0, "bootstrap.servers": cluster.bootstrap_servers})
     for broker_id in cluster.broker_ids:
         broker = ConfigResource(ConfigResource.Type.BROKER, str(broker_id))
         configs = admin.describe_configs([broker])[broker].result(timeout=DEADLINE_S)
@@ -190,7 +190,7 @@ def _parent(entry: Path) -> int | None:
 
 
 def _wait_in_sync(bootstrap: str, topic: str, expected: set[int]) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"log_level": 0, "bootstrap.servers": bootstrap})
 
     def in_sync() -> bool:
         partitions = admin.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions
@@ -201,7 +201,9 @@ def _wait_in_sync(bootstrap: str, topic: str, expected: set[int]) -> None:
 
 def _connect(bootstrap: str, protocol: str, settings: dict[str, str]) -> None:
     """Read the cluster's metadata over a listener, or raise."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "security.protocol": protocol, **settings})
+    admin = AdminClient(
+        {"log_level": 0, "bootstrap.servers": bootstrap, "security.protocol": protocol, **settings}
+    )
     assert list(admin.list_topics(timeout=DEADLINE_S).brokers) == [1]
 
 

@@ -177,6 +177,33 @@ def test_a_replica_that_has_arrived_has_no_rate_and_an_eta_of_zero() -> None:
     assert math.isnan(shown.catch_up_messages_per_s[2])
 
 
+def test_a_replica_that_is_offline_has_no_rate_and_no_eta() -> None:
+    rates = Rates()
+    for at_ms, lag in ((1_000, 900), (2_000, 800)):
+        index, rows = told(ONE, {1: 10_000, 2: 10_000, 3: 10_000 - lag}, at_ms)
+        assert not np.isfinite(rates.update(index, rows).eta_s[2]) or at_ms == 2_000
+    index, rows = told(ONE, {1: 10_000, 2: 10_000, 3: 9_200}, 2_000)
+    rows.status[2] = ReplicaStatus.OFFLINE
+    shown = rates.update(index, rows)
+    for column in (shown.eta_s, shown.catch_up_messages_per_s, shown.fetched_bytes_per_s):
+        assert math.isnan(column[2])
+
+
+def test_a_lag_that_is_not_known_any_more_is_remembered() -> None:
+    rates = Rates()
+    index, rows = told(ONE, {1: 10_000, 2: 10_000, 3: 9_000}, 1_000)
+    rows.lag_bytes[2] = 5_000
+    rates.update(index, rows)
+    index, rows = told(ONE, {1: 10_000, 2: 10_000}, 2_000)
+    rows.lag_bytes[2] = UNKNOWN
+    rates.update(index, rows)
+    assert rates.last_lag_bytes[2] == 5_000
+    index, rows = told(ONE, {1: 10_000, 2: 10_000, 3: 9_900}, 3_000)
+    rows.lag_bytes[2] = 400
+    rates.update(index, rows)
+    assert rates.last_lag_bytes[2] == 400
+
+
 replica_lists = st.lists(st.integers(0, 6), min_size=1, max_size=4, unique=True)
 tables = st.dictionaries(
     st.tuples(st.sampled_from("abcd"), st.integers(0, 3)),

@@ -240,6 +240,7 @@ async def test_random_keys_never_end_it_nor_change_anything_unasked(
 
 
 async def test_leaving_lets_go_of_the_backend(tmp_path: Path) -> None:
+    before = {*threading.enumerate()}
     async with ScriptedBackend(tmp_path / "s", incident()) as backend:
         app = KshuntApp(backend.address)
         async with app.run_test() as pilot:
@@ -247,7 +248,8 @@ async def test_leaving_lets_go_of_the_backend(tmp_path: Path) -> None:
             await shown.until(lambda: backend.readers == 1, "the stream is open")
             await pilot.press("q")
         await wait_until_async(lambda: backend.readers == 0, 5.0, "the stream is closed")
-        assert not [t for t in threading.enumerate() if t.name.startswith("kshunt")]
+        more = {*threading.enumerate()} - before
+        assert not [thread for thread in more if thread.name.startswith("kshunt")]
 
 
 async def test_a_view_that_cannot_be_computed_says_so_and_keeps_its_rows(shown: Shown) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.metadata import MetadataResponse
 
-from backend.embedded.wire_check import BadFrame, check_message
+from backend.embedded.net.check import BadFrame, check_message
 from backend.wire import seeds
 from backend.wire.metadata import METADATA_FLEXIBLE_FROM, METADATA_VERSIONS, decode_metadata
 from backend.wire.reader import WireError

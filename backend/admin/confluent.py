@@ -1,4 +1,4 @@
-"""Changes that confluent-kafka makes: configurations and elections, by librdkafka.
+"""Changes that confluent-kafka makes: configurations, by librdkafka.
 
 Reads go over `backend.admin.link`, because they are decoded in columns or need calls that
 confluent-kafka lacks. Nothing of it is imported before the first change, so that a tool that
@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.admin.configs import Changes
-from backend.admin.faults import item_result, raise_for_code
-from backend.admin.port import ItemResult, PartitionResults
+from backend.admin.faults import item_result
+from backend.admin.port import ItemResult
 from backend.admin.properties import ClientConfig
-from backend.domain.cluster import TopicPartition
-from backend.errors import ClusterUnreachable, ConfigError
+from backend.errors import ConfigError
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConfigResource
@@ -54,40 +53,6 @@ class ConfluentChanges:
     ) -> Mapping[str, ItemResult]:
         """Change topics' configurations (KIP-339), in one request."""
         return await self._alter("TOPIC", changes, validate_only=validate_only, timeout_s=timeout_s)
-
-    async def elect(
-        self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
-    ) -> PartitionResults:
-        """Elect preferred leaders (KIP-183, KIP-460); None is for every partition.
-
-        Raises:
-            ClusterUnreachable: it did not answer in time.
-            NotAuthorized: it refuses this principal.
-            ClusterError: it refuses the whole request for another reason.
-        """
-        from confluent_kafka import ElectionType, KafkaException
-        from confluent_kafka import TopicPartition as Named
-
-        named = None if partitions is None else [Named(*partition) for partition in partitions]
-        client = await self._connected()
-        # Its own timeouts cannot be given: 2.16.1 raises SystemError for either.
-        future = client.elect_leaders(ElectionType.PREFERRED, named)
-        try:
-            async with asyncio.timeout(timeout_s):
-                answered = await self._done(future)
-        except TimeoutError:
-            raise ClusterUnreachable(
-                f"The election was not answered within {timeout_s:g} s.",
-                advice="It may still take place; look at the leaders before asking again.",
-            ) from None
-        except KafkaException as refused:
-            fault = _fault(refused)
-            raise_for_code(fault.error_code, fault.message, "Electing leaders")
-            raise AssertionError("an election failed without an error") from refused
-        return {
-            TopicPartition(partition.topic, partition.partition): _item(error)
-            for partition, error in answered.items()
-        }
 
     async def _alter(
         self,

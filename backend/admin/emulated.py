@@ -3,11 +3,12 @@
 Reassignment (KIP-179, "Algorithm")
     Goals: the move never runs without its throttle; a refusal leaves nothing behind.
     Constraints: each call can fail by itself; a call that times out may have taken hold.
-    Algorithm: check everything; write the topics' throttled replicas; write the brokers' rates,
-    all at once; tell the brokers which directory a new replica belongs in; start the move; move
-    replicas between directories. When no partition was taken, or a throttle could not be
-    written, what was read before the first write is written back. When some were refused, the
-    throttle shrinks to the others. Whether a move that timed out runs is read from the cluster.
+    Algorithm: `native` checks everything; then write the topics' throttled replicas; write the
+    brokers' rates, all at once; tell the brokers which directory a new replica belongs in; start
+    the move; move replicas between directories. When no partition was taken, or a throttle could
+    not be written, what was read before the first write is written back. When some were refused,
+    the throttle shrinks to the others. Whether a move that timed out runs is read from the
+    cluster.
 """
 
 from __future__ import annotations
@@ -30,11 +31,9 @@ from backend.admin.decisions import (
     NOT_THERE_YET,
     OPERATION_NOT_ATTEMPTED,
     Situation,
-    check_plan,
     columns_of,
     hosted_by,
     lags,
-    missing_lags,
     moves_of,
     rows_of,
     topic_changes,
@@ -147,24 +146,13 @@ async def alter_replicas(
     return await cluster.write_topics(changes, validate_only=validate_only, timeout_s=timeout_s)
 
 
-async def replica_status(
-    cluster: Primitives,
-    clock: Clock,
-    partitions: Sequence[TopicPartition],
-    *,
-    timeout_s: float,
-) -> Sequence[ReplicaLag]:
-    """See `ClusterAdmin.replica_status`."""
-    wanted = dict.fromkeys(partitions)
-    topics = sorted({partition.topic for partition in wanted})
-    state = await cluster.describe(topics, timeout_s=timeout_s)
-    assignment = rows_of(state.assignment, wanted)
+async def measured_lags(
+    cluster: Primitives, clock: Clock, assignment: Assignment, timeout_s: float
+) -> list[ReplicaLag]:
+    """The lag of every replica, from the log end offset of each on its own broker."""
     brokers = sorted(set(assignment.broker.tolist()))
     answers = await together(_offsets(cluster, broker, assignment, timeout_s) for broker in brokers)
-    now_ms = clock.now_ms()
-    found = lags(assignment, dict(zip(brokers, answers, strict=True)), now_ms)
-    present = {lag.partition for lag in found}
-    return [*found, *missing_lags(wanted, present, now_ms)]
+    return lags(assignment, dict(zip(brokers, answers, strict=True)), clock.now_ms())
 
 
 async def _offsets(
@@ -180,17 +168,15 @@ async def _offsets(
         return item_error(error)
 
 
-async def reassign_partitions(
+async def start_checked(
     cluster: Primitives,
+    situation: Situation,
+    checked: PartitionResults,
     assignments: Mapping[TopicPartition, Sequence[int]],
     options: ReassignOptions,
     log_dirs: Mapping[tuple[TopicPartition, int], str],
 ) -> ReassignOutcome:
-    """See `ClusterAdmin.reassign_partitions`, and the module's text."""
-    situation = await _situation(cluster, assignments, log_dirs, options.timeout_s)
-    checked = check_plan(assignments, log_dirs, options, situation)
-    if options.validate_only or not all(result.ok for result in checked.values()):
-        return ReassignOutcome(checked, {}, {}, {})
+    """Start what `check_plan` found nothing against; see the module's text."""
     moves = moves_of(assignments, situation)
     throttle = await _Throttle.prepare(cluster, moves, log_dirs, options)
     await throttle.write()
@@ -202,12 +188,13 @@ async def reassign_partitions(
     return await _start(cluster, situation, checked, throttle, log_dirs, options.timeout_s)
 
 
-async def _situation(
+async def read_situation(
     cluster: Primitives,
     assignments: Mapping[TopicPartition, Sequence[int]],
     log_dirs: Mapping[tuple[TopicPartition, int], str],
     timeout_s: float,
 ) -> Situation:
+    """What `check_plan` wants to know."""
     topics = sorted({partition.topic for partition in assignments})
     state = await cluster.describe(topics, timeout_s=timeout_s)
     ongoing = await cluster.list_reassignments(timeout_s=timeout_s)
@@ -411,7 +398,17 @@ async def _submit(
     try:
         return await cluster.alter_reassignments(targets, timeout_s=timeout_s), True
     except (BrokerUnreachable, ClusterUnreachable) as lost:
-        refused = item_error(lost)
+        return await read_back(cluster, targets, lost, timeout_s)
+
+
+async def read_back(
+    cluster: Primitives,
+    targets: Mapping[TopicPartition, tuple[int, ...]],
+    lost: KshuntError,
+    timeout_s: float,
+) -> tuple[PartitionResults, bool]:
+    """What became of a move whose answer was lost, as `_submit` returns it."""
+    refused = item_error(lost)
     try:
         state = await cluster.describe(sorted({p.topic for p in targets}), timeout_s=timeout_s)
         ongoing = await cluster.list_reassignments(timeout_s=timeout_s)

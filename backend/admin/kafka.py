@@ -8,7 +8,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from backend.admin import configs, emulated, requests
+from backend.admin import configs, elections, native, requests
 from backend.admin.configs import Changes, Values
 from backend.admin.confluent import ConfluentChanges
 from backend.admin.faults import BrokerDown, BrokerName, item_error
@@ -130,7 +130,7 @@ class KafkaAdmin:
         self, *, timeout_s: float
     ) -> Mapping[TopicPartition, OngoingReassignment]:
         """See `ClusterAdmin.list_reassignments`."""
-        answer = await self._ask_controller(
+        answer = await self.ask_controller(
             lambda: requests.list_request(timeout_s), timeout_s=timeout_s
         )
         return await self._decoded(answer, lambda: requests.listed(answer))
@@ -146,7 +146,7 @@ class KafkaAdmin:
             columnar.LIST_OFFSETS_FLEXIBLE_FROM,
             lambda version: columnar.encode_list_offsets(partitions, version),
         )
-        answer = await self._call(broker, request, timeout_s=timeout_s)
+        answer = await self.call(broker, request, timeout_s=timeout_s)
         return await self._decoded(
             answer, lambda: columnar.decode_list_offsets(*_parts(answer), partitions)
         )
@@ -162,7 +162,7 @@ class KafkaAdmin:
             columnar.DESCRIBE_LOG_DIRS_FLEXIBLE_FROM,
             lambda version: columnar.encode_describe_log_dirs(partitions, version),
         )
-        answer = await self._call(broker, request, timeout_s=timeout_s)
+        answer = await self.call(broker, request, timeout_s=timeout_s)
         return await self._decoded(
             answer, lambda: columnar.decode_describe_log_dirs(*_parts(answer), broker)
         )
@@ -192,7 +192,7 @@ class KafkaAdmin:
         log_dirs: Mapping[tuple[TopicPartition, int], str],
     ) -> ReassignOutcome:
         """See `ClusterAdmin.reassign_partitions`."""
-        return await emulated.reassign_partitions(self, assignments, options, log_dirs)
+        return await native.reassign_partitions(self, assignments, options, log_dirs)
 
     async def cancel_reassignments(
         self, partitions: Sequence[TopicPartition], *, timeout_s: float
@@ -209,7 +209,7 @@ class KafkaAdmin:
         timeout_s: float,
     ) -> Mapping[int, ItemResult]:
         """See `ClusterAdmin.alter_interbroker_throttled_rates`."""
-        return await emulated.alter_rates(
+        return await native.alter_rates(
             self, rates, log_dir_rates or {}, validate_only=validate_only, timeout_s=timeout_s
         )
 
@@ -221,7 +221,7 @@ class KafkaAdmin:
         timeout_s: float,
     ) -> Mapping[str, ItemResult]:
         """See `ClusterAdmin.alter_interbroker_throttled_replicas`."""
-        return await emulated.alter_replicas(
+        return await native.alter_replicas(
             self, replicas, validate_only=validate_only, timeout_s=timeout_s
         )
 
@@ -229,20 +229,26 @@ class KafkaAdmin:
         self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
     ) -> PartitionResults:
         """See `ClusterAdmin.elect_preferred_leaders`."""
-        return await self._changes.elect(partitions, timeout_s=timeout_s)
+        return await native.elect_preferred_leaders(self, partitions, timeout_s=timeout_s)
+
+    async def elect_unclean_leaders(
+        self, partitions: Sequence[TopicPartition], *, timeout_s: float
+    ) -> PartitionResults:
+        """See `ClusterAdmin.elect_unclean_leaders`."""
+        return await elections.elect(self, partitions, unclean=True, timeout_s=timeout_s)
 
     async def replica_status(
         self, partitions: Sequence[TopicPartition], *, timeout_s: float
     ) -> Sequence[ReplicaLag]:
         """See `ClusterAdmin.replica_status`."""
-        return await emulated.replica_status(self, self._clock, partitions, timeout_s=timeout_s)
+        return await native.replica_status(self, self._clock, partitions, timeout_s=timeout_s)
 
     async def close(self) -> None:
         """See `ClusterAdmin.close`."""
         await self._changes.close()
         await self._links.close()
 
-    # What the verbs are composed from: see `emulated.Primitives`
+    # What the verbs are composed from: see `emulated.Primitives` and `native.Native`
 
     async def read_brokers(
         self, brokers: Sequence[int], *, timeout_s: float
@@ -264,7 +270,7 @@ class KafkaAdmin:
 
     async def _broker_values_or_raise(self, broker: int, timeout_s: float) -> Values | None:
         request = configs.describe_request(configs.BROKER, [str(broker)], configs.RATE_KEYS)
-        answer = await self._call(broker, request, timeout_s=timeout_s)
+        answer = await self.call(broker, request, timeout_s=timeout_s)
         return configs.described(answer).get(str(broker))
 
     async def read_topics(self, topics: Sequence[str], *, timeout_s: float) -> Mapping[str, Values]:
@@ -295,11 +301,15 @@ class KafkaAdmin:
         )
         results = dict(zip(changes, found, strict=True))
         written = {broker: changes[broker] for broker, result in results.items() if result.ok}
-        if written and not validate_only:
-            await self._until_in_force(
-                written, lambda names: self.read_brokers(names, timeout_s=deadline_s)
-            )
+        if not validate_only:
+            await self.brokers_show(written, timeout_s=deadline_s)
         return results
+
+    async def brokers_show(self, changes: Mapping[int, Changes], *, timeout_s: float) -> None:
+        """Wait until the brokers show these configurations; see `_until_in_force`."""
+        await self._until_in_force(
+            changes, lambda names: self.read_brokers(names, timeout_s=timeout_s)
+        )
 
     async def _write_broker(
         self, broker: int, change: Changes, validate_only: bool, timeout_s: float
@@ -328,11 +338,15 @@ class KafkaAdmin:
                 )
             )
         written = {topic: changes[topic] for topic, result in results.items() if result.ok}
-        if written and not validate_only:
-            await self._until_in_force(
-                written, lambda names: self.read_topics(names, timeout_s=timeout_s)
-            )
+        if not validate_only:
+            await self.topics_show(written, timeout_s=timeout_s)
         return results
+
+    async def topics_show(self, changes: Mapping[str, Changes], *, timeout_s: float) -> None:
+        """Wait until the brokers show these topics' configurations; see `_until_in_force`."""
+        await self._until_in_force(
+            changes, lambda names: self.read_topics(names, timeout_s=timeout_s)
+        )
 
     async def _until_in_force(
         self,
@@ -365,7 +379,7 @@ class KafkaAdmin:
         """AlterPartitionReassignments (KIP-455); None cancels."""
         if not targets:
             return {}
-        answer = await self._ask_controller(
+        answer = await self.ask_controller(
             lambda: requests.reassignment_request(targets, timeout_s),
             timeout_s=timeout_s,
             lane="write",
@@ -377,10 +391,31 @@ class KafkaAdmin:
     ) -> PartitionResults:
         """AlterReplicaLogDirs (KIP-113)."""
         request = requests.log_dirs_request(paths)
-        answer = await self._call(broker, request, timeout_s=timeout_s, lane="write")
+        answer = await self.call(broker, request, timeout_s=timeout_s, lane="write")
         return requests.log_dirs_altered(answer, paths)
 
-    async def _call(
+    async def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
+    ) -> PartitionResults:
+        """ElectLeaders (KIP-460), for preferred leaders."""
+        return await elections.elect(self, partitions, timeout_s=timeout_s)
+
+    async def highest_version(
+        self, api_key: int, broker: int | None = None, *, timeout_s: float
+    ) -> int:
+        """The highest version of an API that a broker, or the controller, advertises, or -1.
+
+        It is -1 too for a broker that cannot be reached: what is asked of it then says so.
+        """
+        try:
+            if self._controller not in self._links.known:
+                await self.describe(_NO_TOPICS, timeout_s=timeout_s)
+            asked = self._controller if broker is None else broker
+            return await self._links.highest_version(asked, api_key, timeout_s=timeout_s)
+        except ClusterError:
+            return -1
+
+    async def call(
         self, broker: int, request: RawRequest, *, timeout_s: float, lane: Lane = "read"
     ) -> RawAnswer:
         """One broker's answer; where to find it is asked for first if it is not known."""
@@ -408,7 +443,7 @@ class KafkaAdmin:
         )
         return answer
 
-    async def _ask_controller(
+    async def ask_controller(
         self, request: Callable[[], RawRequest], *, timeout_s: float, lane: Lane = "read"
     ) -> RawAnswer:
         """The controller's answer, looking for the controller again if it is not where it was.

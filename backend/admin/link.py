@@ -24,7 +24,8 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -190,23 +191,50 @@ class BrokerLinks:
             NotSupported: it does not have the call.
             ConfigError: it speaks another security protocol.
         """
+        address = self._address_of(broker)
+        deadline = time.monotonic() + timeout_s
+        async with self._reaching(broker, address, timeout_s):
+            try:
+                return await self._call_once(address, lane, request, deadline)
+            except (RequestTimedOutError, KafkaConnectionError):
+                # The connection has gone, perhaps because another call's time was up. To read
+                # again does no harm.
+                if lane != "read":
+                    raise
+            return await self._call_once(address, lane, request, deadline)
+
+    async def highest_version(self, broker: BrokerName, api_key: int, *, timeout_s: float) -> int:
+        """The highest version of an API that one broker advertises, or -1 if it has none.
+
+        Asks nothing of a broker that was reached before; its ApiVersions are those of the
+        connection for reads.
+
+        Raises:
+            As `call`.
+        """
+        address = self._address_of(broker)
+        async with self._reaching(broker, address, timeout_s):
+            await self._resolve_once(address)
+            version: int = await self._on_io_thread(self._advertised, address, api_key)
+            return version
+
+    def _address_of(self, broker: BrokerName) -> Address:
         address = broker if isinstance(broker, tuple) else self._addresses.get(broker)
         if address is None:
             raise BrokerDown(f"Broker {broker} is not among the cluster's live brokers.")
-        deadline = time.monotonic() + timeout_s
+        return address
+
+    @asynccontextmanager
+    async def _reaching(
+        self, broker: BrokerName, address: Address, timeout_s: float
+    ) -> AsyncIterator[None]:
+        """What is done inside ends in time, and fails with an error of ours."""
         try:
             async with asyncio.timeout(timeout_s):
                 if self._config.tokens is not None and not self._config.tokens.ready:
                     # Here and not on the I/O thread, where a slow endpoint would stop everything.
                     await asyncio.to_thread(self._config.tokens.token)
-                try:
-                    return await self._call_once(address, lane, request, deadline)
-                except (RequestTimedOutError, KafkaConnectionError):
-                    # The connection has gone, perhaps because another call's time was up. To read
-                    # again does no harm.
-                    if lane != "read":
-                        raise
-                return await self._call_once(address, lane, request, deadline)
+                yield
         except TimeoutError:
             raise BrokerUnreachable(
                 f"{_name(broker, address)} did not answer within {timeout_s:g} s."
@@ -219,10 +247,13 @@ class BrokerLinks:
     async def _call_once(
         self, address: Address, lane: Lane, request: RawRequest, deadline: float
     ) -> RawAnswer:
-        if address not in self._resolved:
-            self._resolved[address] = await _resolve(address)
+        await self._resolve_once(address)
         answer: RawAnswer = await self._on_io_thread(self._send, address, lane, request, deadline)
         return answer
+
+    async def _resolve_once(self, address: Address) -> None:
+        if address not in self._resolved:
+            self._resolved[address] = await _resolve(address)
 
     async def close(self) -> None:
         """Close every connection and end the I/O thread."""
@@ -262,6 +293,12 @@ class BrokerLinks:
         timeout_s = max(deadline, *ahead, 0.0) - time.monotonic()
         answer: RawAnswer = await connection.send_request(request, timeout_s * 1000)
         return answer
+
+    async def _advertised(self, address: Address, api_key: int) -> int:
+        connection = self._connection(address, "read")
+        await connection.init_future
+        _, highest = connection.broker_version_data.api_versions.get(api_key, (-1, -1))
+        return int(highest)
 
     def _connection(self, address: Address, lane: Lane) -> Any:
         slot = self._slots.setdefault((address, lane), _Slot(address))

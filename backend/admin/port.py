@@ -52,6 +52,8 @@ class ReassignOptions:
     """Rate for moves between a broker's own log directories, or None."""
     validate_only: bool = False
     allow_replication_factor_change: bool = True
+    auto_remove_throttle: bool = True
+    """False: a cluster that can take the throttle off at the end of the move must not."""
     timeout_s: float = 10.0
 
 
@@ -196,6 +198,16 @@ class ClusterAdmin(Protocol):
         """KIP-183: elect the preferred replica; of every partition if None.
 
         ELECTION_NOT_NEEDED is the answer for a partition that is led by it already.
+        """
+        ...
+
+    async def elect_unclean_leaders(
+        self, partitions: Sequence[TopicPartition], *, timeout_s: float
+    ) -> PartitionResults:
+        """KIP-460: elect any replica that is up; what it has not copied is lost for good.
+
+        ELECTION_NOT_NEEDED is the answer for a partition that has a leader, and
+        ELIGIBLE_LEADERS_NOT_AVAILABLE for one none of whose replicas is up.
         """
         ...
 

@@ -80,7 +80,7 @@ def reassigned(answer: RawAnswer, asked: Iterable[TopicPartition]) -> PartitionR
     """
     response = decode_message(AlterPartitionReassignmentsResponse, answer)
     raise_for_code(response.error_code, response.error_message, "Reassigning partitions")
-    return _aligned(
+    return aligned(
         asked,
         (
             (topic.name, entry.partition_index, entry.error_code, entry.error_message)
@@ -106,7 +106,7 @@ def log_dirs_altered(answer: RawAnswer, asked: Iterable[TopicPartition]) -> Part
         WireError: the answer is malformed.
     """
     response = decode_message(AlterReplicaLogDirsResponse, answer)
-    return _aligned(
+    return aligned(
         asked,
         (
             (topic.topic_name, entry.partition_index, entry.error_code, None)
@@ -119,7 +119,7 @@ def log_dirs_altered(answer: RawAnswer, asked: Iterable[TopicPartition]) -> Part
 def is_for_another_controller(answer: RawAnswer) -> bool:
     """True for NOT_CONTROLLER in an answer whose error follows its throttle time."""
     code = answer.body[_THROTTLE_TIME_BYTES : _THROTTLE_TIME_BYTES + 2]
-    return int.from_bytes(code, "big", signed=True) == NOT_CONTROLLER
+    return answer.throttles and int.from_bytes(code, "big", signed=True) == NOT_CONTROLLER
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -129,9 +129,10 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return by_topic
 
 
-def _aligned(
+def aligned(
     asked: Iterable[TopicPartition] | None, entries: Iterable[tuple[str, int, int, Any]]
 ) -> PartitionResults:
+    """Results of `(topic, partition, code, message)` entries, one for each that was asked for."""
     results = {
         TopicPartition(topic, partition): item_result(code, message)
         for topic, partition, code, message in entries

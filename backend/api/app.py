@@ -19,8 +19,10 @@ from backend.api.stream import StreamPlaces, event_stream, replica_stream
 from backend.domain.plan import ReassignmentPlan, check_plan
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.errors import BadInput
+from backend.operations.election import Pacing
 from backend.operations.reassign import ReassignRequest
 from backend.operations.results import check_cluster
+from backend.operations.unclean import UncleanElections, last_seen_ends
 from backend.settings import LIMITS
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -52,6 +54,7 @@ def create_app(backend: Backend) -> FastAPI:
     _streams(app, backend)
     _plans(app, backend)
     _changes(app, backend)
+    _elections(app, backend)
     return app
 
 
@@ -193,12 +196,6 @@ def _plans(app: FastAPI, backend: Backend) -> None:
 
 
 def _changes(app: FastAPI, backend: Backend) -> None:
-    async def meant_for(*cluster_ids: str | None) -> None:
-        if any(cluster_ids):
-            actual = await backend.queries.cluster_id()
-            for expected in cluster_ids:
-                check_cluster(expected, actual)
-
     @app.post("/v1/reassignments", response_model=models.ChangeModel)
     async def reassign(body: models.ReassignRequestModel) -> Any:
         """Start a reassignment, with a throttle that comes off when it ends."""
@@ -212,13 +209,13 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             validate_only=body.validate_only,
             timeout_s=_timeout_s(body.timeout_ms),
         )
-        await meant_for(body.cluster_id, body.plan.cluster_id)
+        await _meant_for(backend, body.cluster_id, body.plan.cluster_id)
         return documents.change_json(await backend.reassignments.start(request))
 
     @app.post("/v1/reassignments/cancel", response_model=models.ChangeModel)
     async def cancel(body: models.CancelRequestModel) -> Any:
         """Return partitions to their original replicas."""
-        await meant_for(body.cluster_id)
+        await _meant_for(backend, body.cluster_id)
         answer = await backend.reassignments.cancel(
             [documents.read_partition(entry.model_dump()) for entry in body.partitions],
             preserve_throttles=body.preserve_throttles,
@@ -235,7 +232,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             for entry in body.rates
         }
         _once(len(wanted), len(body.rates), "broker")
-        await meant_for(body.cluster_id)
+        await _meant_for(backend, body.cluster_id)
         answer = await backend.throttles.alter_rates(wanted, validate_only=body.validate_only)
         return documents.change_json(answer)
 
@@ -249,19 +246,52 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             for entry in body.replicas
         }
         _once(len(wanted), len(body.replicas), "topic")
-        await meant_for(body.cluster_id)
+        await _meant_for(backend, body.cluster_id)
         answer = await backend.throttles.alter_replicas(wanted, validate_only=body.validate_only)
         return documents.change_json(answer)
 
-    @app.post("/v1/elections/preferred", response_model=models.ChangeModel)
+
+def _elections(app: FastAPI, backend: Backend) -> None:
+    unclean = UncleanElections(
+        backend.admin, backend.registry, backend.clock, backend.settings.request_timeout_s
+    )
+
+    @app.post("/v1/elections/preferred", response_model=models.ElectionModel)
     async def elect(body: models.ElectionRequestModel) -> Any:
         """Elect preferred leaders; of every partition where `partitions` is null."""
-        await meant_for(body.cluster_id)
+        await _meant_for(backend, body.cluster_id)
         partitions = None
         if body.partitions is not None:
             partitions = [documents.read_partition(e.model_dump()) for e in body.partitions]
-        answer = await backend.elections.elect(partitions, validate_only=body.validate_only)
-        return documents.change_json(answer)
+        answer = await backend.elections.elect(
+            partitions,
+            validate_only=body.validate_only,
+            pacing=Pacing(body.batch_size, body.pause_ms / 1000),
+            timeout_s=_timeout_s(body.timeout_ms),
+        )
+        return documents.election_json(answer)
+
+    @app.post("/v1/elections/unclean", response_model=models.UncleanModel)
+    async def elect_unclean(body: models.UncleanRequestModel) -> Any:
+        """Elect leaders that may lack messages; `validate_only` says how many would be lost."""
+        await _meant_for(backend, body.cluster_id)
+        partitions = [documents.read_partition(e.model_dump()) for e in body.partitions]
+        answer = await unclean.elect(
+            partitions,
+            confirm=body.confirm,
+            validate_only=body.validate_only,
+            last_seen=last_seen_ends(backend.hub.latest, partitions),
+            timeout_s=_timeout_s(body.timeout_ms),
+        )
+        return documents.unclean_json(answer)
+
+
+async def _meant_for(backend: Backend, *cluster_ids: str | None) -> None:
+    """Stop a request that names another cluster than this."""
+    if any(cluster_ids):
+        actual = await backend.queries.cluster_id()
+        for expected in cluster_ids:
+            check_cluster(expected, actual)
 
 
 def _plan(model: models.PlanModel) -> ReassignmentPlan:

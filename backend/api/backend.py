@@ -61,7 +61,7 @@ class Backend:
         self.queries = Queries(admin, self.clock, ledger, timeout_s=timeout_s)
         self.reassignments = Reassignments(admin, self.registry, ledger, timeout_s)
         self.throttles = ThrottleChanges(admin, self.registry, ledger, timeout_s)
-        self.elections = Elections(admin, self.registry, timeout_s)
+        self.elections = Elections(admin, self.registry, timeout_s, self.clock)
         self.sampler = Sampler(admin, self.clock, self.settings.sampler, self.hub)
 
     async def start(self) -> None:

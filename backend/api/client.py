@@ -20,6 +20,7 @@ import httpx
 from backend.api import documents
 from backend.domain.answers import ChangeAnswer, GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.election import ElectionAnswer, UncleanAnswer
 from backend.domain.operation import Operation
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
@@ -253,18 +254,51 @@ class BackendClient:
         self,
         partitions: Sequence[TopicPartition] | None,
         *,
+        batch_size: int | None = None,
+        pause_ms: int = 0,
+        timeout_ms: int = 10_000,
         validate_only: bool = False,
         cluster_id: str | None = None,
-    ) -> ChangeAnswer:
-        """Elect preferred replicas as leaders, of every partition if None (KIP-183)."""
+    ) -> ElectionAnswer:
+        """Elect preferred replicas as leaders, of every partition if None (KIP-183).
+
+        The answer comes when all are elected; with `batch_size` it is waited for without end.
+        """
         body = {
             "partitions": None
             if partitions is None
             else [documents.partition_json(partition) for partition in partitions],
+            "batch_size": batch_size,
+            "pause_ms": pause_ms,
+            "timeout_ms": timeout_ms,
             "validate_only": validate_only,
             "cluster_id": cluster_id,
         }
-        return documents.read_change(self._post("/v1/elections/preferred", body))
+        endless = batch_size is not None and not validate_only
+        answer = self._post("/v1/elections/preferred", body, endless=endless)
+        return documents.read_election(answer)
+
+    def elect_unclean_leaders(
+        self,
+        partitions: Sequence[TopicPartition],
+        *,
+        confirm: Sequence[str] = (),
+        timeout_ms: int = 10_000,
+        validate_only: bool = False,
+        cluster_id: str | None = None,
+    ) -> UncleanAnswer:
+        """Elect leaders that may lack messages, which are then lost (KIP-460).
+
+        `confirm` has to hold each partition's name, unless nothing is to be changed.
+        """
+        body = {
+            "partitions": [documents.partition_json(partition) for partition in partitions],
+            "confirm": list(confirm),
+            "timeout_ms": timeout_ms,
+            "validate_only": validate_only,
+            "cluster_id": cluster_id,
+        }
+        return documents.read_unclean(self._post("/v1/elections/unclean", body))
 
     # What the tools ask
 
@@ -289,9 +323,10 @@ class BackendClient:
         with _translated(self.address):
             return _document(self._http.get(path))
 
-    def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+    def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
+        timeout = httpx.Timeout(10.0, read=None) if endless else httpx.USE_CLIENT_DEFAULT
         with _translated(self.address):
-            return _document(self._http.post(path, json=body))
+            return _document(self._http.post(path, json=body, timeout=timeout))
 
 
 @contextmanager

@@ -5,10 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from backend.domain.cluster import TopicPartition
+from backend.domain.lifecycle import TRANSITIONS, OperationState
 from backend.errors import Conflict
+
+__all__ = ["TRANSITIONS", "Operation", "OperationKind", "OperationState"]
 
 
 class OperationKind(enum.StrEnum):
@@ -19,40 +22,6 @@ class OperationKind(enum.StrEnum):
     THROTTLED_RATES = "throttled_rates"
     THROTTLED_REPLICAS = "throttled_replicas"
     ELECTION = "election"
-
-
-class OperationState(enum.StrEnum):
-    """Where an operation stands."""
-
-    STARTING = "starting"
-    RUNNING = "running"
-    LIFTING = "lifting"
-    """The move is over and its throttle is being removed."""
-    DONE = "done"
-    CANCELLED = "cancelled"
-    FAILED = "failed"
-
-    @property
-    def ended(self) -> bool:
-        """True where nothing more will happen."""
-        return not TRANSITIONS[self]
-
-
-TRANSITIONS: Final[Mapping[OperationState, frozenset[OperationState]]] = {
-    OperationState.STARTING: frozenset(
-        {OperationState.RUNNING, OperationState.DONE, OperationState.FAILED}
-    ),
-    OperationState.RUNNING: frozenset(
-        {OperationState.LIFTING, OperationState.CANCELLED, OperationState.FAILED}
-    ),
-    OperationState.LIFTING: frozenset(
-        {OperationState.DONE, OperationState.CANCELLED, OperationState.FAILED}
-    ),
-    OperationState.DONE: frozenset(),
-    OperationState.CANCELLED: frozenset(),
-    OperationState.FAILED: frozenset(),
-}
-"""The legal moves; `Operation.to` is the only way to make one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,15 @@ class _BrokerEntry:
     prior_log_dir_bytes_per_s: int | None
     operations: set[str] = field(default_factory=set)
 
+    def restored(self, present: BrokerThrottle | None) -> bool:
+        """True where the broker surely has what was found first."""
+        prior = self.prior, self.prior_log_dir_bytes_per_s
+        return present is not None and (present.rate, present.log_dir_bytes_per_s) == prior
+
 
 @dataclass(frozen=True, slots=True)
 class Lift:
-    """What to write so that an operation's share is gone."""
+    """What to write so that an operation's share is gone; what is so already is left out."""
 
     topics: Mapping[str, ThrottledReplicas]
     rates: Mapping[int, ThrottledRate]
@@ -104,15 +109,21 @@ class Ledger:
         return tuple(b for b, entry in self._brokers.items() if operation_id in entry.operations)
 
     def lift(self, operation_id: str, present: Throttles) -> Lift:
-        """What to write to remove the operation's share from what is configured at `present`."""
+        """What to write to remove the operation's share from what is configured at `present`.
+
+        A cluster that removes throttles by itself has often done all of it before.
+        """
         topics = {
-            topic: self._without(self._topics[topic], operation_id, present.replicas.get(topic))
+            topic: left
             for topic in self.topics_of(operation_id)
+            for left in [self._without(operation_id, topic, present)]
+            if left != present.replicas.get(topic, NO_REPLICAS)
         }
         last = [
             broker
             for broker in self.brokers_of(operation_id)
             if self._brokers[broker].operations == {operation_id}
+            and not self._brokers[broker].restored(present.rates.get(broker))
         ]
         return Lift(
             topics,
@@ -120,10 +131,8 @@ class Ledger:
             {broker: self._brokers[broker].prior_log_dir_bytes_per_s for broker in last},
         )
 
-    def _without(
-        self, entry: _TopicEntry, operation_id: str, present: ThrottledReplicas | None
-    ) -> ThrottledReplicas:
-        now = present or NO_REPLICAS
+    def _without(self, operation_id: str, topic: str, present: Throttles) -> ThrottledReplicas:
+        now, entry = present.replicas.get(topic, NO_REPLICAS), self._topics[topic]
         share = entry.shares[operation_id]
         others = _union(s for other, s in entry.shares.items() if other != operation_id)
         return ThrottledReplicas(

@@ -286,9 +286,9 @@ class Reassignments:
             )
         except KshuntError as error:
             return (str(error),)
-        shared = set(brokers) - set(lift.rates)
-        self._ledger.forget_topics(operation.id, held_topics)
-        self._ledger.forget_brokers(operation.id, held_brokers | shared)
+        # What needs no write is gone already, by the cluster's doing, or shared with others.
+        self._ledger.forget_topics(operation.id, held_topics | (set(topics) - lift.topics.keys()))
+        self._ledger.forget_brokers(operation.id, held_brokers | (set(brokers) - lift.rates.keys()))
         left = [
             *self._ledger.topics_of(operation.id),
             *(f"broker {broker}" for broker in self._ledger.brokers_of(operation.id)),
@@ -375,6 +375,7 @@ def _options(request: ReassignRequest) -> ReassignOptions:
         log_dirs_throttle_bytes_per_s=request.log_dirs_throttle_bytes_per_s,
         validate_only=request.validate_only,
         allow_replication_factor_change=request.allow_replication_factor_change,
+        auto_remove_throttle=request.auto_remove_throttle,
         timeout_s=request.timeout_s,
     )
 

@@ -40,27 +40,36 @@ class Rates:
         self._index: RowIndex | None = None
         self._replicas: Replicas | None = None
         self._watched_s: dict[str, NDArray[np.float64]] = {}
+        self.last_lag_bytes: NDArray[np.int64] = np.zeros(0, np.int64)
+        """What each row of the last update lacked when that was last known, or UNKNOWN."""
 
     def update(self, index: RowIndex, current: Replicas) -> Replicas:
         """Fill in `current`'s rates and ETA, in place, from what changed since the last call.
 
         A row that was not read again keeps its rates. A replica that is in sync has no catch-up
-        rate, and its ETA is 0. A rate needs two samples of a row.
+        rate, and its ETA is 0; one that is offline has neither rate nor ETA, whatever it had
+        before. A rate needs two samples of a row.
         """
         watched_s = {rate: np.zeros(len(current)) for rate, _, _ in RATES}
         old, old_index = self._replicas, self._index
+        last_lag_bytes = current.lag_bytes.astype(np.int64)
         if old is not None and old_index is not None and len(old) and len(current):
             numbers = old_index.topic_numbers(index.assignment.topics)
             rows = old_index.rows(numbers[current.topic_index], current.partition, current.broker)
+            remembered = np.where(rows >= 0, self.last_lag_bytes[rows], UNKNOWN)
+            last_lag_bytes = np.where(last_lag_bytes == UNKNOWN, remembered, last_lag_bytes)
             for rate, source, sign in RATES:
                 watched_s[rate] = self._blend(current, old, rows, rate, source, sign)
         settled = current.status == ReplicaStatus.IN_SYNC
+        down = current.status == ReplicaStatus.OFFLINE
         for watched in watched_s.values():
-            watched[settled] = 0.0
-        current.catch_up_messages_per_s[settled] = np.nan
-        current.catch_up_bytes_per_s[settled] = np.nan
+            watched[settled | down] = 0.0
+        current.catch_up_messages_per_s[settled | down] = np.nan
+        current.catch_up_bytes_per_s[settled | down] = np.nan
+        current.fetched_bytes_per_s[down] = np.nan
         _forecast(current, settled, watched_s)
         self._index, self._replicas, self._watched_s = index, current, watched_s
+        self.last_lag_bytes = last_lag_bytes
         return current
 
     def _blend(

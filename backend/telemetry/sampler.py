@@ -5,10 +5,13 @@ Goals
     nothing but its own rows, which keep what it said last and are marked with their age.
 Constraints
     At most one request of a kind is under way to a broker. Nothing here changes the cluster.
+    Large clusters are not asked for everything at one time, nor for whole topics every second.
 Algorithm
-    A tick starts the requests that are due and not under way, waits for those whose last turn
-    was prompt, merges whatever has arrived, and publishes. A request that was not prompt is not
-    waited for; its answer is merged by a later tick, or its time-out marks the broker silent.
+    Every broker has its own time for a sweep, spread over the interval; at other ticks it is asked
+    for moving partitions only. A tick starts the requests that are due and not under way, waits
+    for those whose last turn was prompt, merges whatever has arrived, and publishes. A request
+    that was not prompt is not waited for; its answer is merged by a later tick, or its time-out
+    marks the broker silent.
 """
 
 from __future__ import annotations
@@ -26,7 +29,12 @@ from backend.admin.port import ClusterAdmin
 from backend.clock import Clock
 from backend.domain.assignment import Assignment, ClusterState, merge
 from backend.domain.cluster import Broker, LogDir, OngoingReassignment, TopicPartition
-from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from backend.domain.columns import (
+    LogDirColumns,
+    OffsetColumns,
+    PartitionColumns,
+    partition_keys,
+)
 from backend.domain.snapshot import (
     UNKNOWN,
     BrokerStatus,
@@ -69,8 +77,8 @@ class _Picture:
     index: assemble.RowIndex | None = None
     observed: assemble.Observed | None = None
     ongoing: dict[TopicPartition, OngoingReassignment] = field(default_factory=dict)
-    watched: frozenset[str] = frozenset()
-    """Topics that move, or moved a moment ago."""
+    watched: frozenset[TopicPartition] = frozenset()
+    """Partitions that move, or moved a moment ago."""
     throttles: Throttles = field(default_factory=lambda: Throttles({}, {}))
     log_dirs: dict[int, tuple[LogDir, ...]] = field(default_factory=dict)
     paths: dict[str, int] = field(default_factory=dict)
@@ -95,12 +103,14 @@ class Sampler:
         self._late: set[Key] = set()
         self._version = 0
         self._sweep_due_s = 0.0
+        self._broker_due_s: dict[int, float] = {}
         self._rates = Rates()
         self._wake = asyncio.Event()
 
     def nudge(self) -> None:
         """Look again at once, at everything: something was changed."""
         self._sweep_due_s = 0.0
+        self._broker_due_s.clear()
         self._wake.set()
 
     async def run(self) -> None:
@@ -151,29 +161,46 @@ class Sampler:
         if sweeping or picture.state is None:
             self._ask(("describe", CLUSTER), None, self._describe_all, timeout_s)
         elif picture.watched:
-            self._ask(("describe", CLUSTER), picture.watched, self._describe_some, timeout_s)
+            topics = frozenset(partition.topic for partition in picture.watched)
+            self._ask(("describe", CLUSTER), topics, self._describe_some, timeout_s)
         if picture.state is not None:
-            self._launch_brokers(picture.state, sweeping, timeout_s)
+            self._launch_throttles(picture.state, sweeping, timeout_s)
+            self._launch_brokers(picture.state, now_s, timeout_s)
 
-    def _launch_brokers(self, state: ClusterState, sweeping: bool, timeout_s: float) -> None:
-        picture = self._picture
-        if sweeping or picture.watched:
-            topics = state.assignment.topics if sweeping else tuple(sorted(picture.watched))
+    def _launch_throttles(self, state: ClusterState, sweeping: bool, timeout_s: float) -> None:
+        watched = self._picture.watched
+        if sweeping or watched:
+            moving = sorted({partition.topic for partition in watched})
+            topics = state.assignment.topics if sweeping else tuple(moving)
             asked = (tuple(sorted(state.brokers)), topics)
             self._ask(("throttles", CLUSTER), asked, self._ask_throttles, timeout_s)
-        rows = _rows_of_topics(state.assignment, None if sweeping else picture.watched)
-        for broker in state.brokers:
-            mine = rows[state.assignment.broker[rows] == broker]
-            if len(mine):
-                asked_rows = (broker, _partition_columns(state.assignment, mine))
-                self._ask(("offsets", broker), asked_rows, self._ask_offsets, timeout_s)
-                self._ask(("log dirs", broker), (*asked_rows, sweeping), self._ask_dirs, timeout_s)
 
-    def _ask(self, key: Key, asked: Any, call: Any, timeout_s: float) -> None:
-        """Start a request unless one of this kind is under way to that broker."""
-        if key not in self._running:
-            request = call(timeout_s=timeout_s) if asked is None else call(asked, timeout_s)
-            self._running[key] = asyncio.ensure_future(self._answer(key, asked, request))
+    def _launch_brokers(self, state: ClusterState, now_s: float, timeout_s: float) -> None:
+        assignment = state.assignment
+        watched = _rows_of(assignment, self._picture.watched)
+        for place, broker in enumerate(sorted(state.brokers)):
+            due_s = self._broker_due_s.get(broker, 0.0)
+            sweeping = now_s >= due_s
+            if sweeping:
+                mine = np.flatnonzero(assignment.broker == broker)
+            else:
+                mine = watched[assignment.broker[watched] == broker]
+            if not len(mine):
+                continue
+            asked = (broker, _partition_columns(assignment, mine))
+            began = self._ask(("offsets", broker), asked, self._ask_offsets, timeout_s)
+            self._ask(("log dirs", broker), (*asked, sweeping), self._ask_dirs, timeout_s)
+            if sweeping and began:
+                share = (place + 1) / len(state.brokers) if not due_s else 1.0
+                self._broker_due_s[broker] = now_s + share * self._settings.sweep_s
+
+    def _ask(self, key: Key, asked: Any, call: Any, timeout_s: float) -> bool:
+        """Start a request unless one of this kind is under way to that broker; whether it did."""
+        if key in self._running:
+            return False
+        request = call(timeout_s=timeout_s) if asked is None else call(asked, timeout_s)
+        self._running[key] = asyncio.ensure_future(self._answer(key, asked, request))
+        return True
 
     async def _answer(self, key: Key, asked: Any, request: Coroutine[Any, Any, Any]) -> _Answer:
         started_s = self._clock.monotonic_s()
@@ -241,13 +268,13 @@ class Sampler:
 
     def _merge_reassignments(self, ongoing: dict[TopicPartition, OngoingReassignment]) -> None:
         picture = self._picture
-        before = {partition.topic for partition in picture.ongoing}
-        moving = {partition.topic for partition in ongoing}
-        if moving != before:
-            # What has just begun or ended must be described anew before it is believed.
-            self.nudge()
+        before = picture.ongoing.keys()
+        if ongoing.keys() != before:
+            # What has just begun or ended must be described anew before it is believed: the next
+            # tick describes what is watched.
+            self._wake.set()
+        picture.watched = frozenset(ongoing.keys() | before)
         picture.ongoing = dict(ongoing)
-        picture.watched = frozenset(moving | before)
 
     def _merge_description(self, answer: _Answer) -> None:
         picture, state = self._picture, answer.answer
@@ -321,7 +348,7 @@ class Sampler:
         rows = self._rates.update(index, rows)
         self._version += 1
         now_ms = self._clock.now_ms()
-        picture.history = _extended(picture.history, rows, now_ms)
+        picture.history = _extended(picture.history, rows, self._rates.last_lag_bytes, now_ms)
         return Snapshot(
             version=self._version,
             taken_ms=now_ms,
@@ -357,12 +384,15 @@ class Sampler:
         return statuses
 
 
-def _rows_of_topics(assignment: Assignment, topics: frozenset[str] | None) -> NDArray[np.int64]:
-    """Indexes of the rows of some topics, or of all if None."""
-    if topics is None:
-        return np.arange(len(assignment))
-    wanted = [index for index, topic in enumerate(assignment.topics) if topic in topics]
-    return np.flatnonzero(np.isin(assignment.topic_index, wanted))
+def _rows_of(assignment: Assignment, partitions: frozenset[TopicPartition]) -> NDArray[np.int64]:
+    """Indexes of the rows of some partitions."""
+    if not partitions:
+        return np.zeros(0, np.int64)
+    numbers = {topic: number for number, topic in enumerate(assignment.topics)}
+    pairs = [(numbers[topic], number) for topic, number in partitions if topic in numbers]
+    wanted = np.array(pairs, np.int64).reshape(-1, 2)
+    keys = partition_keys(assignment.topic_index, assignment.partition)
+    return np.flatnonzero(np.isin(keys, partition_keys(wanted[:, 0], wanted[:, 1])))
 
 
 def _partition_columns(assignment: Assignment, rows: NDArray[np.int64]) -> PartitionColumns:
@@ -376,13 +406,20 @@ def _partition_columns(assignment: Assignment, rows: NDArray[np.int64]) -> Parti
 
 
 def _extended(
-    history: tuple[HistoryPoint, ...], rows: Replicas, now_ms: int
+    history: tuple[HistoryPoint, ...],
+    rows: Replicas,
+    last_lag_bytes: NDArray[np.int64],
+    now_ms: int,
 ) -> tuple[HistoryPoint, ...]:
-    """The history with one more point, if anything moves or has just stopped moving."""
+    """The history with one more point, if anything moves or has just stopped moving.
+
+    A replica of which nobody knows how far it is counts with what it lacked last: it has not
+    arrived because its broker fell silent.
+    """
     moving = rows.adding
     if not moving.any() and (not history or history[-1].moving_replicas == 0):
         return history
-    lag = rows.lag_bytes[moving]
+    lag = last_lag_bytes[moving]
     known = lag[lag != UNKNOWN]
     remaining = int(known.sum()) if len(known) or not moving.any() else UNKNOWN
     point = HistoryPoint(now_ms, remaining, int(moving.sum()))

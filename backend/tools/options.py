@@ -176,7 +176,7 @@ exit codes:
 """
 
 
-class _Given(argparse.Action):
+class Given(argparse.Action):
     """Keeps what was given, in the order of the command line, and takes nothing twice."""
 
     def __call__(
@@ -210,7 +210,7 @@ def build_parser() -> argparse.ArgumentParser:
     for flag in FLAGS:
         parser.add_argument(
             f"--{flag.name}",
-            action=_Given,
+            action=Given,
             nargs=None if flag.metavar else 0,
             metavar=flag.metavar or None,
             help=flag.help,
@@ -220,15 +220,19 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def read_arguments(argv: Sequence[str]) -> dict[str, str]:
+def read_arguments(
+    argv: Sequence[str], parser: argparse.ArgumentParser | None = None
+) -> dict[str, str]:
     """What was given by flag, in the order of the command line; a switch has an empty value.
+
+    `parser` is that of another tool, whose flags have `Given` as their action.
 
     Raises:
         UsageError: a flag is unknown, lacks its argument, or comes twice.
     """
     namespace = argparse.Namespace(given={})
     try:
-        _, unknown = build_parser().parse_known_args(list(argv), namespace)
+        _, unknown = (parser or build_parser()).parse_known_args(list(argv), namespace)
     except argparse.ArgumentError as error:
         name = (error.argument_name or "").removeprefix("--")
         if "expected one argument" in error.message:
@@ -254,7 +258,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
     return Options(
         action=action,
         bootstrap_servers=given.get("bootstrap-server", ""),
-        backend=_backend(given),
+        backend=backend_address(given),
         zookeeper=given.get("zookeeper", ""),
         command_config=_command_config(given),
         plan_file=given.get("reassignment-json-file", ""),
@@ -308,7 +312,12 @@ def _check_flags(given: Mapping[str, str], action: Action) -> None:
             raise UsageError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
 
 
-def _backend(given: Mapping[str, str]) -> str:
+def backend_address(given: Mapping[str, str]) -> str:
+    """The address of a shared backend, or empty.
+
+    Raises:
+        UsageError: it is no such address.
+    """
     address = given.get("backend", "")
     if address and not address.startswith(("unix:/", "http://", "https://")):
         raise UsageError(

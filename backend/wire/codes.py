@@ -143,6 +143,7 @@ NAMES: Final[dict[int, str]] = {
     131: "STREAMS_INVALID_TOPOLOGY_EPOCH",
     132: "STREAMS_TOPOLOGY_FENCED",
     133: "SHARE_SESSION_LIMIT_REACHED",
+    10_000: "REPLICA_PLACEMENT_FAILED",  # KIP-660, whose number is private here
 }
 """Every code of Kafka 4.1."""
 

@@ -32,15 +32,13 @@ class RawAnswer:
     version: int
     """The version that the request was sent in."""
     body: bytes
+    throttles: bool = True
+    """False for the few answers that do not begin with a throttle time."""
 
     @property
     def throttle_time_ms(self) -> int:
-        """How long the broker wants to be left alone (KIP-219).
-
-        The field is the first one in every answer of the requests that are sent this way.
-        kafka-python obeys it.
-        """
-        if len(self.body) < _THROTTLE_TIME.size:
+        """How long the broker wants to be left alone (KIP-219). kafka-python obeys it."""
+        if not self.throttles or len(self.body) < _THROTTLE_TIME.size:
             return 0
         throttle_ms: int = _THROTTLE_TIME.unpack_from(self.body)[0]
         return max(throttle_ms, 0)
@@ -57,10 +55,11 @@ class _AnswerHeader:
 class _AnswerClass:
     """What kafka-python takes for the class of the answer to one request."""
 
-    def __init__(self, name: str, version: int, *, flexible: bool) -> None:
+    def __init__(self, name: str, version: int, *, flexible: bool, throttles: bool) -> None:
         self._name = name
         self._version = version
         self._flexible = flexible
+        self._throttles = throttles
         self._body = b""
 
     def parse_header(self, buffer: _ReadBuffer) -> _AnswerHeader:
@@ -80,7 +79,7 @@ class _AnswerClass:
 
     def decode(self, _buffer: _ReadBuffer) -> RawAnswer:
         """The answer's bytes as they are."""
-        return RawAnswer(self._version, self._body)
+        return RawAnswer(self._version, self._body, self._throttles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +109,8 @@ class RawRequest:
         versions: tuple[int, int],
         flexible_from: int,
         body: Callable[[int], bytes],
+        *,
+        throttles: bool = True,
     ) -> None:
         self.name = name
         self.API_KEY = api_key
@@ -120,14 +121,23 @@ class RawRequest:
         self._max_version: int | None = None
         self.header: _RequestHeader | None = None
         self._flexible_from = flexible_from
+        self._throttles = throttles
         self._body = body
         """The body's bytes in a version."""
 
     @classmethod
     def of(
-        cls, message: Any, *, min_version: int = 0, max_version: int | None = None
+        cls,
+        message: Any,
+        *,
+        min_version: int = 0,
+        max_version: int | None = None,
+        throttles: bool = True,
     ) -> RawRequest:
-        """A request of one of kafka-python's own message objects."""
+        """A request of one of kafka-python's own message objects.
+
+        `throttles` is False where the answer does not begin with a throttle time.
+        """
         never = message.max_version + 1
         flexible_from = next(filter(message.flexible_version_q, range(never)), never)
 
@@ -136,7 +146,8 @@ class RawRequest:
             return encoded
 
         versions = (min_version, message.max_version if max_version is None else max_version)
-        return cls(message.name, message.API_KEY, versions, flexible_from, body)
+        name, key = message.name, message.API_KEY
+        return cls(name, key, versions, flexible_from, body, throttles=throttles)
 
     def __str__(self) -> str:
         return f"{self.name} v{self.API_VERSION}"
@@ -148,7 +159,8 @@ class RawRequest:
     def with_header(self, correlation_id: int, client_id: str) -> None:
         """Number the request."""
         version = self.API_VERSION or 0
-        answer = _AnswerClass(self.name, version, flexible=version >= self._flexible_from)
+        flexible = version >= self._flexible_from
+        answer = _AnswerClass(self.name, version, flexible=flexible, throttles=self._throttles)
         self.header = _RequestHeader(correlation_id, client_id, self.API_KEY, version, answer)
 
     def encode(self, *, framed: bool, header: bool) -> bytes:

@@ -9,10 +9,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from backend.embedded.log import PartitionLog
-from backend.embedded.log_batch import Record, build_batch
-from backend.embedded.replication import Replication
-from backend.embedded.replication_columns import Event, IsrExpand, IsrShrink
+from backend.embedded.logs.batch import Record, build_batch
+from backend.embedded.logs.partition_log import PartitionLog
+from backend.embedded.replication.columns import Event, IsrExpand, IsrShrink
+from backend.embedded.replication.model import Replication
 
 pytestmark = pytest.mark.bench
 

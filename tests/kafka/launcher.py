@@ -1,7 +1,7 @@
 """Real Apache Kafka brokers (KRaft, combined roles) on loopback, for tests and the demo.
 
     with RealKafka() as kafka:
-        AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        AdminClient({"log_level": 0, "bootstrap.servers": kafka.bootstrap_servers})
 
 Each broker has two log directories and a rack of its own. Everything lives in one temporary
 folder, which is gone after `stop`, after Ctrl-C and after `kill -9` of this process: a watchdog

@@ -19,9 +19,6 @@ _KINDS: Final = {
     "election": "election",
 }
 _TONES: Final = {
-    OperationState.STARTING: "strong",
-    OperationState.RUNNING: "strong",
-    OperationState.LIFTING: "strong",
     OperationState.DONE: "good",
     OperationState.CANCELLED: "dim",
     OperationState.FAILED: "bad",
@@ -86,7 +83,9 @@ def _outcome(row: OperationRow, width: int) -> Cell:
 FIELDS: Final[tuple[Field[OperationRow], ...]] = (
     Field(
         Column("state", "State", 9, 0, 0),
-        lambda row, width: Cell(row.operation.state.value, _TONES[row.operation.state]),
+        lambda row, width: Cell(
+            row.operation.state.value, _TONES.get(row.operation.state, "strong")
+        ),
         lambda row: row.operation.state.value,
     ),
     Field(

@@ -22,8 +22,8 @@ from backend.embedded.controller.placing import (
 )
 from backend.embedded.controller.throttled_move import move_draft, move_records
 from backend.embedded.controller.topics import NewPartitions, added_partitions
-from backend.embedded.image import ClusterImage
-from backend.embedded.records import Record
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import Record
 
 UNCHANGED = -1
 """A count that shall stay as it is."""
@@ -114,7 +114,7 @@ class _Alteration:
         lists = (
             [given[number] for number in range(present, self._count)]
             if given
-            else place(self._image, new, wanted, self._placement, self._random)
+            else place(self._image, new, wanted, self._placement, self._random, present)
         )
         request = NewPartitions(self._count, lists)
         return list(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from backend.embedded.records import Record
+from backend.embedded.metadata.records import Record
 
 Item = TypeVar("Item")
 """What a result is about: a topic, a partition, a broker id or a configuration resource."""
@@ -43,6 +43,12 @@ class KafkaError(enum.IntEnum):
     BROKER_ID_NOT_REGISTERED = 102
     INELIGIBLE_REPLICA = 107
     NEW_LEADER_ELECTED = 108
+    REPLICA_PLACEMENT_FAILED = 10_000
+    """KIP-660 gives the name and no number; this one is private, like the seeds' API keys."""
+
+
+MESSAGE_MAX = 1_000
+"""Characters of a message: a name in it may be as long as a request."""
 
 
 class Refused(Exception):
@@ -51,7 +57,7 @@ class Refused(Exception):
     def __init__(self, error: KafkaError, message: str) -> None:
         super().__init__(message)
         self.error = error
-        self.message = message
+        self.message = message[:MESSAGE_MAX]
 
 
 @dataclass(frozen=True, slots=True)

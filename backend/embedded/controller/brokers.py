@@ -12,8 +12,8 @@ from backend.domain.cluster import TopicPartition
 from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
 from backend.embedded.controller.drafts import Draft, draft, is_going, records_of
 from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.image import BrokerState, ClusterImage
-from backend.embedded.records import (
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import (
     NO_DIR,
     NO_LEADER,
     BrokerFenced,
@@ -25,6 +25,7 @@ from backend.embedded.records import (
     ProducerIdsAllocated,
     Record,
 )
+from backend.embedded.metadata.values import BrokerState
 
 PRODUCER_ID_BLOCK = 1_000
 """How many producer ids a broker gets at a time (Kafka's PRODUCER_ID_BLOCK_SIZE)."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
 from backend.embedded.controller.config_keys import KEYS, ConfigKey, ConfigType, split
-from backend.embedded.image import CLUSTER_DEFAULT, ClusterImage
-from backend.embedded.records import ConfigChanged, ResourceType
+from backend.embedded.metadata.image import CLUSTER_DEFAULT, ClusterImage
+from backend.embedded.metadata.records import ConfigChanged, ResourceType
 
 
 class ConfigResource(NamedTuple):

@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from backend.embedded.controller.config_keys import UNCLEAN
-from backend.embedded.image import BrokerState, ClusterImage, PartitionImage, TopicImage
-from backend.embedded.records import NO_DIR, NO_LEADER, PartitionChanged, PartitionMode
-from backend.embedded.records import ResourceType as Resource
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import NO_DIR, NO_LEADER, PartitionChanged, PartitionMode
+from backend.embedded.metadata.records import ResourceType as Resource
+from backend.embedded.metadata.values import BrokerState, PartitionImage, TopicImage
 
 
 class Election(enum.Enum):

@@ -11,8 +11,8 @@ from backend.embedded.controller.answers import Decision, ItemResult, KafkaError
 from backend.embedded.controller.drafts import Draft, Election, records_of
 from backend.embedded.controller.reassign import partition_draft
 from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.image import ClusterImage
-from backend.embedded.records import NO_LEADER
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import NO_LEADER
 
 
 class ElectionType(enum.IntEnum):

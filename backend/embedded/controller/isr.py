@@ -10,8 +10,8 @@ from backend.embedded.controller.answers import Decision, ItemResult, KafkaError
 from backend.embedded.controller.drafts import Draft, records_of
 from backend.embedded.controller.reassign import partition_draft
 from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.image import ClusterImage
-from backend.embedded.records import PartitionChanged
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import PartitionChanged
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,13 @@ from random import Random
 
 from backend.domain.cluster import Broker, TopicPartition
 from backend.embedded.controller.answers import KafkaError, Refused
+from backend.embedded.controller.config_keys import PLACER_CLASS
 from backend.embedded.controller.drafts import DirChooser
-from backend.embedded.image import ClusterImage
-from backend.embedded.records import PartitionCreated
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import PartitionCreated
 from backend.errors import BadInput
 from backend.placement.generate import generate_assignment
+from backend.placement.placer import InvalidReplicationFactor, UsableBroker, load_placer
 
 Placement = Callable[[int, int, Sequence[Broker], Random], Sequence[tuple[int, ...]]]
 """From how many partitions, how many replicas, which brokers and what random source to the
@@ -45,12 +47,20 @@ def place(
     replication_factor: int,
     placement: Placement,
     random: Random,
+    start_partition: int = 0,
 ) -> list[tuple[int, ...]]:
     """Replica lists for new partitions, on brokers that are up.
 
+    The cluster's placer decides where `replica.placer.class.name` names one (KIP-660), otherwise
+    `placement`.
+
     Raises:
-        Refused: INVALID_REPLICATION_FACTOR where the placement cannot.
+        Refused: INVALID_REPLICATION_FACTOR where the placement cannot; REPLICA_PLACEMENT_FAILED
+            with the placer's own words where a named one cannot, or answers what cannot stand.
     """
+    name = image.cluster_config(PLACER_CLASS)
+    if name:
+        return _placed_by(name, image, start_partition, partitions, replication_factor)
     brokers = [
         Broker(state.id, state.host, state.port, state.rack)
         for _, state in sorted(image.brokers.items())
@@ -66,6 +76,31 @@ def place(
     except BadInput as error:
         message = f"Unable to replicate the partition {replication_factor} time(s): {error}"
         raise Refused(KafkaError.INVALID_REPLICATION_FACTOR, message) from error
+
+
+def _placed_by(
+    name: str, image: ClusterImage, start_partition: int, partitions: int, factor: int
+) -> list[tuple[int, ...]]:
+    brokers = [
+        UsableBroker(state.id, state.rack, state.fenced)
+        for _, state in sorted(image.brokers.items())
+    ]
+    failed = KafkaError.REPLICA_PLACEMENT_FAILED
+    try:
+        lists = load_placer(name).place(start_partition, partitions, factor, iter(brokers))
+        placed = [tuple(replicas) for replicas in lists]
+    except InvalidReplicationFactor as error:
+        raise Refused(KafkaError.INVALID_REPLICATION_FACTOR, str(error)) from error
+    # A placer is somebody else's code, and may fail in any way.
+    except Exception as error:
+        raise Refused(failed, f"The placer {name} failed: {error}") from error
+    if len(placed) != partitions:
+        message = f"The placer {name} placed {len(placed)} of {partitions} partitions."
+        raise Refused(failed, message)
+    try:
+        return [check_replicas(image, replicas, factor) for replicas in placed]
+    except Refused as wrong:
+        raise Refused(failed, f"The placer {name}: {wrong.message}") from wrong
 
 
 def check_replicas(

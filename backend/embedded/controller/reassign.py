@@ -13,8 +13,9 @@ from backend.embedded.controller.answers import Decision, ItemResult, KafkaError
 from backend.embedded.controller.drafts import DirChooser, Draft, draft, is_going, records_of
 from backend.embedded.controller.placing import check_replicas
 from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.image import ClusterImage, Reassignment, TopicImage
-from backend.embedded.records import PartitionChanged
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import PartitionChanged
+from backend.embedded.metadata.values import Reassignment, TopicImage
 
 
 def alter_partition_reassignments(
@@ -25,8 +26,9 @@ def alter_partition_reassignments(
 ) -> Decision[TopicPartition]:
     """Start or replace moves, or with None cancel them; each partition for itself.
 
-    A move that replaces another starts from the replicas before either, so that a cancellation
-    leads back to them (KIP-455).
+    A move that replaces another takes the replicas of the unfinished one for original ones: a
+    cancellation leads back to all of them. KIP-455 meant the replicas before either; Kafka 4.1
+    does this (`PartitionReassignmentReplicas`), and so does its operator's cluster.
 
     UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS,
     INVALID_REPLICATION_FACTOR if it changes and may not (KIP-860).
@@ -97,9 +99,9 @@ def retarget(change: Draft, target: tuple[int, ...], dirs: DirChooser) -> None:
     Raises:
         Refused: INVALID_REPLICA_ASSIGNMENT if only replicas that would go are in sync.
     """
-    original = change.old.original
-    adding = tuple(broker for broker in target if broker not in original)
-    removing = tuple(broker for broker in original if broker not in target)
+    present = change.old.replicas
+    adding = tuple(sorted(broker for broker in target if broker not in present))
+    removing = tuple(sorted(broker for broker in present if broker not in target))
     _keep(change, (*target, *removing))
     change.adding, change.removing = adding, removing
     for broker in adding:
@@ -144,7 +146,7 @@ def _unclean_or_refuse(change: Draft) -> None:
 
 
 def _check_factor(change: Draft, target: tuple[int, ...], *, allowed: bool) -> None:
-    present = len(change.old.original)
+    present = len(change.old.target)
     if not allowed and len(target) != present:
         raise Refused(
             KafkaError.INVALID_REPLICATION_FACTOR,

@@ -32,14 +32,8 @@ from backend.domain.cluster import TopicPartition
 from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
 from backend.embedded.controller.config_keys import SHRINK_ENABLE, SHRINK_INTERVAL_MS
 from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.image import (
-    ClusterImage,
-    PartitionDeletion,
-    PartitionImage,
-    ReplicaDeletion,
-    TopicImage,
-)
-from backend.embedded.records import (
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import (
     NO_LEADER,
     DeletionState,
     PartitionChanged,
@@ -52,6 +46,12 @@ from backend.embedded.records import (
     Record,
     ReplicaState,
     ReplicaStateChanged,
+)
+from backend.embedded.metadata.values import (
+    PartitionDeletion,
+    PartitionImage,
+    ReplicaDeletion,
+    TopicImage,
 )
 
 

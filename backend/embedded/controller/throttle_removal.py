@@ -27,8 +27,8 @@ from backend.embedded.controller.config_keys import (
     LEADER_RATE,
     LEADER_REPLICAS,
 )
-from backend.embedded.image import ClusterImage, PartitionKey
-from backend.embedded.records import (
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import (
     ConfigChanged,
     ControllerElected,
     PartitionChanged,
@@ -39,6 +39,7 @@ from backend.embedded.records import (
     ThrottledReplicasRemoval,
     TopicDeleted,
 )
+from backend.embedded.metadata.values import PartitionKey
 
 REPLICA_KEYS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 RATE_KEYS = (LEADER_RATE, FOLLOWER_RATE)

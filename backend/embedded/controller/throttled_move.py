@@ -43,8 +43,8 @@ from backend.embedded.controller.drafts import DirChooser, Draft, records_of
 from backend.embedded.controller.reassign import check_target, partition_draft, retarget
 from backend.embedded.controller.throttle_removal import with_removal
 from backend.embedded.controller.throttles import Pairs, check_rate, listed, set_keys
-from backend.embedded.image import ClusterImage
-from backend.embedded.records import (
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import (
     Record,
     ResourceType,
     ThrottledRatesRemoval,

@@ -26,6 +26,7 @@ message has one broker list where the Java API beside it has leaders and followe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from backend.domain.cluster import TopicPartition
@@ -37,8 +38,8 @@ from backend.embedded.controller.config_keys import (
     LEADER_REPLICAS,
 )
 from backend.embedded.controller.throttle_removal import RATE_KEYS, REPLICA_KEYS, unset
-from backend.embedded.image import ClusterImage
-from backend.embedded.records import (
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import (
     ConfigChanged,
     Record,
     ResourceType,
@@ -84,7 +85,9 @@ def alter_interbroker_throttled_rates(
     wanted = [result.item for result in results if result.ok]
     records: list[Record] = []
     if wanted:
-        records = list(_rate_records(image, {b: rates[b] for b in wanted}, remove_throttle))
+        refused = frozenset(rates) - set(wanted)
+        asked = {broker: rates[broker] for broker in wanted}
+        records = list(_rate_records(image, asked, refused, remove_throttle))
     return Decision.of(records, results, validate_only=validate_only)
 
 
@@ -107,7 +110,8 @@ def alter_interbroker_throttled_replicas(
             request, number = replicas[result.item], result.item.partition
             leaders |= _pairs(image, number, request.leaders)
             followers |= _pairs(image, number, request.followers)
-    records = list(_replica_records(image, lists, remove_throttle)) if lists else []
+    refused = frozenset(item.topic for item in replicas) - lists.keys()
+    records = list(_replica_records(image, lists, refused, remove_throttle)) if lists else []
     return Decision.of(records, results, validate_only=validate_only)
 
 
@@ -127,12 +131,17 @@ def listed(pairs: Pairs) -> str:
 
 
 def _rate_records(
-    image: ClusterImage, rates: Mapping[int, RateRequest], remove_throttle: bool
+    image: ClusterImage,
+    rates: Mapping[int, RateRequest],
+    refused: AbstractSet[int],
+    remove_throttle: bool,
 ) -> Iterator[Record]:
+    """Steps 2 to 5; what is refused stays as it was, with its place in the removal set."""
     asked = tuple(sorted(rates))
-    held = image.rates_removal
+    kept = refused & set(image.rates_removal)
+    held = tuple(broker for broker in image.rates_removal if broker not in kept)
     if remove_throttle:
-        yield ThrottledRatesRemoval(tuple(sorted({*held, *asked})))
+        yield ThrottledRatesRemoval(tuple(sorted({*kept, *held, *asked})))
     for broker in held:
         if broker not in rates:
             yield from unset(image, ResourceType.BROKER, str(broker), RATE_KEYS)
@@ -143,16 +152,21 @@ def _rate_records(
             FOLLOWER_RATE: str(rate.follower_bytes_per_s),
         }
         yield from set_keys(image, ResourceType.BROKER, str(broker), values)
-    yield ThrottledRatesRemoval(asked if remove_throttle else ())
+    yield ThrottledRatesRemoval(tuple(sorted({*kept, *(asked if remove_throttle else ())})))
 
 
 def _replica_records(
-    image: ClusterImage, lists: Mapping[str, tuple[Pairs, Pairs]], remove_throttle: bool
+    image: ClusterImage,
+    lists: Mapping[str, tuple[Pairs, Pairs]],
+    refused: AbstractSet[str],
+    remove_throttle: bool,
 ) -> Iterator[Record]:
+    """Steps 2 to 5; what is refused stays as it was, with its place in the removal set."""
     asked = tuple(sorted(lists))
-    held = image.replicas_removal
+    kept = refused & set(image.replicas_removal)
+    held = tuple(topic for topic in image.replicas_removal if topic not in kept)
     if remove_throttle:
-        yield ThrottledReplicasRemoval(tuple(sorted({*held, *asked})))
+        yield ThrottledReplicasRemoval(tuple(sorted({*kept, *held, *asked})))
     for topic in held:
         if topic not in lists:
             yield from unset(image, ResourceType.TOPIC, topic, REPLICA_KEYS)
@@ -160,7 +174,7 @@ def _replica_records(
         leaders, followers = lists[topic]
         values = {LEADER_REPLICAS: listed(leaders), FOLLOWER_REPLICAS: listed(followers)}
         yield from set_keys(image, ResourceType.TOPIC, topic, values)
-    yield ThrottledReplicasRemoval(asked if remove_throttle else ())
+    yield ThrottledReplicasRemoval(tuple(sorted({*kept, *(asked if remove_throttle else ())})))
 
 
 def check_rate(rate_bytes_per_s: int) -> None:

@@ -7,7 +7,7 @@ from backend.embedded.controller.answers import Decision
 from backend.embedded.controller.reassign import completed
 from backend.embedded.controller.shrink import due_deletions
 from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.image import ClusterImage
+from backend.embedded.metadata.image import ClusterImage
 
 
 def tick(image: ClusterImage, now_ms: int) -> Decision[TopicPartition]:

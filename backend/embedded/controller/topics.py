@@ -20,8 +20,8 @@ from backend.embedded.controller.placing import (
     place,
 )
 from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.image import ClusterImage, TopicImage
-from backend.embedded.records import (
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import (
     ConfigChanged,
     PartitionCreated,
     Record,
@@ -30,6 +30,7 @@ from backend.embedded.records import (
     TopicCreated,
     TopicDeleted,
 )
+from backend.embedded.metadata.values import TopicImage
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _NAME_MAX = 249
@@ -80,7 +81,8 @@ def create_topics(
     """Create topics, each wholly or not at all (CreateTopics); results are `CreatedTopic`.
 
     INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS,
-    INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST.
+    INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST,
+    REPLICA_PLACEMENT_FAILED (KIP-660).
     """
     records: list[Record] = []
     results: list[ItemResult[str]] = []
@@ -181,7 +183,7 @@ def added_partitions(
         replication_factor = len(topic.partitions[min(topic.partitions)].target)
     lists = request.assignments
     if lists is None:
-        lists = place(image, wanted, replication_factor, placement, random)
+        lists = place(image, wanted, replication_factor, placement, random, count)
     elif len(lists) != wanted:
         raise Refused(
             KafkaError.INVALID_REPLICA_ASSIGNMENT,

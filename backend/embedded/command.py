@@ -1,0 +1,202 @@
+"""`kshunt cluster`: an embedded cluster in the foreground, with or without a scenario."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from backend.embedded.running import RunningCluster, run_cluster
+from backend.embedded.scenario.model import Scenario, scenario_names
+from backend.embedded.scenario.reading import load_scenario
+from backend.embedded.scenario.timeline import OwnMove
+from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.errors import BadInput, ConfigError
+
+BROKERS: Final = 3
+PORT_MAX: Final = 65_535
+NO_CONTROL: Final = "none"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a cluster until a signal ends it; returns the exit code.
+
+    Raises:
+        KshuntError: it cannot be had as it was asked for.
+    """
+    options = _parser().parse_args(arguments)
+    if options.list:
+        sys.stdout.write(scenario_list())
+        return 0
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    scenario = None if options.scenario is None else load_scenario(options.scenario)
+    if scenario is not None and options.brokers is not None:
+        raise BadInput("A scenario has its own brokers; --brokers cannot go with --scenario.")
+    try:
+        asyncio.run(_run(options, _spec(options, scenario), scenario))
+    except OSError as error:
+        raise ConfigError(f"The cluster cannot start: {error}.") from None
+    return 0
+
+
+def scenario_list() -> str:
+    """Every scenario with its title, a line each."""
+    scenarios = [load_scenario(name) for name in scenario_names()]
+    width = max(len(scenario.name) for scenario in scenarios)
+    return "".join(f"{one.name:<{width}}  {one.title}\n" for one in scenarios)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kshunt cluster",
+        description="Run a Kafka cluster in one process, for rehearsals and tests.",
+    )
+    parser.add_argument(
+        "--scenario", metavar="NAME|FILE", help="topics, traffic and events; see --list"
+    )
+    parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
+    parser.add_argument("--brokers", metavar="N", type=_whole, help=f"(default {BROKERS})")
+    parser.add_argument("--seed", metavar="N", type=_whole, default=0, help="(default 0)")
+    parser.add_argument(
+        "--port-base",
+        metavar="PORT",
+        type=_port,
+        default=0,
+        help="the brokers' ports from here on (default: free ones)",
+    )
+    parser.add_argument(
+        "--native",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="serve the calls of KIP-179, KIP-183 and KIP-694 besides Kafka's own (default)",
+    )
+    parser.add_argument(
+        "--data", metavar="DIR", type=Path, help="keep everything there for the next time"
+    )
+    parser.add_argument("--clock", choices=["wall", "simulated"], default="wall")
+    parser.add_argument(
+        "--control-port",
+        metavar="PORT",
+        type=_control_port,
+        default=0,
+        help=f"of the control API on loopback (default: a free one); {NO_CONTROL} for no such API",
+    )
+    parser.add_argument("--hand-over", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    port = _whole(text)
+    if port > PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is no port")
+    return port
+
+
+def _control_port(text: str) -> int | None:
+    return None if text == NO_CONTROL else _port(text)
+
+
+def _count(options: argparse.Namespace) -> int:
+    return BROKERS if options.brokers is None else int(options.brokers)
+
+
+def _spec(options: argparse.Namespace, scenario: Scenario | None) -> ClusterSpec:
+    brokers = scenario.brokers if scenario else plain_brokers(_count(options))
+    if options.port_base and options.port_base + len(brokers) - 1 > PORT_MAX:
+        raise BadInput(f"{len(brokers)} brokers have no place from port {options.port_base} on.")
+    return ClusterSpec(
+        brokers,
+        seed=options.seed,
+        native=options.native,
+        simulated=options.clock == "simulated",
+        port_base=options.port_base,
+        data=options.data,
+    )
+
+
+async def _run(options: argparse.Namespace, spec: ClusterSpec, scenario: Scenario | None) -> None:
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, over.set)
+    own_moves = _OwnMoves() if options.hand_over else None
+    if own_moves is not None:
+        # Whoever takes the moves holds the other end of standard input for as long as it lives.
+        loop.add_reader(sys.stdin.fileno(), _look_at_input, over)
+    async with AsyncExitStack() as stack:
+        gc.disable()
+        submit = own_moves.take if own_moves is not None else None
+        here = await stack.enter_async_context(run_cluster(spec, scenario, submit))
+        # What a large cluster consists of stays; looking through it again and again costs pauses.
+        gc.freeze()
+        gc.enable()
+        _say(f"ready {here.cluster.bootstrap_servers}")
+        if own_moves is not None:
+            own_moves.open()
+        if options.control_port is not None:
+            await _serve_control(stack, here, options.control_port)
+        await over.wait()
+
+
+def _look_at_input(over: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 1):
+        over.set()
+
+
+async def _serve_control(stack: AsyncExitStack, here: RunningCluster, port: int) -> None:
+    # The web framework takes as long to load as the cluster to start.
+    from backend.embedded.control import control_api
+
+    address = await stack.enter_async_context(control_api(here, port))
+    sys.stderr.write(f"control {address}\n")
+    sys.stderr.flush()
+
+
+class _OwnMoves:
+    """Prints the moves that kshunt is to submit, once it can connect."""
+
+    def __init__(self) -> None:
+        self._waiting: list[OwnMove] | None = []
+
+    def take(self, move: OwnMove) -> None:
+        """Print a move, now or as soon as the cluster is ready."""
+        if self._waiting is not None:
+            self._waiting.append(move)
+        else:
+            _say(f"move {_document(move)}")
+
+    def open(self) -> None:
+        """The cluster is ready."""
+        waiting, self._waiting = self._waiting or [], None
+        for move in waiting:
+            self.take(move)
+
+
+def _document(move: OwnMove) -> str:
+    """A move as a reassignment's JSON, and its throttle."""
+    partitions = [
+        {"topic": item.topic, "partition": item.partition, "replicas": list(replicas)}
+        for item, replicas in move.targets.items()
+    ]
+    plan = {"version": 1, "partitions": partitions}
+    return json.dumps({"plan": plan, "throttle_bytes_per_s": move.throttle_bytes_per_s})
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

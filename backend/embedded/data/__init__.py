@@ -1,0 +1,1 @@
+"""The data plane: replication and logs follow the image."""

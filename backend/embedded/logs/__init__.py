@@ -1,0 +1,1 @@
+"""Partition logs: batches of clients and counters of scenarios in one."""

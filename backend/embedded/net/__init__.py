@@ -1,0 +1,1 @@
+"""Kafka's protocol over loopback sockets: listeners, framing, versions, faults."""

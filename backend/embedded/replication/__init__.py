@@ -1,0 +1,1 @@
+"""How every replica comes to hold what its leader holds: a fluid model in columns."""

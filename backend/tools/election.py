@@ -1,0 +1,386 @@
+"""`kshunt kafka-preferred-replica-election`: Kafka's tool, as KIP-183 wants it.
+
+The flags, the words and the exit codes are those of Kafka 2.x; a partition that comes twice in
+the file is no error, as KIP-183 says. Its start-up time counts, so nothing is imported here that
+needs a data library, a Kafka client or a web framework.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from backend import __version__
+from backend.api import documents
+from backend.domain.answers import Result
+from backend.domain.cluster import TopicPartition
+from backend.domain.election import ElectionAnswer, LeaderCount
+from backend.domain.plan import parse_partitions
+from backend.errors import BadInput
+from backend.settings import Settings
+from backend.tools import output
+from backend.tools.console import (
+    check_client_config,
+    parsed_file,
+    refuse_zookeeper,
+    run_tool,
+    show,
+    show_report,
+)
+from backend.tools.gateway import ANSWER_MARGIN_S
+from backend.tools.options import Given, UsageError, backend_address, read_arguments
+from backend.tools.output import Report
+from backend.tools.quick import QuickReader
+from backend.tools.sockets import answers, socket_path
+
+PROG: Final = "kshunt kafka-preferred-replica-election"
+USAGE: Final = 1
+"""Kafka's tool has one code for everything that is not done."""
+DEFAULT_TIMEOUT_MS: Final = 30_000
+TIMEOUT_MS_MAX: Final = 600_000
+PAUSE_MS_MAX: Final = 60_000
+BATCH_SIZE_MAX: Final = 200_000
+PATIENCE_S: Final = 86_400.0
+"""How long an election in batches may take: nobody knows how many batches there will be."""
+
+DESCRIPTION: Final = """\
+Give the leadership of partitions back to their preferred replicas.
+
+The preferred replica of a partition is the first broker in its list of replicas: for a partition
+with replicas 3,1,2 it is broker 3. Kafka spreads preferred replicas over the brokers when a topic
+is created, so the load is spread while each of them leads. When a broker stops, others take over
+what it led; when it is back it follows, and it leads again only after an election.
+
+This command is not necessary if the brokers run with auto.leader.rebalance.enable=true, which is
+Kafka's default: the controller then elects preferred replicas by itself. It looks every
+leader.imbalance.check.interval.seconds (300), and acts on a broker once more than
+leader.imbalance.per.broker.percentage (10) of the partitions that prefer it are led by others.
+Use the command where that is switched off, or to have it now.
+"""
+
+EPILOG: Final = """\
+A preferred replica can lead only while it is in the ISR. Nothing is lost by an election; clients
+of a partition look for its new leader, which takes them a moment.
+
+exit codes:
+  0   done: every partition of the list is led by its preferred replica
+  1   an error, wrong usage, or some preferred replica could not be elected
+"""
+
+FLAGS: Final[Mapping[str, tuple[str, str]]] = {
+    "bootstrap-server": (
+        "HOST:PORT[,...]",
+        "Brokers to connect to first. REQUIRED unless --backend or --zookeeper is given.",
+    ),
+    "path-to-json-file": (
+        "FILE",
+        "The partitions whose preferred replicas shall lead, as in "
+        '{"partitions": [{"topic": "foo", "partition": 1}, {"topic": "foobar", "partition": 2}]}. '
+        "Without it: all partitions.",
+    ),
+    "admin.config": (
+        "FILE",
+        "Java properties file of an admin client, to go with --bootstrap-server.",
+    ),
+    "zookeeper": ("HOST:PORT[,...]", "DEPRECATED, and not served; use --bootstrap-server."),
+    "backend": ("unix:PATH|http://HOST:PORT", "Use this shared kshunt backend instead."),
+    "batch-size": ("N", "Elect at most so many at once, and wait until they lead."),
+    "batch-pause": ("MS", "Wait so long between two batches (default 0)."),
+    "timeout": (
+        "MS",
+        f"How long to wait until they lead, for each batch (default {DEFAULT_TIMEOUT_MS}).",
+    ),
+    "validate-only": ("", "Say what would happen, and how it would spread the leaders."),
+    "json": ("", "Print JSON, errors too."),
+    "help": ("", "Print this and exit."),
+    "version": ("", "Print the version and exit."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionOptions:
+    """A command line that has passed every check which needs no file and no cluster."""
+
+    bootstrap_servers: str = ""
+    backend: str = ""
+    """Address of a shared backend: unix:/path or http://host:port."""
+    zookeeper: str = ""
+    admin_config: Path | None = None
+    """Absolute."""
+    partitions_file: str | None = None
+    """None is for all partitions."""
+    batch_size: int | None = None
+    pause_ms: int = 0
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    validate_only: bool = False
+    json: bool = False
+
+
+class Elector(Protocol):
+    """Whoever holds the election; `backend.api.client.BackendClient` does."""
+
+    def elect_preferred_leaders(
+        self,
+        partitions: Sequence[TopicPartition] | None,
+        *,
+        batch_size: int | None,
+        pause_ms: int,
+        timeout_ms: int,
+        validate_only: bool,
+    ) -> ElectionAnswer:
+        """Elect preferred replicas as leaders, of every partition if None."""
+        ...
+
+    def close(self) -> None:
+        """Release the connections."""
+        ...
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tool; its exit code is described in --help."""
+    left = "Interrupted. Elections that were asked for may still take place; look at the leaders."
+    return run_tool(PROG, _main, argv, interrupted=left, usage_code=USAGE)
+
+
+def _main(argv: Sequence[str]) -> int:
+    given = read_arguments(argv, build_parser())
+    if "help" in given:
+        show(build_parser().format_help().rstrip(), sys.stdout)
+        return output.DONE
+    if "version" in given:
+        show(f"kshunt {__version__}", sys.stdout)
+        return output.DONE
+    options = parse_options(given)
+    if options.zookeeper:
+        refuse_zookeeper()
+    check_client_config(options.admin_config)
+    partitions = _partitions(options.partitions_file)
+    with _open(options) as elector:
+        answer = elector.elect_preferred_leaders(
+            partitions,
+            batch_size=options.batch_size,
+            pause_ms=options.pause_ms,
+            timeout_ms=options.timeout_ms,
+            validate_only=options.validate_only,
+        )
+    report = preview_report(answer) if options.validate_only else election_report(answer)
+    return show_report(report, as_json=options.json)
+
+
+def _partitions(name: str | None) -> tuple[TopicPartition, ...] | None:
+    if name is None:
+        return None
+    partitions = parsed_file(name, parse_partitions)
+    if not partitions:
+        # An empty list must not be taken for "all".
+        raise BadInput(f"{name}: Preferred replica election data is empty")
+    return partitions
+
+
+# Flags
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser, for its help; `options.read_arguments` is the way to use it."""
+    parser = argparse.ArgumentParser(
+        prog=PROG,
+        usage=f"{PROG} --bootstrap-server HOST:PORT[,...] [OPTION ...]",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    for name, (metavar, words) in FLAGS.items():
+        parser.add_argument(
+            f"--{name}",
+            action=Given,
+            nargs=None if metavar else 0,
+            metavar=metavar or None,
+            help=words,
+            dest="given",
+            default=argparse.SUPPRESS,
+        )
+    return parser
+
+
+def parse_options(given: Mapping[str, str]) -> ElectionOptions:
+    """Check what was given, as Kafka's tool checks it.
+
+    Raises:
+        UsageError: flags are missing, do not go together, or have a value that cannot be meant.
+    """
+    _check_source(given)
+    if "batch-pause" in given and "batch-size" not in given:
+        raise UsageError("--batch-pause goes with --batch-size")
+    config = given.get("admin.config")
+    batch_size = _whole(given, "batch-size", 1, BATCH_SIZE_MAX)
+    timeout_ms = _whole(given, "timeout", 1, TIMEOUT_MS_MAX)
+    return ElectionOptions(
+        bootstrap_servers=given.get("bootstrap-server", ""),
+        backend=backend_address(given),
+        zookeeper=given.get("zookeeper", ""),
+        admin_config=None if config is None else Path(config).absolute(),
+        partitions_file=given.get("path-to-json-file"),
+        batch_size=batch_size,
+        pause_ms=_whole(given, "batch-pause", 0, PAUSE_MS_MAX) or 0,
+        timeout_ms=DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
+        validate_only="validate-only" in given,
+        json="json" in given,
+    )
+
+
+def _check_source(given: Mapping[str, str]) -> None:
+    """Exactly one of the three ways to name a cluster."""
+    ways = [way for way in ("bootstrap-server", "zookeeper", "backend") if way in given]
+    if len(ways) != 1:
+        raise UsageError(
+            "Exactly one of '[bootstrap-server]' or '[zookeeper]' must be provided, or '[backend]'"
+        )
+    if not given[ways[0]].strip():
+        raise UsageError(f"Option {ways[0]} requires an argument")
+    if "admin.config" in given and ways != ["bootstrap-server"]:
+        raise UsageError("--admin.config goes with --bootstrap-server")
+
+
+def _whole(given: Mapping[str, str], name: str, least: int, most: int) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    # Nine digits are more than any of these numbers has.
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
+        raise UsageError(
+            f"Cannot parse argument '{text}' of option {name}: a whole number from {least} to "
+            f"{most} is needed"
+        )
+    return int(text)
+
+
+# The way to a cluster
+
+
+class _QuickElections(QuickReader):
+    """The election of one backend, asked for with the standard library alone."""
+
+    def elect_preferred_leaders(
+        self,
+        partitions: Sequence[TopicPartition] | None,
+        *,
+        batch_size: int | None,
+        pause_ms: int,
+        timeout_ms: int,
+        validate_only: bool,
+    ) -> ElectionAnswer:
+        """See `BackendClient.elect_preferred_leaders`."""
+        named = None if partitions is None else list(map(documents.partition_json, partitions))
+        body = {
+            "partitions": named,
+            "batch_size": batch_size,
+            "pause_ms": pause_ms,
+            "timeout_ms": timeout_ms,
+            "validate_only": validate_only,
+        }
+        return documents.read_election(self._ask("POST", "/v1/elections/preferred", body))
+
+
+@contextmanager
+def _open(options: ElectionOptions) -> Iterator[Elector]:
+    """The backend that the options name, the private one if it runs, or else this process.
+
+    Raises:
+        BackendUnreachable: the backend that the options name does not answer.
+        ClusterUnreachable: no backend runs, and no broker answers this process.
+    """
+    with closing(_elector(options)) as elector:
+        yield elector
+
+
+def _elector(options: ElectionOptions) -> Elector:
+    address = options.backend
+    if not address:
+        path = socket_path(options.bootstrap_servers, options.admin_config)
+        if not answers(path):
+            # numpy would start a thread a core, which takes longer than all that is reckoned here.
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+            from backend.tools.local_election import LocalElections
+
+            return LocalElections(Settings(options.bootstrap_servers, options.admin_config))
+        address = f"unix:{path}"
+    paced = options.batch_size is not None
+    patience_s = PATIENCE_S if paced else options.timeout_ms / 1000 + ANSWER_MARGIN_S
+    if address.startswith("https:"):
+        from backend.api.client import BackendClient
+
+        return BackendClient(address, timeout_s=patience_s)
+    return _QuickElections(address, timeout_s=patience_s)
+
+
+# Words
+
+
+def election_report(answer: ElectionAnswer) -> Report:
+    """What became of the elections, in the words of Kafka 2.x."""
+    done = [result.item for result in answer.results if result.ok]
+    lines = []
+    if done:
+        lines.append(
+            "Successfully completed preferred replica election for partitions " + ", ".join(done)
+        )
+    lines += [
+        f"Error completing preferred replica election for partition {_failure(result)}"
+        for result in answer.failures
+    ]
+    if not answer.results:
+        lines.append("No partition needed a preferred replica election.")
+    return _report(lines, answer)
+
+
+def preview_report(answer: ElectionAnswer) -> Report:
+    """What the elections would do, and how the leaders would be spread then."""
+    lines = [
+        f"{result.item}: {result.message}" if result.ok else _failure(result)
+        for result in answer.results
+    ]
+    if not answer.results:
+        lines.append("No partition needs a preferred replica election.")
+    return _report([*lines, *_leader_lines(answer.leaders)], answer)
+
+
+def _report(lines: Sequence[str], answer: ElectionAnswer) -> Report:
+    failed = len(answer.failures)
+    text = "\n".join([*lines, *answer.notes])
+    problems = (f"{failed} preferred replica(s) could not be elected",) if failed else ()
+    code = output.FAILED if failed else output.DONE
+    return Report(text, documents.election_json(answer), code, problems)
+
+
+def _failure(result: Result) -> str:
+    why = f": {result.message}" if result.message else ""
+    return f"{result.item}: {result.error_name}{why}"
+
+
+def _leader_lines(leaders: Sequence[LeaderCount]) -> list[str]:
+    """A table; the skew is how far a broker is from an even share of the leaders."""
+    if not leaders:
+        return []
+    row = "{:>6}  {:>8}  {:>8}  {:>9}  {:>11}  {:>10}".format
+    lines = [row("Broker", "Leads", "Then", "Preferred", "Skew before", "Skew after")]
+    lines += [
+        row(
+            count.broker,
+            count.leaders_before,
+            count.leaders_after,
+            count.leaders_preferred,
+            f"{count.skew_before:+.0%}",
+            f"{count.skew_after:+.0%}",
+        )
+        for count in leaders
+    ]
+    return lines

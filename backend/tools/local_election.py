@@ -1,0 +1,40 @@
+"""Elections held by this very process, for when no backend runs: no second one is started.
+
+An election leaves nothing behind that would have to be taken back, so nobody has to outlive it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from backend.clock import SystemClock
+from backend.domain.cluster import TopicPartition
+from backend.domain.election import ElectionAnswer
+from backend.operations.election import Elections, Pacing
+from backend.operations.registry import Registry
+from backend.tools.local import LocalReader
+
+
+class LocalElections(LocalReader):
+    """What a backend would do, done here by the code that it would run."""
+
+    def elect_preferred_leaders(
+        self,
+        partitions: Sequence[TopicPartition] | None,
+        *,
+        batch_size: int | None,
+        pause_ms: int,
+        timeout_ms: int,
+        validate_only: bool,
+    ) -> ElectionAnswer:
+        """See `BackendClient.elect_preferred_leaders`."""
+        clock = SystemClock()
+        registry = Registry(clock, lambda operation: None)
+        elections = Elections(self._admin, registry, timeout_ms / 1000, clock)
+        pacing = Pacing(batch_size, pause_ms / 1000)
+        answer = self._runner.run(
+            elections.elect(partitions, validate_only=validate_only, pacing=pacing)
+        )
+        # Nobody can be asked for an operation of a process that has ended.
+        return replace(answer, operation_id=None)

@@ -1,0 +1,402 @@
+"""Consumer groups and their offsets, without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import TypeVar
+
+import pytest
+
+from backend.domain.cluster import TopicPartition
+from backend.embedded.coordinator.codes import Code, CoordinatorError
+from backend.embedded.coordinator.group import Group, GroupSettings
+from backend.embedded.coordinator.groups import GroupCoordinator
+from backend.embedded.coordinator.members import (
+    Committer,
+    GroupState,
+    JoinAnswer,
+    JoinRequest,
+    SyncAnswer,
+    SyncRequest,
+    Ticket,
+)
+from backend.embedded.coordinator.offsets import Offset
+from backend.embedded.coordinator.routing import coordinator_of, java_hash
+from backend.embedded.metadata.records import Record, decode, encode
+
+T = TypeVar("T")
+
+RANGE, STICKY = ("range", b"r"), ("sticky", b"s")
+ITEM = TopicPartition("orders", 0)
+SESSION_S, REBALANCE_S = 10.0, 60.0
+
+
+class Clients:
+    """Clients of one group, as one sees them from the coordinator."""
+
+    def __init__(self, initial_rebalance_delay_s: float = 0.0) -> None:
+        ids = count(1)
+        settings = GroupSettings(initial_rebalance_delay_s)
+        self.group = Group("g", settings, lambda: str(next(ids)))
+        self.now_s = 0.0
+
+    def join(
+        self,
+        member_id: str = "",
+        protocols: Sequence[tuple[str, bytes]] = (RANGE,),
+        *,
+        instance: str | None = None,
+        known: bool = False,
+        skip: bool = True,
+    ) -> Ticket[JoinAnswer]:
+        request = JoinRequest(
+            member_id,
+            tuple(protocols),
+            instance_id=instance,
+            client_id="c",
+            session_timeout_s=SESSION_S,
+            rebalance_timeout_s=REBALANCE_S,
+            needs_known_id=known,
+            can_skip_assignment=skip,
+        )
+        return self.group.join(request, self.now_s)
+
+    def sync(
+        self,
+        answer: JoinAnswer,
+        instance: str | None = None,
+        assignments: Mapping[str, bytes] | None = None,
+    ) -> Ticket[SyncAnswer]:
+        request = SyncRequest(answer.member_id, answer.generation, instance)
+        request = replace(request, assignments=tuple((assignments or {}).items()))
+        return self.group.sync(request, self.now_s)
+
+    def heartbeat(self, answer: JoinAnswer, instance: str | None = None) -> Code:
+        return self.group.heartbeat(answer.member_id, answer.generation, instance, self.now_s)
+
+    def passes(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.group.tick(self.now_s)
+
+    def alone(self, instance: str | None = None) -> JoinAnswer:
+        """One member, which has its assignment."""
+        first = given(self.join(instance=instance))
+        assert given(self.sync(first, instance, {first.member_id: b"all"})).assignment == b"all"
+        return first
+
+    def pair(self) -> tuple[JoinAnswer, JoinAnswer]:
+        """A leader and a follower, both with their assignments."""
+        first = self.alone()
+        waiting = self.join()
+        leader = given(self.join(first.member_id))
+        follower = given(waiting)
+        both = {leader.member_id: b"l", follower.member_id: b"f"}
+        late = self.sync(follower)
+        assert late.answer is None
+        assert given(self.sync(leader, None, both)).assignment == b"l"
+        assert given(late).assignment == b"f"
+        return leader, follower
+
+
+def given(ticket: Ticket[T]) -> T:
+    assert ticket.answer is not None
+    return ticket.answer
+
+
+# --- one group
+
+
+def test_a_member_joins_syncs_and_lives() -> None:
+    clients = Clients()
+    first = clients.alone()
+    assert (first.generation, first.leader, first.protocol) == (1, first.member_id, "range")
+    assert [member.metadata for member in first.members] == [b"r"]
+    for _ in range(5):
+        clients.passes(SESSION_S * 0.9)
+        assert clients.heartbeat(first) is Code.NONE
+    clients.passes(SESSION_S)
+    assert clients.heartbeat(first) is Code.UNKNOWN_MEMBER_ID
+    assert (clients.group.state, clients.group.generation) == (GroupState.EMPTY, 2)
+
+
+def test_a_second_member_makes_everybody_join_again() -> None:
+    clients = Clients()
+    first = clients.alone()
+    waiting = clients.join()
+    assert waiting.answer is None
+    assert clients.heartbeat(first) is Code.REBALANCE_IN_PROGRESS
+    assert given(clients.sync(first)).code is Code.REBALANCE_IN_PROGRESS
+    again = given(clients.join(first.member_id))
+    second = given(waiting)
+    assert again.generation == second.generation == 2
+    assert {m.member_id for m in again.members} == {first.member_id, second.member_id}
+    assert (second.leader, second.members) == (first.member_id, ())
+    assert clients.heartbeat(first) is Code.ILLEGAL_GENERATION
+    assert clients.heartbeat(again) is Code.NONE
+
+
+def test_who_does_not_join_again_in_time_is_out() -> None:
+    clients = Clients()
+    leader, follower = clients.pair()
+    third = clients.join()
+    back = clients.join(follower.member_id)
+    for _ in range(8):
+        clients.passes(REBALANCE_S / 8)
+        clients.heartbeat(leader)
+    assert {m.member_id for m in given(back).members} == {
+        follower.member_id,
+        given(third).member_id,
+    }
+    assert clients.heartbeat(leader) is Code.UNKNOWN_MEMBER_ID
+
+
+def test_who_does_not_sync_in_time_is_out() -> None:
+    clients = Clients()
+    first = given(clients.join())
+    for _ in range(8):
+        assert clients.heartbeat(first) is Code.NONE
+        clients.passes(REBALANCE_S / 8)
+    assert clients.heartbeat(first) is Code.UNKNOWN_MEMBER_ID
+
+
+def test_the_leader_goes_and_another_leads() -> None:
+    clients = Clients()
+    leader, follower = clients.pair()
+    assert clients.group.leave(leader.member_id, None, clients.now_s) is Code.NONE
+    assert clients.group.leave(leader.member_id, None, clients.now_s) is Code.UNKNOWN_MEMBER_ID
+    assert clients.heartbeat(follower) is Code.REBALANCE_IN_PROGRESS
+    alone = given(clients.join(follower.member_id))
+    assert (alone.leader, alone.generation) == (follower.member_id, 3)
+
+
+def test_a_sync_that_waits_ends_with_the_next_rebalance() -> None:
+    clients = Clients()
+    leader, follower = clients.pair()
+    back = clients.join(leader.member_id)
+    again = given(clients.join(follower.member_id))
+    late = clients.sync(again)
+    assert late.answer is None
+    clients.join()
+    assert given(late).code is Code.REBALANCE_IN_PROGRESS
+    assert given(back).code is Code.NONE
+
+
+def test_a_member_that_goes_while_it_waits_is_told() -> None:
+    clients = Clients()
+    clients.alone()
+    waiting = clients.join()
+    member_id = next(reversed(clients.group.members))
+    clients.group.leave(member_id, None, clients.now_s)
+    assert given(waiting).code is Code.UNKNOWN_MEMBER_ID
+
+
+def test_a_new_member_is_given_its_id_first() -> None:
+    clients = Clients()
+    told = given(clients.join(known=True))
+    assert told.code is Code.MEMBER_ID_REQUIRED
+    assert told.member_id == "c-1"
+    assert clients.group.members == {}
+    joined = given(clients.join(told.member_id, known=True))
+    assert (joined.code, joined.member_id) == (Code.NONE, told.member_id)
+    clients.join(known=True)
+    clients.passes(SESSION_S)
+    assert given(clients.join("c-2", known=True)).code is Code.UNKNOWN_MEMBER_ID
+
+
+def test_the_next_generation_waits_for_who_was_given_an_id() -> None:
+    clients = Clients()
+    first = clients.alone()
+    told = given(clients.join(known=True))
+    again = clients.join(first.member_id)
+    assert again.answer is None
+    clients.join(told.member_id, known=True)
+    assert len(given(again).members) == 2
+
+
+def test_a_protocol_that_all_support_wins_by_votes() -> None:
+    clients = Clients()
+    first = given(clients.join(protocols=(RANGE, STICKY)))
+    others = [clients.join(protocols=(STICKY, RANGE)) for _ in range(2)]
+    clients.join(first.member_id, protocols=(RANGE, STICKY))
+    assert [given(other).protocol for other in others] == ["sticky", "sticky"]
+    refused = given(clients.join(protocols=(("none", b""),)))
+    assert refused.code is Code.INCONSISTENT_GROUP_PROTOCOL
+    assert given(clients.join(protocols=())).code is Code.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_the_same_join_again_gets_the_same_answer() -> None:
+    clients = Clients()
+    leader, follower = clients.pair()
+    assert given(clients.join(follower.member_id)) == follower
+    assert clients.heartbeat(leader) is Code.NONE
+    assert clients.join(leader.member_id).answer is None, "a leader asks for a rebalance"
+
+
+def test_an_empty_group_waits_for_more_members() -> None:
+    clients = Clients(initial_rebalance_delay_s=3.0)
+    waiting = [clients.join()]
+    clients.passes(2.0)
+    waiting.append(clients.join())
+    clients.passes(2.0)
+    assert [ticket.answer for ticket in waiting] == [None, None]
+    clients.passes(1.0)
+    assert [given(ticket).generation for ticket in waiting] == [1, 1]
+
+
+def test_a_static_member_comes_back_without_a_rebalance() -> None:
+    clients = Clients()
+    old = clients.alone(instance="i")
+    new = given(clients.join(instance="i"))
+    assert new.member_id != old.member_id
+    assert (new.generation, new.leader, new.skip_assignment) == (1, new.member_id, True)
+    assert [member.instance_id for member in new.members] == ["i"]
+    assert given(clients.sync(new, "i")).assignment == b"all"
+    assert clients.heartbeat(old, "i") is Code.FENCED_INSTANCE_ID
+    assert clients.heartbeat(new, "i") is Code.NONE
+    assert clients.group.leave("", "j", 0.0) is Code.UNKNOWN_MEMBER_ID
+    assert clients.group.leave("x", "i", 0.0) is Code.FENCED_INSTANCE_ID
+    assert clients.group.leave("", "i", 0.0) is Code.NONE
+    assert clients.group.state is GroupState.EMPTY
+
+
+def test_a_client_that_cannot_skip_is_not_told_that_it_leads() -> None:
+    clients = Clients()
+    old = clients.alone(instance="i")
+    new = given(clients.join(instance="i", skip=False))
+    assert (new.leader, new.members, new.skip_assignment) == (old.member_id, (), False)
+
+
+def test_a_static_member_keeps_its_place_until_its_session_ends() -> None:
+    clients = Clients()
+    static = clients.alone(instance="i")
+    waiting = clients.join()
+    clients.passes(SESSION_S)
+    assert given(waiting).generation == 2
+    assert clients.heartbeat(static, "i") is Code.UNKNOWN_MEMBER_ID
+
+
+# --- offsets
+
+
+class Kept:
+    """A coordinator whose records are kept, and read again as bytes."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.coordinator = GroupCoordinator(self.records.extend)
+
+    def commit(
+        self, offset: int, who: Committer | None = None, producer_id: int | None = None
+    ) -> Code:
+        who = who or Committer()
+        offsets = {ITEM: Offset(offset, 3, "m", 7)}
+        codes = self.coordinator.commit("g", who, offsets, 0.0, producer_id=producer_id)
+        return codes[ITEM]
+
+    def join(self) -> JoinAnswer:
+        return given(self.coordinator.join("g", JoinRequest("", (RANGE,)), 0.0))
+
+    def restarted(self) -> GroupCoordinator:
+        fresh = GroupCoordinator(self.records.extend)
+        for record in self.records:
+            fresh.replay(decode(encode(record)))
+        return fresh
+
+
+def test_offsets_survive_and_a_deleted_topic_takes_its_own_along() -> None:
+    kept = Kept()
+    assert kept.commit(5) is Code.NONE
+    kept.coordinator.commit("h", Committer(), {TopicPartition("orders", 1): Offset(8)}, 0.0)
+    fresh = kept.restarted()
+    assert fresh.offsets.committed("g") == {ITEM: Offset(5, 3, "m", 7)}
+    assert fresh.group_ids() == ["g", "h"]
+    kept.coordinator.forget_partitions("orders", [1])
+    assert kept.restarted().group_ids() == ["g"]
+    kept.commit(6, producer_id=4)
+    kept.coordinator.forget_topic("orders")
+    kept.coordinator.end_transaction(4, commit=True)
+    assert kept.restarted().group_ids() == []
+
+
+def test_offsets_of_a_transaction_hold_when_it_commits() -> None:
+    kept = Kept()
+    kept.commit(5)
+    kept.commit(6, producer_id=4)
+    fresh = kept.restarted()
+    assert fresh.offsets.committed("g")[ITEM].offset == 5
+    assert fresh.offsets.unstable("g") == {ITEM}
+    fresh.end_transaction(4, commit=False)
+    assert (fresh.offsets.committed("g")[ITEM].offset, fresh.offsets.unstable("g")) == (5, set())
+    kept.coordinator.end_transaction(4, commit=True)
+    assert kept.coordinator.offsets.unstable("g") == set()
+    assert kept.coordinator.offsets.committed("g")[ITEM].offset == 6
+
+
+def test_who_may_commit() -> None:
+    kept = Kept()
+    with pytest.raises(CoordinatorError) as unknown:
+        kept.commit(1, Committer("x", 1))
+    assert unknown.value.code is Code.ILLEGAL_GENERATION
+    joined = kept.join()
+    cases = {
+        Committer(): Code.UNKNOWN_MEMBER_ID,
+        Committer("x", 1): Code.UNKNOWN_MEMBER_ID,
+        Committer(joined.member_id, 2): Code.ILLEGAL_GENERATION,
+        Committer(joined.member_id, 1): Code.REBALANCE_IN_PROGRESS,
+    }
+    for who, code in cases.items():
+        with pytest.raises(CoordinatorError) as refused:
+            kept.commit(1, who)
+        assert refused.value.code is code
+    kept.coordinator.sync("g", SyncRequest(joined.member_id, 1), 0.0)
+    assert kept.commit(1, Committer(joined.member_id, 1)) is Code.NONE
+    assert kept.commit(1, producer_id=4) is Code.NONE, "a producer need not be a member"
+    large = {ITEM: Offset(1, metadata="x" * 4_097)}
+    codes = kept.coordinator.commit("g", Committer(joined.member_id, 1), large, 0.0)
+    assert codes == {ITEM: Code.OFFSET_METADATA_TOO_LARGE}
+
+
+def test_only_a_group_without_members_is_deleted() -> None:
+    kept = Kept()
+    assert kept.coordinator.delete("g") is Code.GROUP_ID_NOT_FOUND
+    kept.commit(5)
+    joined = kept.join()
+    assert kept.coordinator.delete("g") is Code.NON_EMPTY_GROUP
+    kept.coordinator.leave("g", Committer(joined.member_id), 0.0)
+    assert kept.coordinator.delete("g") is Code.NONE
+    assert kept.coordinator.described("g") is None
+    assert kept.restarted().group_ids() == []
+
+
+def test_the_session_must_be_as_the_broker_allows() -> None:
+    kept = Kept()
+    for session_s in (5.9, 1_801.0):
+        request = JoinRequest("", (RANGE,), session_timeout_s=session_s)
+        refused = given(kept.coordinator.join("g", request, 0.0))
+        assert refused.code is Code.INVALID_SESSION_TIMEOUT
+    assert given(kept.coordinator.join("", JoinRequest("", ()), 0.0)).code is Code.INVALID_GROUP_ID
+    stranger = kept.coordinator.join("g", JoinRequest("x", (RANGE,)), 0.0)
+    assert given(stranger).code is Code.UNKNOWN_MEMBER_ID
+
+
+# --- who coordinates
+
+
+def test_a_key_hashes_as_in_java() -> None:
+    assert java_hash("") == 0
+    assert java_hash("hello") == 99_162_322
+    assert java_hash("\U0001f600") == 0xD83D * 31 + 0xDE00
+    assert java_hash("x" * 40) < 2**32
+
+
+def test_a_broker_that_goes_takes_only_its_own_keys_along() -> None:
+    keys = [f"group-{n}" for n in range(200)]
+    before = {key: coordinator_of(key, [3, 1, 2], {1, 2, 3}) for key in keys}
+    after = {key: coordinator_of(key, [1, 2, 3], {1, 3}) for key in keys}
+    assert set(before.values()) == {1, 2, 3}
+    assert all(after[key] == before[key] for key in keys if before[key] != 2)
+    assert all(after[key] in (1, 3) for key in keys)
+    assert coordinator_of("g", [1], set()) is None
+    assert coordinator_of("g", [], set()) is None
