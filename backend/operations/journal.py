@@ -1,0 +1,161 @@
+"""The journal's port: what backends of one cluster remember together, and its errors.
+
+Entries are those of `backend.operations.journal_codec`; `backend.operations.lease` says who may
+write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from typing import ClassVar, Final, Protocol
+
+from backend.errors import ClusterError, Conflict
+from backend.operations.journal_codec import Body, Entry, JournalState, Kind, kind_of
+from backend.settings import LIMITS
+
+AUDIT_KEPT: Final = 10_000
+"""Audit entries that stay in the journal."""
+RETRY_S: Final = 0.5
+"""Between two attempts to reach a journal that does not answer."""
+
+
+class JournalUnavailable(ClusterError):
+    """The journal did not take or give an answer; the same call may succeed later."""
+
+    title = "Journal unavailable"
+    retriable = True
+    kafka_code: ClassVar[int] = 7
+    http_status = 503
+
+    def __init__(self, message: str, *, advice: str = "", written: bool | None = False) -> None:
+        super().__init__(message, advice=advice)
+        self.written = written
+        """False where nothing was written, None where that is not known; `Journal.settle` and
+        the next `append` find out."""
+
+
+class JournalFenced(ClusterError):
+    """Another backend writes the journal, or this one was silent for too long: act no more."""
+
+    title = "Another backend acts"
+    kafka_code: ClassVar[int] = 90
+    http_status = 409
+
+
+class JournalUnusable(ClusterError):
+    """The journal's topic has settings that would lose entries."""
+
+    title = "The journal's topic cannot be used"
+    kafka_code: ClassVar[int] = 40
+    http_status = 409
+
+
+class NotActing(Conflict):
+    """Another backend of this cluster acts, or it is not certain that this one may."""
+
+    title = "This backend does not act"
+
+
+class Journal(Protocol):
+    """What backends remember together; see `backend.operations.journal_codec` for its entries."""
+
+    @property
+    def state(self) -> JournalState:
+        """What was committed, as far as this backend has read or written it."""
+        ...
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What an operator should know of the topic's settings; empty where all is well."""
+        ...
+
+    async def open(self) -> JournalState:
+        """Become the writer: fence the one before, then read everything that was committed.
+
+        Raises:
+            JournalUnavailable: the cluster did not answer; whoever wrote before may be fenced.
+            JournalUnusable: the topic has settings that would lose entries.
+            NotAuthorized: the cluster refuses this principal.
+            WrongCluster: these brokers are of another cluster.
+        """
+        ...
+
+    async def append(
+        self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
+    ) -> None:
+        """Write all of the entries or none of them; None removes what is under a key.
+
+        Returns once every in-sync replica has them. To repeat an append after it was in doubt
+        writes it once. The keys of unreadable entries must be named in `replacing`.
+
+        Raises:
+            BadInput: an entry has no proper key, or is no JSON object.
+            Conflict: an unreadable or an audit entry would be overwritten; nothing was written.
+            JournalFenced: this backend is not the writer any more, and must not act.
+            JournalUnavailable: it did not succeed in time; see `JournalUnavailable.written`.
+        """
+        ...
+
+    async def settle(self) -> bool:
+        """Whether the append that was in doubt was written; True if none was.
+
+        Raises:
+            JournalFenced: it is not known, and this backend must not act. `follow` shows it.
+            JournalUnavailable: it is not known yet.
+        """
+        ...
+
+    def follow(self) -> AsyncGenerator[JournalState, None]:
+        """What is committed, again and again, without writing.
+
+        Each value ends where a transaction ended. It may be a moment behind: Kafka acknowledges
+        an append before its readers see it. There is none while the cluster does not answer.
+        To be closed before `open`.
+
+        Raises:
+            NotAuthorized: the cluster refuses this principal.
+            WrongCluster: these brokers are of another cluster.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release what is held; no other call may follow."""
+        ...
+
+
+def check_append(
+    state: JournalState, entries: Mapping[str, Body | None], replacing: Collection[str] = ()
+) -> None:
+    """Refuse what would destroy an entry unseen.
+
+    Raises:
+        Conflict: an unreadable entry is not named in `replacing`, or an audit entry would change.
+    """
+    for key, body in entries.items():
+        unreadable = state.unreadable.get(key)
+        if unreadable is not None and key not in replacing:
+            raise Conflict(
+                f"The journal's entry '{key}' is {unreadable.why}: {unreadable.detail}",
+                advice="Nothing was written. Look at it, and remove it if nobody needs it.",
+            )
+        if body is not None and kind_of(key) is Kind.AUDIT and key in state.entries:
+            raise Conflict(f"The audit entry '{key}' is written already. Nothing was written.")
+
+
+def retired(
+    state: JournalState,
+    ended: Callable[[Entry], bool],
+    *,
+    operations_kept: int = LIMITS.operations_kept,
+    audit_kept: int = AUDIT_KEPT,
+) -> Mapping[str, None]:
+    """What to append so that the journal does not grow: tombstones for the oldest entries.
+
+    `ended` says of an operation's entry that nobody has to finish it. The operations that were
+    written last, and the newest audit entries, stay; what is unreadable stays too.
+    """
+    over = [entry for entry in state.of(Kind.OPERATION).values() if ended(entry)]
+    over.sort(key=lambda entry: (entry.header.time_ms, entry.key))
+    audit = sorted(entry.key for entry in state.of(Kind.AUDIT).values())
+    gone = [entry.key for entry in over[: max(0, len(over) - operations_kept)]]
+    return dict.fromkeys(gone + audit[: max(0, len(audit) - audit_kept)])

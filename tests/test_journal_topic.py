@@ -1,0 +1,305 @@
+"""The journal in a topic: on the embedded cluster, and on real Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from backend.admin import journal_topic
+from backend.admin.journal_clients import (
+    TOPIC_CONFIG,
+    TopicFacts,
+    faults_of,
+    remarks_of,
+)
+from backend.admin.journal_topic import TopicJournal, transactional_id
+from backend.embedded.cluster import EmbeddedCluster
+from backend.embedded.net.server import BrokerServer
+from backend.errors import Conflict, WrongCluster
+from backend.operations.journal import (
+    JournalFenced,
+    JournalUnavailable,
+    JournalUnusable,
+)
+from backend.operations.journal_codec import (
+    JournalState,
+    Kind,
+    Why,
+    audit_key,
+    operation_key,
+)
+from tests.journal_support import (
+    DEADLINE_S,
+    Where,
+    a_stand_by_sees,
+    bodies,
+    each_server,
+    embedded_cluster,
+    journal,
+    raw_producer,
+    where_of,
+    written_by,
+)
+from tests.support import create_topic, wait_until
+
+END_TXN, PRODUCE = 26, 0
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[Where]:
+    with embedded_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def where(request: pytest.FixtureRequest) -> Where:
+    """The embedded cluster, and real Kafka."""
+    return where_of(request)
+
+
+# --- the topic
+
+
+async def test_a_journal_is_made_and_found_again(where: Where) -> None:
+    topic = where.topic()
+    await a_stand_by_sees(where, topic, JournalState())
+    async with journal(where, topic) as one:
+        assert await one.open() == JournalState()
+        assert one.remarks == ()
+        await one.append({"operation/a": {"text": "why"}, "throttle/broker/1": {"prior": None}})
+        await one.append({"throttle/broker/1": None, "operation/b": {}})
+        await one.append({})
+        ours = one.state
+    assert bodies(ours) == {"operation/a": {"text": "why"}, "operation/b": {}}
+    assert ours.entries["operation/a"].header.writer == "one"
+    await a_stand_by_sees(where, topic, ours)
+    async with journal(where, topic, "two") as two:
+        assert await two.open() == ours
+    partitions = AdminClient({"bootstrap.servers": where.servers}).list_topics(topic).topics[topic]
+    assert [len(one.replicas) for one in partitions.partitions.values()] == [3]
+
+
+async def test_a_large_operation_is_kept_and_shrinks_again(where: Where) -> None:
+    topic = where.topic()
+    moves = [{"topic": f"t{n * n}", "partition": n, "replicas": [n % 5, 7]} for n in range(10_000)]
+    async with journal(where, topic) as one:
+        await one.open()
+        await one.append({"operation/large": {"moves": moves, "noise": "ab" * 100_000}})
+        await a_stand_by_sees(where, topic, one.state)
+        await one.append({"operation/large": {"moves": []}})
+        await a_stand_by_sees(where, topic, one.state)
+        assert bodies(one.state) == {"operation/large": {"moves": []}}
+
+
+@pytest.mark.parametrize(
+    ("config", "partitions", "words"),
+    [
+        ({"cleanup.policy": "delete"}, 1, "cleanup.policy is delete"),
+        ({"cleanup.policy": "compact,delete"}, 1, "cleanup.policy is compact,delete"),
+        ({"cleanup.policy": "compact"}, 2, "2 partitions"),
+    ],
+)
+async def test_a_topic_that_would_lose_entries_is_refused(
+    where: Where, config: Mapping[str, str], partitions: int, words: str
+) -> None:
+    topic = where.topic()
+    create_topic(where.servers, topic, [[1, 2, 3]] * partitions, config)
+    async with journal(where, topic) as one:
+        with pytest.raises(JournalUnusable, match=words) as refused:
+            await one.open()
+        assert f"--delete --topic {topic}" in refused.value.advice
+        with pytest.raises(JournalFenced):
+            await one.append({"operation/a": {}})
+
+
+async def test_a_topic_that_is_less_safe_than_it_could_be_is_remarked_on(where: Where) -> None:
+    topic = where.topic()
+    create_topic(where.servers, topic, [[1, 2]], {"cleanup.policy": "compact"})
+    async with journal(where, topic) as one:
+        await one.open()
+        assert one.remarks == ("replication factor 2; 3 would be possible",)
+
+
+def test_settings_are_judged() -> None:
+    good = TopicFacts(1, 3, {**TOPIC_CONFIG, "min.insync.replicas": "2"})
+    assert (faults_of(good), remarks_of(good, 9)) == ((), ())
+    unclean = {**good.config, "unclean.leader.election.enable": "true"}
+    assert "unclean" in remarks_of(TopicFacts(1, 3, unclean), 3)[0]
+    assert "more than" in remarks_of(TopicFacts(1, 1, good.config), 1)[0]
+    alone = {**good.config, "min.insync.replicas": "1"}
+    assert "only copy" in remarks_of(TopicFacts(1, 3, alone), 3)[0]
+    assert remarks_of(TopicFacts(1, 1, alone), 1) == ()
+    assert transactional_id("abc") == "kshunt-journal-abc"
+
+
+async def test_another_cluster_is_refused(where: Where) -> None:
+    async with journal(where, where.topic(), cluster_id="elsewhere") as one:
+        with pytest.raises(WrongCluster, match="not of elsewhere"):
+            await one.open()
+
+
+async def test_what_cannot_be_read_is_listed_and_stays(where: Where) -> None:
+    topic = where.topic()
+    async with journal(where, topic) as one:
+        await one.open()
+        await one.append({"operation/a": {}})
+        producer = raw_producer(where)
+        producer.produce(topic, b'{"format":9}', b"operation/a", partition=0)
+        producer.produce(topic, b"?", b"lock/x", partition=0)
+        assert producer.flush(DEADLINE_S) == 0
+        state = await one.open()
+        assert state.entries == {}
+        why = {key: unreadable.why for key, unreadable in state.unreadable.items()}
+        assert why == {"operation/a": Why.NEWER, "lock/x": Why.DAMAGED}
+        with pytest.raises(Conflict, match="newer"):
+            await one.append({"operation/b": {}, "operation/a": {}})
+        await a_stand_by_sees(where, topic, state)
+        await one.append({"operation/a": {}, "lock/x": None}, replacing=["operation/a", "lock/x"])
+        assert bodies(one.state) == {"operation/a": {}}
+        await a_stand_by_sees(where, topic, one.state)
+
+
+# --- one writes, others follow
+
+
+async def test_the_second_writer_fences_the_first(where: Where) -> None:
+    topic = where.topic()
+    async with journal(where, topic) as one, journal(where, topic, "two") as two:
+        await one.open()
+        await one.append({"operation/a": {"n": 1}})
+        assert bodies(await two.open()) == {"operation/a": {"n": 1}}
+        await two.append({"operation/b": {}})
+        for _ in range(2):
+            with pytest.raises(JournalFenced, match="taken the journal over"):
+                await one.append({"operation/a": {"n": 2}, "operation/c": {}})
+        await two.append({"operation/d": {}})
+        assert sorted(bodies(two.state)) == ["operation/a", "operation/b", "operation/d"]
+        await a_stand_by_sees(where, topic, two.state)
+        assert written_by(where.servers, topic) == ["one", "two", "two"]
+
+
+async def test_a_transaction_that_its_writer_left_leaves_nothing(where: Where) -> None:
+    topic = where.topic()
+    async with journal(where, topic) as one:
+        await one.open()
+        await one.append({"operation/a": {"n": 1}})
+        dying = raw_producer(
+            where, **{"transactional.id": transactional_id(where.cluster_id, topic)}
+        )
+        dying.init_transactions(DEADLINE_S)
+        dying.begin_transaction()
+        for key in (b"operation/a", b"operation/b"):
+            dying.produce(topic, None, key, partition=0)
+        assert dying.flush(DEADLINE_S) == 0
+        async with journal(where, topic, "two") as two:
+            assert bodies(await two.open()) == {"operation/a": {"n": 1}}
+            await two.append({"operation/c": {}})
+            await a_stand_by_sees(where, topic, two.state)
+
+
+async def test_a_stand_by_follows(where: Where) -> None:
+    topic = where.topic()
+    async with journal(where, topic) as one, journal(where, topic, "two") as two:
+        async with aclosing(two.follow()) as states:
+            assert await anext(states) == JournalState()
+            await one.open()
+            for n in range(3):
+                await one.append({operation_key(str(n)): {}, audit_key(10**12, n): {"n": n}})
+                seen = await anext(states)
+                while seen != one.state:
+                    seen = await anext(states)
+            assert await anext(states) is seen
+        assert await two.open() == seen
+
+
+# --- faults
+
+
+async def test_what_is_in_doubt_is_found_out(
+    embedded: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_topic, "APPEND_TIMEOUT_S", 0.4)
+    topic = embedded.topic()
+    async with journal(embedded, topic) as one:
+        await one.open()
+        first, second = audit_key(10**12, 1), audit_key(10**12, 2)
+        for key, repeat in ((first, True), (second, False)):
+            await one.append({"operation/a": {"before": key}})
+            each_server(embedded, lambda server: server.faults.stall())
+            with pytest.raises(JournalUnavailable, match="not known") as lost:
+                await one.append({key: {}})
+            assert lost.value.written is None
+            with pytest.raises(JournalUnavailable, match="not known"):
+                await one.settle()
+            assert key not in one.state.entries
+            each_server(embedded, lambda server: server.faults.heal())
+            monkeypatch.setattr(journal_topic, "APPEND_TIMEOUT_S", DEADLINE_S)
+            if repeat:
+                await one.append({key: {}})
+            assert await one.settle()
+            assert key in one.state.entries
+            monkeypatch.setattr(journal_topic, "APPEND_TIMEOUT_S", 0.4)
+        await a_stand_by_sees(embedded, topic, one.state)
+        assert written_by(embedded.servers, topic) == ["one"] * 4
+
+
+def cut(api_key: int, server: BrokerServer) -> None:
+    server.faults.cut(api_key)
+
+
+async def test_answers_that_are_cut_off_do_no_harm(embedded: Where) -> None:
+    topic = embedded.topic()
+    async with journal(embedded, topic) as one:
+        await one.open()
+        for n, api in enumerate((END_TXN, PRODUCE, END_TXN)):
+            each_server(embedded, partial(cut, api))
+            await one.append({audit_key(10**12, n): {}})
+        each_server(embedded, lambda server: server.faults.heal())
+        await a_stand_by_sees(embedded, topic, one.state)
+        assert written_by(embedded.servers, topic) == ["one"] * 3
+
+
+async def test_brokers_restart_while_entries_are_written(embedded: Where) -> None:
+    cluster, topic = embedded.embedded, embedded.topic()
+    assert cluster is not None
+    over = threading.Event()
+
+    async def in_sync(running: EmbeddedCluster) -> bool:
+        return all(len(p.isr) == 3 for p in running.image.topics[topic].partitions.values())
+
+    def restart() -> None:
+        for broker in (1, 2, 3):
+            cluster.call(partial(EmbeddedCluster.stop_broker, broker=broker))
+            over.wait(0.2)
+            cluster.call(partial(EmbeddedCluster.start_broker, broker=broker))
+            wait_until(lambda: cluster.call(in_sync), DEADLINE_S, "all are in sync")
+        over.set()
+
+    async with journal(embedded, topic) as one:
+        await one.open()
+        restarting = asyncio.create_task(asyncio.to_thread(restart))
+        written = 0
+        while not over.is_set():
+            await appended(one, {audit_key(10**12, written): {"n": written}, "operation/a": {}})
+            written += 1
+        await restarting
+        ours = one.state
+    assert written > 5
+    assert list(ours.of(Kind.AUDIT)) == [f"1000000000000-{n:04d}" for n in range(written)]
+    await a_stand_by_sees(embedded, topic, ours)
+
+
+async def appended(one: TopicJournal, entries: Mapping[str, Mapping[str, Any]]) -> None:
+    """Append, again and again if need be."""
+    while True:
+        try:
+            return await one.append(entries)
+        except JournalUnavailable:
+            continue
