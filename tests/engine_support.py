@@ -1,0 +1,83 @@
+"""Small clusters as the engine's decisions see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from backend.domain.cluster import OngoingReassignment, PartitionState, TopicPartition
+from backend.domain.throttle import (
+    BrokerThrottle,
+    ReplicaSet,
+    ThrottledRate,
+    ThrottledReplicas,
+    Throttles,
+)
+from backend.operations.view import ClusterView, effective_min_isr
+
+
+def tp(name: str) -> TopicPartition:
+    """`a-0` as a partition."""
+    topic, _, number = name.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def at(
+    name: str, replicas: Iterable[int], isr: Iterable[int] | None = None, leader: int | None = None
+) -> PartitionState:
+    """A partition; in sync throughout and led by its first replica in sync, unless said."""
+    where = tuple(replicas)
+    in_sync = where if isr is None else tuple(isr)
+    led_by = leader if leader is not None else next(iter(in_sync), -1)
+    return PartitionState(tp(name), led_by, where, in_sync)
+
+
+def moving(name: str, current: Iterable[int], target: Iterable[int]) -> OngoingReassignment:
+    """A move under way."""
+    old, new = tuple(current), tuple(target)
+    removing = tuple(broker for broker in old if broker not in new)
+    adding = tuple(broker for broker in new if broker not in old)
+    return OngoingReassignment(tp(name), (*new, *removing), adding, removing)
+
+
+def view_with(
+    *states: PartitionState,
+    ongoing: Iterable[OngoingReassignment] = (),
+    live: Iterable[int] = range(1, 8),
+    min_isr: Mapping[str, int] | int = 1,
+    sizes: Mapping[str, int] | None = None,
+    throttles: Throttles | None = None,
+    usable: Mapping[int, int] | None = None,
+) -> ClusterView:
+    """A view of these partitions."""
+    partitions = {state.partition: state for state in states}
+    topics = {partition.topic for partition in partitions}
+    needed = dict.fromkeys(topics, min_isr) if isinstance(min_isr, int) else min_isr
+    low = {
+        p
+        for p, state in partitions.items()
+        if len(state.isr) < effective_min_isr(needed.get(p.topic, 0), len(state.replicas))
+    }
+    return ClusterView(
+        cluster_id="here",
+        live=frozenset(live),
+        partitions=partitions,
+        ongoing={move.partition: move for move in ongoing},
+        min_isr=needed,
+        size_bytes={tp(name): size for name, size in (sizes or {}).items()},
+        under_min_isr=frozenset(low),
+        throttles=throttles or Throttles({}, {}),
+        usable_bytes=usable or {},
+    )
+
+
+def rated(rates: Mapping[int, tuple[int | None, int | None]]) -> dict[int, BrokerThrottle]:
+    """Rates of brokers, (as leader, as follower)."""
+    return {b: BrokerThrottle(b, ThrottledRate(*both)) for b, both in rates.items()}
+
+
+def followers(**topics: str) -> dict[str, ThrottledReplicas]:
+    """Follower lists by topic, in Kafka's notation."""
+    return {
+        topic: ThrottledReplicas(ReplicaSet(), ReplicaSet.parse(text))
+        for topic, text in topics.items()
+    }
