@@ -1,0 +1,186 @@
+"""The causes as the sampler sees them, over sockets, in a cluster whose clock is ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from backend.domain.stuck import Cause
+from backend.domain.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
+from backend.embedded.cluster import EmbeddedCluster
+from backend.embedded.core import Timing
+from backend.embedded.metadata.records import ResourceType
+from backend.embedded.running import run_cluster
+from backend.embedded.scenario.model import (
+    BrokerEvent,
+    Configure,
+    Event,
+    Reassign,
+    Scenario,
+    SlowLink,
+    TopicSpec,
+)
+from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.settings import SamplerSettings
+from backend.telemetry.hub import SnapshotHub
+from backend.telemetry.sampler import Sampler
+from backend.telemetry.stuck import Diagnosis, Watch, diagnose
+from tests.admin_support import connected
+from tests.stuck_support import Causes, apply_needs, causes_of, configure, needs_of, stuck_of
+
+MB = 1_000_000
+IN_TIME_S = 35
+NEW = ("t", 0, 4)
+BROKERS = plain_brokers(4, log_dirs=2)
+MOVE = Reassign(0, moves={("t", 0): (1, 2, 4)}, throttle_bytes_per_s=2 * MB)
+QUICK = SamplerSettings(tick_s=0.5, broker_timeout_s=0.3)
+
+
+class ClusterClock:
+    """The cluster's time; only waiting takes the machine's."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._cluster = cluster
+
+    def now_ms(self) -> int:
+        return self._cluster.core.now_ms
+
+    def monotonic_s(self) -> float:
+        return self._cluster.core.now_ms / 1000
+
+    async def wait_s(self, seconds: float) -> None:
+        await asyncio.wait((), timeout=seconds)
+
+
+class Sampled:
+    """A cluster that is sampled once a second of its time."""
+
+    def __init__(self, cluster: EmbeddedCluster, sampler: Sampler) -> None:
+        self.cluster = cluster
+        self._sampler = sampler
+        self._watch = Watch()
+
+    async def tick(self) -> Diagnosis | None:
+        self.cluster.advance(1_000)
+        snapshot = await self._sampler.tick()
+        return None if snapshot is None else diagnose(snapshot, self._watch.update(snapshot))
+
+    async def until(self, goal: Callable[[Causes], bool], seconds: int = IN_TIME_S) -> Diagnosis:
+        found: Causes = {}
+        for _ in range(seconds):
+            diagnosis = await self.tick()
+            found = {} if diagnosis is None else causes_of(diagnosis)
+            if diagnosis is not None and goal(found):
+                return diagnosis
+        raise AssertionError(f"after {seconds} s there are still {found}")
+
+    async def pass_quietly(self, seconds: int) -> None:
+        """Nothing is stuck all the while."""
+        for _ in range(seconds):
+            diagnosis = await self.tick()
+            assert diagnosis is None or stuck_of(diagnosis) == {}
+
+
+@asynccontextmanager
+async def sampled(
+    *events: Event,
+    rate: float = 0.0,
+    size: float = 500 * MB,
+    on: Sequence[int] = (1, 2, 3),
+    timing: Timing | None = None,
+) -> AsyncIterator[Sampled]:
+    """Topic t with one partition that broker 1 leads, on the cluster's own clock."""
+    topic = TopicSpec(
+        "t",
+        1,
+        bytes_per_partition=size,
+        size_spread=0.0,
+        bytes_per_s=rate,
+        brokers=tuple(on),
+        leaders=(1,),
+    )
+    scenario = Scenario("mine", "t", "a", BROKERS, topics=(topic,), events=events)
+    spec = ClusterSpec(BROKERS, simulated=True, timing=timing or Timing())
+    async with (
+        run_cluster(spec, scenario) as here,
+        connected(here.cluster.bootstrap_servers) as admin,
+    ):
+        sampler = Sampler(admin, ClusterClock(here.cluster), QUICK, SnapshotHub())
+        yield Sampled(here.cluster, sampler)
+
+
+async def test_a_throttle_below_what_is_written_and_the_rate_that_would_do() -> None:
+    async with sampled(MOVE, rate=3 * MB) as seen:
+        diagnosis = await seen.until(lambda found: found == {NEW: Cause.THROTTLE_TOO_LOW})
+        needs = needs_of(diagnosis)
+        assert set(needs) == {(1, LEADER_RATE), (4, FOLLOWER_RATE)}
+        apply_needs(seen.cluster.core, needs.values())
+        await seen.until(lambda found: not found, 10)
+        await seen.pass_quietly(10)
+        seen.cluster.advance(5_400_000)
+        assert not seen.cluster.image.is_moving
+        await seen.until(lambda found: not found, 3)
+
+
+async def test_a_move_that_goes_on_has_no_cause() -> None:
+    move = Reassign(0, moves=MOVE.moves, throttle_bytes_per_s=15 * MB)
+    async with sampled(move, rate=3 * MB, size=200 * MB) as seen:
+        await seen.pass_quietly(60)
+        assert not seen.cluster.image.is_moving
+
+
+async def test_a_destination_that_crashes() -> None:
+    async with sampled(MOVE) as seen:
+        await seen.pass_quietly(5)
+        await seen.cluster.stop_broker(4, crash=True)
+        await seen.until(lambda found: found == {NEW: Cause.BROKER_DOWN})
+
+
+async def test_a_disk_that_fails() -> None:
+    async with sampled(MOVE) as seen:
+        await seen.pass_quietly(5)
+        state = seen.cluster.image.partition("t", 0)
+        assert state is not None
+        await seen.cluster.fail_log_dir(4, state.log_dir(4))
+        await seen.until(lambda found: found == {NEW: Cause.LOG_DIR_OFFLINE})
+
+
+async def test_a_leader_that_hangs() -> None:
+    async with sampled(MOVE, timing=Timing(session_timeout_ms=600_000)) as seen:
+        await seen.pass_quietly(5)
+        seen.cluster.stall_broker(1)
+        await seen.until(lambda found: found == {NEW: Cause.SOURCE_UNREACHABLE})
+        seen.cluster.resume_broker(1)
+        await seen.until(lambda found: not found, 15)
+        await seen.pass_quietly(3)
+
+
+async def test_a_link_that_carries_next_to_nothing() -> None:
+    move = Reassign(0, moves=MOVE.moves, throttle_bytes_per_s=20 * MB)
+    async with sampled(move, SlowLink(8, 1, 4, 1_000), rate=MB) as seen:
+        await seen.pass_quietly(8)
+        await seen.until(lambda found: found == {NEW: Cause.COPY_TOO_SLOW})
+
+
+async def test_a_throttle_that_no_move_needs() -> None:
+    events = (
+        Configure(0, {FOLLOWER_REPLICAS: "*"}, topics=("t",)),
+        Configure(0, {FOLLOWER_RATE: str(2 * MB)}, brokers=(4,)),
+        BrokerEvent(2, "crash", (4,)),
+        BrokerEvent(60, "start", (4,)),
+    )
+    async with sampled(*events, rate=3 * MB, on=(1, 2, 4)) as seen:
+        seen.cluster.advance(58_000)
+        diagnosis = await seen.until(lambda found: found == {NEW: Cause.THROTTLE_ORPHAN}, 45)
+        assert diagnosis.snapshot.brokers[4].problem == ""
+        configure(seen.cluster.core, ResourceType.BROKER, "4", {FOLLOWER_RATE: None})
+        await seen.until(lambda found: not found, 35)
+
+
+async def test_a_replica_that_stays_and_is_down() -> None:
+    events = (BrokerEvent(0, "stop", (2,)), Reassign(1, moves=MOVE.moves))
+    async with sampled(*events, rate=MB, size=20 * MB) as seen:
+        down = ("t", 0, 2)
+        wanted = {NEW: Cause.REMAINING_OUT_OF_ISR, down: Cause.BROKER_DOWN}
+        await seen.until(lambda found: found == wanted)
