@@ -304,6 +304,8 @@ def test_failover_leaves_a_move_and_else_removes() -> None:
         (AlteredTopic("no", 4), E.INVALID_TOPIC_EXCEPTION),
         (AlteredTopic("t", 1), E.INVALID_PARTITIONS),
         (AlteredTopic("t", 0), E.INVALID_PARTITIONS),
+        (AlteredTopic("t", 2**31 - 1), E.INVALID_PARTITIONS),
+        (AlteredTopic("t", 2**31 - 1, 1, {0: [1]}), E.INVALID_PARTITIONS),
         (AlteredTopic("t", -1, 0), E.INVALID_REPLICATION_FACTOR),
         (AlteredTopic("t", -1, 9), E.INVALID_REPLICATION_FACTOR),
         (AlteredTopic("t", assignment={0: [9]}), E.UNKNOWN_MEMBER_ID),

@@ -21,7 +21,7 @@ from backend.embedded.controller.placing import (
     place,
 )
 from backend.embedded.controller.throttled_move import move_draft, move_records
-from backend.embedded.controller.topics import NewPartitions, added_partitions
+from backend.embedded.controller.topics import NewPartitions, added_partitions, check_batch
 from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.metadata.records import Record
 
@@ -167,6 +167,7 @@ class _Alteration:
         if self._count < present or self._count < 1:
             message = f"Topic {self._topic.name} has {present} partitions; they cannot become "
             raise Refused(KafkaError.INVALID_PARTITIONS, f"{message}{self._count} here.")
+        check_batch(self._count - present)
         factor = self._request.replicas
         if factor != UNCHANGED and not 1 <= factor <= len(self._image.brokers):
             raise Refused(

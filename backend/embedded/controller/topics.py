@@ -209,10 +209,15 @@ def _check_increase(topic: TopicImage, count: int, total_count: int) -> None:
             f"The topic {topic.name} currently has {count} partition(s); {total_count} would "
             "not be an increase.",
         )
-    _check_batch(total_count - count)
+    check_batch(total_count - count)
 
 
-def _check_batch(partitions: int) -> None:
+def check_batch(partitions: int) -> None:
+    """Refuse to create more partitions than one request may.
+
+    Raises:
+        Refused: with INVALID_PARTITIONS.
+    """
     if partitions > PARTITIONS_MAX:
         raise Refused(
             KafkaError.INVALID_PARTITIONS,
@@ -281,7 +286,7 @@ def _manual(image: ClusterImage, topic: NewTopic) -> dict[int, tuple[int, ...]]:
             KafkaError.INVALID_REPLICA_ASSIGNMENT,
             "partitions should be a consecutive 0-based integer sequence",
         )
-    _check_batch(len(topic.assignments))
+    check_batch(len(topic.assignments))
     factor = len(topic.assignments[0])
     return {
         number: check_replicas(image, topic.assignments[number], factor)
@@ -307,5 +312,5 @@ def _placed(
         factor = int(image.cluster_config("default.replication.factor"))
     if partitions == DEFAULT:
         partitions = int(image.cluster_config("num.partitions"))
-    _check_batch(partitions)
+    check_batch(partitions)
     return dict(enumerate(place(image, partitions, factor, placement, random)))
