@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import asyncio
 
     from backend.api.server import Listen
+    from backend.clock import Clock
+    from backend.operations.journal import Journal
+    from backend.settings import Settings
 
 _DASHBOARD = ("tui.app", "tui.tables.partitions", "backend.api.client", "backend.api.frames")
 
@@ -31,6 +34,7 @@ commands:
   kafka-reassign-partitions   Kafka's tool, with --progress; see its own --help
   kafka-preferred-replica-election
                               Kafka's tool: preferred replicas lead again; see its own --help
+  audit                       who asked for what and why, from the journal; see its own --help
 """
 
 
@@ -47,6 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 from backend.tools.election import main as election
 
                 return election(arguments[1:])
+            case ["audit"]:
+                from backend.tools.audit import main as audit
+
+                return audit(arguments[1:])
             case ["serve"]:
                 return _serve(arguments[1:])
             case ["cluster"]:
@@ -181,10 +189,30 @@ def _run_server(options: argparse.Namespace) -> int:
             await admin.close()
             raise
         linger_s = options.linger_seconds if options.linger else None
-        await serve(Backend(settings, admin, SystemClock()), listen, linger_s=linger_s)
+        clock = SystemClock()
+        backend = Backend(settings, admin, clock, _journals(settings, clock))
+        await serve(backend, listen, linger_s=linger_s)
 
     asyncio.run(run())
     return 0
+
+
+def _journals(settings: Settings, clock: Clock) -> Callable[[str, str], Journal]:
+    """What reaches a cluster's journal, given the cluster's id and the backend's."""
+
+    def open_journal(cluster_id: str, backend_id: str) -> Journal:
+        from backend.admin.journal_topic import TopicJournal
+        from backend.admin.properties import load_client_config
+
+        return TopicJournal(
+            settings.bootstrap_servers,
+            load_client_config(settings.command_config),
+            cluster_id=cluster_id,
+            writer=backend_id,
+            clock=clock,
+        )
+
+    return open_journal
 
 
 def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop) -> None:

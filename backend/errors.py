@@ -13,9 +13,14 @@ Our exception hierarchy::
     │   ├── BrokerUnreachable    one broker did not answer in time         (retriable)
     │   │   └── BrokerDown       it does not run (`backend.admin.faults`)  (retriable)
     │   ├── NotAuthorized        the cluster refuses this principal
+    │   ├── JournalUnavailable   the journal took or gave nothing in time  (retriable)
+    │   ├── JournalFenced        another backend writes the journal
+    │   ├── JournalUnusable      the journal's topic would lose entries
     │   └── WireError            an answer breaks its protocol (`backend.wire.reader`)
     ├── LogError                 a partition's log refuses (`backend.embedded.logs.errors`)
     ├── Conflict                 the cluster's state forbids what was asked
+    │   └── NotActing            another backend acts, or it is not certain that this one may
+    ├── UnreadableOwnership      a stored throttle record cannot be understood
     ├── TooManyStreams           every place for a stream is taken             (retriable)
     ├── NotSupported             this cluster or this version cannot do it
     └── BackendError             the kshunt backend answered with an error
@@ -28,7 +33,7 @@ failure of one item inside a call is never raised: it is an `ItemResult` (`backe
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 
 class KshuntError(Exception):
@@ -123,12 +128,80 @@ class NotAuthorized(ClusterError):
     http_status = 403
 
 
+class JournalUnavailable(ClusterError):
+    """The journal did not take or give an answer; the same call may succeed later."""
+
+    title = "Journal unavailable"
+    retriable = True
+    kafka_code = 7
+    http_status = 503
+
+    def __init__(self, message: str, *, advice: str = "", written: bool | None = False) -> None:
+        super().__init__(message, advice=advice)
+        self.written = written
+        """False where nothing was written, None where that is not known; `Journal.settle` and
+        the next `append` find out."""
+
+
+class JournalFenced(ClusterError):
+    """Another backend writes the journal, or this one was silent for too long: act no more."""
+
+    title = "Another backend acts"
+    kafka_code = 90
+    http_status = 409
+
+
+class JournalUnusable(ClusterError):
+    """The journal's topic has settings that would lose entries, or is not the one it was."""
+
+    title = "The journal's topic cannot be used"
+    kafka_code = 40
+    http_status = 409
+
+
 class Conflict(KshuntError):
     """The cluster's present state forbids what was asked; nothing was done."""
 
     title = "Conflict"
     kafka_code = 60
     http_status = 409
+
+
+class Acting(Protocol):
+    """The backend that acts, by its own words."""
+
+    @property
+    def backend(self) -> str:
+        """Its id."""
+
+    @property
+    def host(self) -> str:
+        """The machine that it runs on."""
+
+    @property
+    def address(self) -> str:
+        """Where its API can be reached: `unix:/path`, on its own host only, or a URL."""
+
+    @property
+    def started_ms(self) -> int:
+        """When it started, by its own clock."""
+
+
+class NotActing(Conflict):
+    """Another backend of this cluster acts, or it is not certain that this one may."""
+
+    title = "This backend does not act"
+
+    def __init__(self, message: str, *, advice: str = "", acting: Acting | None = None) -> None:
+        super().__init__(message, advice=advice)
+        self.acting = acting
+        """Who acts instead, where that is known."""
+
+
+class UnreadableOwnership(KshuntError):
+    """A stored throttle record cannot be understood; it is neither used nor written over."""
+
+    title = "Unreadable throttle record"
 
 
 class TooManyStreams(KshuntError):

@@ -29,8 +29,12 @@ class Limits:
     """Moves in flight in the whole cluster, whoever started them."""
     operations_kept: int = 200
     """Ended operations that are still listed."""
+    audit_kept: int = 10_000
+    """Audit entries that stay in the journal."""
     streams: int = 64
     """Open replica streams."""
+    replicas_explained: int = 300
+    """Stuck replicas of a snapshot that have words of their own; others have their cause's."""
 
 
 LIMITS: Final = Limits()

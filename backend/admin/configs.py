@@ -37,6 +37,8 @@ NO_RATE: Final = 2**63 - 1
 """Kafka's default of the rates, which means none."""
 RATE_KEYS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE)
 REPLICA_KEYS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+MIN_ISR: Final = "min.insync.replicas"
+MIN_ISR_KEYS: Final = (MIN_ISR,)
 
 DEFAULT_CONFIG: Final = "DEFAULT_CONFIG"
 _SOURCES: Final = (
@@ -104,15 +106,38 @@ def _source(number: int) -> str:
     return _SOURCES[number] if 0 <= number < len(_SOURCES) else _SOURCES[0]
 
 
+def min_isr(answer: RawAnswer) -> Mapping[str, int]:
+    """The min.insync.replicas in force, by topic; what is not shown is absent.
+
+    Raises:
+        WireError: the answer is malformed.
+    """
+    return {
+        result.resource_name: _number(MIN_ISR, entry.value)
+        for result in decode_message(DescribeConfigsResponse, answer).results
+        for entry in result.configs
+        if result.error_code == 0 and entry.name == MIN_ISR and entry.value
+    }
+
+
 def broker_throttle(broker: int, values: Values) -> BrokerThrottle:
     """A broker's rates.
 
     Raises:
         WireError: a rate is no number.
     """
-    rate = ThrottledRate(_rate(values, LEADER_RATE), _rate(values, FOLLOWER_RATE))
-    source = "" if rate.leader_bytes_per_s is None else values[LEADER_RATE].source
-    return BrokerThrottle(broker, rate, _rate(values, LOG_DIR_RATE), source)
+    return BrokerThrottle(
+        broker,
+        ThrottledRate(_rate(values, LEADER_RATE), _rate(values, FOLLOWER_RATE)),
+        _rate(values, LOG_DIR_RATE),
+        leader_source=_rate_source(values, LEADER_RATE),
+        follower_source=_rate_source(values, FOLLOWER_RATE),
+        log_dir_source=_rate_source(values, LOG_DIR_RATE),
+    )
+
+
+def _rate_source(values: Values, key: str) -> str:
+    return "" if _rate(values, key) is None else values[key].source
 
 
 def _rate(values: Values, key: str) -> int | None:
@@ -120,11 +145,15 @@ def _rate(values: Values, key: str) -> int | None:
     # is about to forget.
     if key not in values or values[key].source == DEFAULT_CONFIG:
         return None
-    try:
-        rate = int(values[key].value)
-    except ValueError:
-        raise WireError(f"{key} holds '{values[key].value}', which is no number.") from None
+    rate = _number(key, values[key].value)
     return None if rate == NO_RATE else rate
+
+
+def _number(key: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise WireError(f"{key} holds '{value}', which is no number.") from None
 
 
 def throttled_replicas(values: Values) -> ThrottledReplicas:

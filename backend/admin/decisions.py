@@ -203,14 +203,14 @@ def hosted_by(assignment: Assignment, broker: int) -> NDArray[np.intp]:
 def lags(
     assignment: Assignment,
     offsets: Mapping[int, OffsetColumns | ItemResult],
-    status_ms: int,
+    answered_ms: Mapping[int, int],
 ) -> list[ReplicaLag]:
     """The lag of every replica, from each broker's own log end offsets.
 
     Args:
         assignment: The partitions that are asked for.
         offsets: By broker, aligned with `hosted_by`; or why it did not answer.
-        status_ms: When the offsets were read.
+        answered_ms: When each broker said so, milliseconds since the epoch.
     """
     end = np.full(len(assignment), -1, np.int64)
     why: dict[int, ItemResult] = {}
@@ -229,7 +229,7 @@ def lags(
         if end[row] >= 0
     }
     return [
-        _lag(assignment, row, leader_end, int(end[row]), why.get(row, OK), status_ms)
+        _lag(assignment, row, leader_end, int(end[row]), why.get(row, OK), answered_ms)
         for row in range(len(assignment))
     ]
 
@@ -240,18 +240,20 @@ def _lag(
     leader_end: Mapping[TopicPartition, int],
     end: int,
     result: ItemResult,
-    status_ms: int,
+    answered_ms: Mapping[int, int],
 ) -> ReplicaLag:
     partition = _partition_at(assignment, row)
-    lag = -1
+    broker, leader = int(assignment.broker[row]), int(assignment.leader[row])
+    lag = status_ms = -1
     if end >= 0 and partition in leader_end:
         # The leader is read at another moment: a follower may be seen ahead of it.
         lag = max(leader_end[partition] - end, 0)
+        status_ms = min(answered_ms[broker], answered_ms[leader])
     elif result.ok:
-        result = item_result(LEADER_NOT_AVAILABLE, _no_leader(int(assignment.leader[row])))
+        result = item_result(LEADER_NOT_AVAILABLE, _no_leader(leader))
     return ReplicaLag(
         partition=partition,
-        broker=int(assignment.broker[row]),
+        broker=broker,
         status_ms=status_ms,
         lag_messages=lag,
         in_isr=bool(assignment.in_isr[row]),
@@ -285,12 +287,12 @@ def rows_of(assignment: Assignment, partitions: Collection[TopicPartition]) -> A
 
 
 def missing_lags(
-    partitions: Iterable[TopicPartition], found: Collection[TopicPartition], status_ms: int
+    partitions: Iterable[TopicPartition], found: Collection[TopicPartition]
 ) -> list[ReplicaLag]:
     """What is said of partitions that the cluster does not have."""
     unknown = item_result(UNKNOWN_TOPIC_OR_PARTITION, "the cluster does not have this partition")
     return [
-        ReplicaLag(partition, NO_BROKER, status_ms, -1, in_isr=False, result=unknown)
+        ReplicaLag(partition, NO_BROKER, -1, -1, in_isr=False, result=unknown)
         for partition in partitions
         if partition not in found
     ]

@@ -151,8 +151,16 @@ async def measured_lags(
 ) -> list[ReplicaLag]:
     """The lag of every replica, from the log end offset of each on its own broker."""
     brokers = sorted(set(assignment.broker.tolist()))
-    answers = await together(_offsets(cluster, broker, assignment, timeout_s) for broker in brokers)
-    return lags(assignment, dict(zip(brokers, answers, strict=True)), clock.now_ms())
+
+    async def ask(broker: int) -> tuple[OffsetColumns | ItemResult, int]:
+        return await _offsets(cluster, broker, assignment, timeout_s), clock.now_ms()
+
+    answers = dict(zip(brokers, await together(map(ask, brokers)), strict=True))
+    return lags(
+        assignment,
+        {broker: offsets for broker, (offsets, _) in answers.items()},
+        {broker: answered_ms for broker, (_, answered_ms) in answers.items()},
+    )
 
 
 async def _offsets(

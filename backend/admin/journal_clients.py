@@ -13,13 +13,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from backend.admin.properties import ClientConfig
-from backend.errors import ConfigError, KshuntError, NotAuthorized, WrongCluster
-from backend.operations.journal import JournalFenced, JournalUnavailable, JournalUnusable
+from backend.errors import (
+    ConfigError,
+    JournalFenced,
+    JournalUnavailable,
+    JournalUnusable,
+    KshuntError,
+    NotAuthorized,
+    WrongCluster,
+)
 
 JOURNAL_TOPIC: Final = "__kshunt_journal"
 REPLICATION_FACTOR_MAX: Final = 3
@@ -40,8 +47,9 @@ POLL_S: Final = 0.05
 _AUTHORIZATION_FAILED: Final = frozenset({29, 30, 31, 53, 58, 65})
 _TOPIC_ALREADY_EXISTS: Final = 36
 _ACLS: Final = (
-    "A backend that acts needs Write on the transactional id and Create, Read, Write and "
-    "DescribeConfigs on the topic; one that follows needs Read."
+    f"A backend that acts needs the ACLs Describe and Write on its transactional id "
+    f"(kshunt-journal-<cluster id>), and Create, Describe, DescribeConfigs, Read and Write on "
+    f"topic {JOURNAL_TOPIC}; one that only follows needs Describe and Read on the topic."
 )
 
 Value = TypeVar("Value")
@@ -174,13 +182,26 @@ class JournalTopic:
         self._cluster_id = cluster_id
         self.remarks: tuple[str, ...] = ()
 
-    def exists(self) -> bool:
-        """Whether the cluster has the topic.
+    def identity(self) -> str | None:
+        """The id that the cluster gave to the topic (before Kafka 2.8 all have one and the same),
+        or None where there is no such topic.
 
         Raises:
             JournalUnavailable, NotAuthorized, WrongCluster.
         """
-        return self._described()[0] > 0
+        if not self._described()[0]:
+            return None
+        wanted = TopicCollection([self._clients.topic])
+        with meant("Looking for the journal's topic"):
+            try:
+                asked = self._clients.admin().describe_topics(
+                    wanted, request_timeout=READ_TIMEOUT_S
+                )
+                return str(asked[self._clients.topic].result().topic_id)
+            except KafkaException as refused:
+                if refused.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+                return None
 
     def ensure(self, until: float) -> None:
         """Create the topic, or see that it will do.

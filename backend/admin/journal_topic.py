@@ -3,7 +3,8 @@
 Goals
     What `append` returned for is in the topic whatever happens, all of it; what it refused is
     not; what is in doubt is said to be, and found out later. A backend that was replaced writes
-    nothing more.
+    nothing more. A topic that was deleted, or deleted and made anew, is never taken for the journal
+    that it was: what that one held would be forgotten without a word.
 Constraints
     confluent-kafka's calls block, so one thread makes all of them, in order. A cancelled caller
     leaves its call to end by itself.
@@ -14,7 +15,8 @@ Algorithm
     transaction. A commit whose answer is lost is asked for again before anything else is
     written: librdkafka goes on with it, and the coordinator answers alike. A reader takes
     committed records only and stops at the last stable offset, which is never within a
-    transaction.
+    transaction. Whoever has read something knows its topic by the id that Kafka gave it, and
+    compares when a call fails; a writer also sees that offsets only grow.
 
 Importing this module loads librdkafka.
 """
@@ -27,16 +29,8 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Literal, TypeVar
-
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
-from confluent_kafka.admin import OffsetSpec
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 from backend.admin.journal_clients import (
     JOURNAL_TOPIC,
@@ -45,23 +39,26 @@ from backend.admin.journal_clients import (
     Clients,
     JournalTopic,
     insist,
-    meaning,
-    meant,
 )
+from backend.admin.journal_log import NEWS_S, Reader, Writer
 from backend.admin.properties import ClientConfig
 from backend.clock import Clock
-from backend.operations.journal import (
-    RETRY_S,
-    JournalFenced,
-    JournalUnavailable,
-    check_append,
+from backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, KshuntError
+from backend.operations.journal import RETRY_S, check_append
+from backend.operations.journal_codec import (
+    BACKEND_KEY,
+    Body,
+    Fold,
+    Header,
+    JournalState,
+    Record,
 )
-from backend.operations.journal_codec import Body, Fold, Header, JournalState, Record
 
-APPEND_TIMEOUT_S: Final = 4.0
 OPEN_TIMEOUT_S: Final = 10.0
-NEWS_S: Final = 0.5
-"""A follower looks for the end of the topic this often, or when a record comes."""
+GONE_S: Final = 2.0
+"""A topic that no broker names for so long was deleted: one that just started may not know it."""
+REPLACED: Final = "replaced"
+"""The id of no topic."""
 Value = TypeVar("Value")
 
 log = logging.getLogger(__name__)
@@ -93,10 +90,15 @@ class TopicJournal:
         self._topic = JournalTopic(self._clients, cluster_id)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kshunt-journal")
         self._fold = Fold(cluster_id)
-        self._reader: _Reader | None = None
-        self._writer: _Writer | None = None
+        self._reader: Reader | None = None
+        self._writer: Writer | None = None
         self._in_doubt: Mapping[str, Body | None] | None = None
         self._state = JournalState()
+        self._identity: str | None = None
+        """Of the topic that `_state` was read from."""
+        self._missing_since_s: float | None = None
+        self._hurry = threading.Event()
+        """Set while a call waits for a follower to give way."""
 
     @property
     def state(self) -> JournalState:
@@ -110,6 +112,7 @@ class TopicJournal:
 
     async def open(self) -> JournalState:
         """As `Journal.open`."""
+        self._hurry.set()
         return await self._call(self._open)
 
     async def append(
@@ -127,9 +130,22 @@ class TopicJournal:
         while True:
             try:
                 yield await self._call(self._look)
+                if self._identity is None:
+                    await self._rest()
             except JournalUnavailable as failed:
                 log.info("The journal cannot be read: %s", failed)
                 await self._clock.wait_s(RETRY_S)
+
+    async def _rest(self) -> None:
+        """Wait as long as a reader waits for news, unless there is a hurry."""
+        until_s = self._clock.monotonic_s() + NEWS_S
+        while self._clock.monotonic_s() < until_s and not self._hurry.is_set():
+            await self._clock.wait_s(POLL_S)
+        self._hurry.clear()
+
+    def nudge(self) -> None:
+        """As `Journal.nudge`."""
+        self._hurry.set()
 
     async def close(self) -> None:
         """As `Journal.close`."""
@@ -147,37 +163,91 @@ class TopicJournal:
 
     def _open(self) -> JournalState:
         until = time.monotonic() + OPEN_TIMEOUT_S
+        self._hurry.clear()
         self._writer = None
         self._in_doubt = None
+        insist(until, self._same)
         self._topic.ensure(until)
-        writer = _Writer(self._clients, transactional_id(self._cluster_id, self._clients.topic))
+        insist(until, self._found)
+        writer = Writer(self._clients, transactional_id(self._cluster_id, self._clients.topic))
         writer.fence(until)
-        self._read(lambda reader: reader.catch_up_all(until))
+        writer.reached = self._read(lambda reader: reader.catch_up_all(until))
         self._stop_reading()
         self._writer = writer
         return self._state
 
     def _look(self) -> JournalState:
-        if self._reader is None and not self._topic.exists():
-            self._fold = Fold(self._cluster_id)
-            self._state = self._fold.state()
-            threading.Event().wait(NEWS_S)
+        if self._reader is None and not self._same():
             return self._state
-        self._read(lambda reader: reader.catch_up(time.monotonic() + READ_TIMEOUT_S))
+        until = time.monotonic() + READ_TIMEOUT_S
+        try:
+            self._read(lambda reader: reader.catch_up(until, self._hurry))
+        except JournalUnavailable:
+            if self._same():
+                raise
         return self._state
 
-    def _read(self, action: Callable[[_Reader], None]) -> None:
-        """Read, and take what was read as the state; after a failure reading begins anew."""
+    def _found(self) -> None:
+        if not self._same():
+            raise JournalUnavailable("The journal's topic was made, and no broker knows it yet.")
+
+    def _same(self) -> bool:
+        """Whether there is a topic.
+
+        Raises:
+            JournalUnavailable: it is not certain.
+            JournalUnusable: it is not the one that was read, and what that one held is lost.
+        """
+        found = self._topic.identity()
+        if found == self._identity:
+            self._missing_since_s = None
+            return found is not None
+        if found is None and not self._gone():
+            raise JournalUnavailable("The brokers do not name the journal's topic.")
+        if self._identity is not None:
+            self._lost("is gone" if found is None else "was deleted and made anew")
+        self._identity = found
+        return found is not None
+
+    def _gone(self) -> bool:
+        now_s = time.monotonic()
+        if self._missing_since_s is None:
+            self._missing_since_s = now_s
+        return now_s - self._missing_since_s >= GONE_S
+
+    def _lost(self, how: str) -> None:
+        """Forget a topic that is no more, unless this backend remembers what it held."""
+        self._stop_reading()
+        self._writer = None
+        kept = (self._state.entries.keys() | self._state.unreadable.keys()) - {BACKEND_KEY}
+        if kept:
+            raise JournalUnusable(
+                f"Topic {self._clients.topic} {how}, and with it what backends remembered of this "
+                f"cluster: {len(kept)} entries ({', '.join(sorted(kept)[:3])}, ...). kshunt "
+                "changes nothing here.",
+                advice="This backend still shows them: look at its operations and throttles. "
+                "Moves go on in the cluster, and throttles stay on. Start kshunt again to begin "
+                "a new journal.",
+            )
+        self._fold = Fold(self._cluster_id)
+        self._state = self._fold.state()
+
+    def _read(self, action: Callable[[Reader], None]) -> int:
+        """Read, and take what was read as the state; returns the offset that was reached.
+
+        Where reading cannot go on, it begins anew the next time.
+        """
         if self._reader is None:
             self._fold = Fold(self._cluster_id)
-            self._reader = _Reader(self._clients, self._fold.take)
+            self._reader = Reader(self._clients, self._fold.take)
         try:
             action(self._reader)
-        except JournalUnavailable:
+        except KshuntError:
             if self._reader.broken:
                 self._stop_reading()
             raise
         self._state = self._fold.state()
+        return self._reader.reached
 
     def _stop_reading(self) -> None:
         reader, self._reader = self._reader, None
@@ -185,6 +255,15 @@ class TopicJournal:
             reader.close()
 
     def _append(self, entries: Mapping[str, Body | None], replacing: Collection[str]) -> None:
+        try:
+            self._write(entries, replacing)
+        except JournalUnavailable:
+            # The first failure says more than another one of the same cluster.
+            with suppress(JournalUnavailable):
+                self._same()
+            raise
+
+    def _write(self, entries: Mapping[str, Body | None], replacing: Collection[str]) -> None:
         writer = self._required()
         repeated = self._in_doubt
         if self._settle() and repeated == entries:
@@ -208,11 +287,15 @@ class TopicJournal:
         return doubtful is None or bool(committed)
 
     def _committed(self, records: Sequence[Record]) -> None:
+        if self._writer is not None and self._writer.went_back:
+            # Where topics have no ids this is the only sign, so that no other may pass for it.
+            self._identity = REPLACED
+            self._lost("was deleted and made anew")
         for key, value in records:
             self._fold.take(key, value)
         self._state = self._fold.state()
 
-    def _required(self) -> _Writer:
+    def _required(self) -> Writer:
         if self._writer is None:
             raise JournalFenced(
                 "This backend does not write the journal. Nothing was written.",
@@ -224,174 +307,3 @@ class TopicJournal:
         self._stop_reading()
         self._writer = None
         self._clients.forget()
-
-
-class _Writer:
-    """One transactional producer."""
-
-    def __init__(self, clients: Clients, identity: str) -> None:
-        self._topic = clients.topic
-        self._producer = clients.producer(identity)
-        self._open: Literal["commit", "abort"] | None = None
-        """How the transaction that did not end yet is to end."""
-        self._records: Sequence[Record] = ()
-        """Those of the last transaction."""
-
-    def fence(self, until: float) -> None:
-        """Become the writer.
-
-        Raises:
-            JournalUnavailable, JournalFenced, NotAuthorized.
-        """
-        with meant("Taking the journal over"):
-            self._producer.init_transactions(_left(until))
-
-    def write(self, records: Sequence[Record]) -> None:
-        """Write records in one transaction; no other may be open.
-
-        Raises:
-            JournalFenced, JournalUnavailable, NotAuthorized.
-        """
-        self._producer.poll(0)
-        self._records = records
-        try:
-            with meant("Writing to the journal"):
-                self._producer.begin_transaction()
-                self._open = "abort"
-                for key, value in records:
-                    self._producer.produce(self._topic, value, key, partition=0)
-        except JournalUnavailable:
-            self.settle()
-            raise
-        self._open = "commit"
-        self._commit()
-
-    def settle(self) -> Sequence[Record]:
-        """End the transaction that is open, if any; returns the records that this committed.
-
-        Raises:
-            JournalFenced, JournalUnavailable, NotAuthorized.
-        """
-        if self._open == "commit":
-            try:
-                self._commit()
-            except JournalUnavailable as failed:
-                if failed.written is None or not self._over():
-                    raise
-                return ()
-            return self._records
-        if self._open == "abort":
-            with meant("Taking back what was written to the journal"):
-                self._producer.abort_transaction(APPEND_TIMEOUT_S)
-            self._open = None
-        return ()
-
-    def _over(self) -> bool:
-        return self._open is None
-
-    def _commit(self) -> None:
-        try:
-            self._producer.commit_transaction(APPEND_TIMEOUT_S)
-        except KafkaException as failed:
-            error = failed.args[0]
-            if not error.txn_requires_abort():
-                raise meaning(error, "Writing to the journal", doubt=True) from None
-            self._open = "abort"
-            self.settle()
-            raise meaning(error, "Writing to the journal") from None
-        self._open = None
-
-
-class _Reader:
-    """Reads the topic's committed records, each once and in order."""
-
-    def __init__(
-        self, clients: Clients, take: Callable[[bytes | None, bytes | None], None]
-    ) -> None:
-        self._clients = clients
-        self._take = take
-        self._consumer = clients.consumer()
-        self._place = TopicPartition(clients.topic, 0, OFFSET_BEGINNING)
-        self._consumer.assign([self._place])
-        self._reached = 0
-        """The offset before which everything was taken."""
-        self._began = False
-        self.broken = False
-        """True where reading cannot go on from where it is."""
-
-    def close(self) -> None:
-        """Release the consumer."""
-        self._consumer.close()
-
-    def catch_up(self, until: float) -> None:
-        """Wait for news a while, then read to the last stable offset.
-
-        Raises:
-            JournalUnavailable: it did not come to the end in time.
-            NotAuthorized: the cluster refuses this principal.
-        """
-        if self._began:
-            self._poll(NEWS_S)
-        self._began = True
-        with meant("Looking for the journal's end"):
-            _, end = self._consumer.get_watermark_offsets(self._place, _left(until))
-        self._read_to(end, until)
-
-    def catch_up_all(self, until: float) -> None:
-        """Read to the high watermark: also what a transaction of somebody else still holds back.
-
-        Raises:
-            JournalUnavailable, NotAuthorized: as `catch_up`.
-        """
-        place = TopicPartition(self._clients.topic, 0)
-        end = insist(until, lambda: self._high_watermark(place, until))
-        self._read_to(end, until)
-
-    def _high_watermark(self, place: TopicPartition, until: float) -> int:
-        with meant("Looking for the journal's end"):
-            asked = self._clients.admin().list_offsets(
-                {place: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
-                isolation_level=IsolationLevel.READ_UNCOMMITTED,
-                request_timeout=_left(until),
-            )
-            offset: int = asked[place].result().offset
-        return offset
-
-    def _read_to(self, end: int, until: float) -> None:
-        while self._reached < end:
-            if time.monotonic() > until:
-                raise JournalUnavailable(
-                    f"The journal was read to offset {self._reached} of {end}, and no further "
-                    f"in time.",
-                    advice="A broker may be slow, or another producer may hold a transaction open.",
-                )
-            self._poll(POLL_S)
-
-    def _poll(self, timeout_s: float) -> None:
-        message = self._consumer.poll(timeout_s)
-        if message is None:
-            return
-        error = message.error()
-        if error is None:
-            self._take(message.key(), message.value())
-            self._reached = int(message.offset() or 0) + 1
-        elif error.code() == KafkaError._PARTITION_EOF:
-            self._reached = int(message.offset() or 0)
-        elif not error.retriable() and error.code() not in _PASSING:
-            self.broken = True
-            raise meaning(error, "Reading the journal")
-
-
-def _left(until: float) -> float:
-    return max(POLL_S, until - time.monotonic())
-
-
-_PASSING: Final = frozenset(
-    {
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TRANSPORT,
-        KafkaError._TIMED_OUT,
-        KafkaError._RESOLVE,
-    }
-)
-"""Errors of a consumer that goes on by itself."""

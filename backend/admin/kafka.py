@@ -8,11 +8,13 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from backend.admin import configs, elections, native, requests
+from backend.admin import configs, elections, native, native_topics, requests
+from backend.admin.addresses import bootstrap_addresses
 from backend.admin.configs import Changes, Values
 from backend.admin.confluent import ConfluentChanges
 from backend.admin.faults import BrokerDown, BrokerName, item_error
-from backend.admin.link import Address, BrokerLinks, Lane
+from backend.admin.in_force import until_in_force
+from backend.admin.link import BrokerLinks, Lane
 from backend.admin.port import (
     ItemResult,
     PartitionResults,
@@ -23,11 +25,12 @@ from backend.admin.port import (
 from backend.admin.properties import load_client_config
 from backend.admin.together import first_answer, together
 from backend.clock import Clock, SystemClock
+from backend.domain.alteration import AlteredTopic
 from backend.domain.assignment import ClusterState
 from backend.domain.cluster import NO_BROKER, OngoingReassignment, TopicPartition
 from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
-from backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable, ConfigError
+from backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable
 from backend.settings import LIMITS, Settings
 from backend.wire import columnar, metadata
 from backend.wire.raw import RawAnswer, RawRequest
@@ -35,7 +38,6 @@ from backend.wire.raw import RawAnswer, RawRequest
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Name = TypeVar("Name", int, str)
 
 CONNECT_TIMEOUT_S: Final = 5.0
 HEDGE_S: Final = 0.5
@@ -48,8 +50,6 @@ TOPICS_PER_REQUEST: Final = 2_000
 BROKER_WRITE_TIMEOUT_S: Final = 3.0
 """A broker that does not take its configuration by then fails alone."""
 RETRY_TIMEOUT_S_MIN: Final = 1.0
-IN_FORCE_TIMEOUT_S: Final = 1.0
-IN_FORCE_POLL_S: Final = 0.01
 
 _NO_TOPICS: Final[Sequence[str]] = ()
 
@@ -183,6 +183,18 @@ class KafkaAdmin:
             tuple(broker for broker in brokers if broker not in rates),
         )
 
+    async def min_isr(
+        self, topics: Sequence[str] | None = None, *, timeout_s: float
+    ) -> Mapping[str, int]:
+        """See `ClusterAdmin.min_isr`."""
+        if topics is None:
+            topics = (await self.describe(timeout_s=timeout_s)).assignment.topics
+        answers = await together(
+            self._topic_configs(chunk, configs.MIN_ISR_KEYS, configs.min_isr, timeout_s)
+            for chunk in _chunks(topics, TOPICS_PER_REQUEST)
+        )
+        return {topic: minimum for found in answers for topic, minimum in found.items()}
+
     # The verbs of the seeds
 
     async def reassign_partitions(
@@ -223,6 +235,18 @@ class KafkaAdmin:
         """See `ClusterAdmin.alter_interbroker_throttled_replicas`."""
         return await native.alter_replicas(
             self, replicas, validate_only=validate_only, timeout_s=timeout_s
+        )
+
+    async def alter_topics(
+        self, topics: Mapping[str, AlteredTopic], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[str, ItemResult]:
+        """See `ClusterAdmin.alter_topics`."""
+        return await native_topics.alter_topics(
+            self,
+            topics,
+            validate_only=validate_only,
+            timeout_s=timeout_s,
+            random=random.Random(),
         )
 
     async def elect_preferred_leaders(
@@ -276,16 +300,23 @@ class KafkaAdmin:
     async def read_topics(self, topics: Sequence[str], *, timeout_s: float) -> Mapping[str, Values]:
         """The topics' throttled replicas; one that does not exist is absent."""
         found = await together(
-            self._topic_values(chunk, timeout_s) for chunk in _chunks(topics, TOPICS_PER_REQUEST)
+            self._topic_configs(chunk, configs.REPLICA_KEYS, configs.described, timeout_s)
+            for chunk in _chunks(topics, TOPICS_PER_REQUEST)
         )
         return {topic: values for chunk in found for topic, values in chunk.items()}
 
-    async def _topic_values(self, topics: Sequence[str], timeout_s: float) -> Mapping[str, Values]:
+    async def _topic_configs(
+        self,
+        topics: Sequence[str],
+        keys: Sequence[str],
+        read: Callable[[RawAnswer], T],
+        timeout_s: float,
+    ) -> T:
+        """What any broker says of a few keys of these topics."""
         answer = await self._ask_any(
-            lambda: configs.describe_request(configs.TOPIC, topics, configs.REPLICA_KEYS),
-            timeout_s=timeout_s,
+            lambda: configs.describe_request(configs.TOPIC, topics, keys), timeout_s=timeout_s
         )
-        return await self._decoded(answer, lambda: configs.described(answer))
+        return await self._decoded(answer, lambda: read(answer))
 
     async def write_brokers(
         self, changes: Mapping[int, Changes], *, validate_only: bool, timeout_s: float
@@ -306,9 +337,9 @@ class KafkaAdmin:
         return results
 
     async def brokers_show(self, changes: Mapping[int, Changes], *, timeout_s: float) -> None:
-        """Wait until the brokers show these configurations; see `_until_in_force`."""
-        await self._until_in_force(
-            changes, lambda names: self.read_brokers(names, timeout_s=timeout_s)
+        """Wait until the brokers show these configurations; see `until_in_force`."""
+        await until_in_force(
+            self._clock, changes, lambda names: self.read_brokers(names, timeout_s=timeout_s)
         )
 
     async def _write_broker(
@@ -343,35 +374,10 @@ class KafkaAdmin:
         return results
 
     async def topics_show(self, changes: Mapping[str, Changes], *, timeout_s: float) -> None:
-        """Wait until the brokers show these topics' configurations; see `_until_in_force`."""
-        await self._until_in_force(
-            changes, lambda names: self.read_topics(names, timeout_s=timeout_s)
+        """Wait until the brokers show these topics' configurations; see `until_in_force`."""
+        await until_in_force(
+            self._clock, changes, lambda names: self.read_topics(names, timeout_s=timeout_s)
         )
-
-    async def _until_in_force(
-        self,
-        changes: Mapping[Name, Changes],
-        read: Callable[[Sequence[Name]], Awaitable[Mapping[Name, Values]]],
-    ) -> None:
-        """Wait until the brokers show what was written, so that what follows finds it there.
-
-        The controller acknowledges a change before the brokers have it; they follow within
-        milliseconds. One that takes longer is not waited for: the change is made.
-        """
-        deadline = self._clock.monotonic_s() + IN_FORCE_TIMEOUT_S
-        waiting = list(changes)
-        while waiting and self._clock.monotonic_s() < deadline:
-            try:
-                values = await read(waiting)
-            except ClusterError:
-                return
-            waiting = [
-                name
-                for name in waiting
-                if name in values and not configs.in_force(changes[name], values[name])
-            ]
-            if waiting:
-                await self._clock.wait_s(IN_FORCE_POLL_S)
 
     async def alter_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
@@ -478,20 +484,3 @@ def _chunks(names: Sequence[str], size: int) -> list[Sequence[str]]:
 
 def _parts(answer: RawAnswer) -> tuple[bytes, int]:
     return answer.body, answer.version
-
-
-def bootstrap_addresses(servers: str) -> tuple[Address, ...]:
-    """Hosts and ports of `host:port,host:port`; an IPv6 host is in brackets.
-
-    Raises:
-        ConfigError: an entry has no port.
-    """
-    found = []
-    for entry in filter(None, map(str.strip, servers.split(","))):
-        host, colon, port = entry.rpartition(":")
-        if not colon or not host or not (port.isascii() and port.isdigit()):
-            raise ConfigError(f"'{entry}' is not a bootstrap server.", advice="Write host:port.")
-        found.append((host.strip("[]"), int(port)))
-    if not found:
-        raise ConfigError("No bootstrap server is given.", advice="Write host:port,host:port.")
-    return tuple(dict.fromkeys(found))

@@ -67,6 +67,7 @@ from backend.admin.native_calls import (
     Native,
     NotNative,
     answered,
+    answered_or_none,
     has,
     log_fallback,
     timed_out,
@@ -247,27 +248,25 @@ async def alter_rates(
     timeout_s: float,
 ) -> Mapping[int, ItemResult]:
     """See `ClusterAdmin.alter_interbroker_throttled_rates`, and the module's text."""
+    results = None
     if not log_dir_rates and await _names_every_rate(cluster, rates, timeout_s):
-        try:
-            results = await answered(
-                cluster,
-                lambda: seed_requests.rates_request(
-                    rates, validate_only=validate_only, timeout_s=timeout_s
-                ),
-                lambda answer: seed_requests.rates_altered(answer, rates),
-                timeout_s=timeout_s,
-                lane="read" if validate_only else "write",
-            )
-        except (*LOST, NotNative) as why:
-            log_fallback("AlterInterbrokerThrottledRates", why)
-        else:
-            if not validate_only:
-                written = {b: rate_changes(rates[b]) for b in rates if results[b].ok}
-                await cluster.brokers_show(written, timeout_s=timeout_s)
-            return results
-    return await emulated.alter_rates(
-        cluster, rates, log_dir_rates, validate_only=validate_only, timeout_s=timeout_s
-    )
+        results = await answered_or_none(
+            cluster,
+            lambda: seed_requests.rates_request(
+                rates, validate_only=validate_only, timeout_s=timeout_s
+            ),
+            lambda answer: seed_requests.rates_altered(answer, rates),
+            timeout_s=timeout_s,
+            lane="read" if validate_only else "write",
+        )
+    if results is None:
+        return await emulated.alter_rates(
+            cluster, rates, log_dir_rates, validate_only=validate_only, timeout_s=timeout_s
+        )
+    if not validate_only:
+        written = {b: rate_changes(rates[b]) for b in rates if results[b].ok}
+        await cluster.brokers_show(written, timeout_s=timeout_s)
+    return results
 
 
 async def _names_every_rate(
@@ -301,27 +300,25 @@ async def alter_replicas(
     timeout_s: float,
 ) -> Mapping[str, ItemResult]:
     """See `ClusterAdmin.alter_interbroker_throttled_replicas`, and the module's text."""
+    results = None
     if await _names_every_list(cluster, replicas, timeout_s):
-        try:
-            results = await answered(
-                cluster,
-                lambda: seed_requests.replicas_request(
-                    replicas, validate_only=validate_only, timeout_s=timeout_s
-                ),
-                lambda answer: seed_requests.replicas_altered(answer, replicas),
-                timeout_s=timeout_s,
-                lane="read" if validate_only else "write",
-            )
-        except (*LOST, NotNative) as why:
-            log_fallback("AlterInterbrokerThrottledReplicas", why)
-        else:
-            if not validate_only:
-                written = {t: replica_changes(replicas[t]) for t in replicas if results[t].ok}
-                await cluster.topics_show(written, timeout_s=timeout_s)
-            return results
-    return await emulated.alter_replicas(
-        cluster, replicas, validate_only=validate_only, timeout_s=timeout_s
-    )
+        results = await answered_or_none(
+            cluster,
+            lambda: seed_requests.replicas_request(
+                replicas, validate_only=validate_only, timeout_s=timeout_s
+            ),
+            lambda answer: seed_requests.replicas_altered(answer, replicas),
+            timeout_s=timeout_s,
+            lane="read" if validate_only else "write",
+        )
+    if results is None:
+        return await emulated.alter_replicas(
+            cluster, replicas, validate_only=validate_only, timeout_s=timeout_s
+        )
+    if not validate_only:
+        written = {t: replica_changes(replicas[t]) for t in replicas if results[t].ok}
+        await cluster.topics_show(written, timeout_s=timeout_s)
+    return results
 
 
 async def _names_every_list(
@@ -429,7 +426,7 @@ async def replica_status(
     for lag in await emulated.measured_lags(cluster, clock, rest, left_s):
         lags.setdefault(lag.partition, []).append(lag)
     found = [lag for partition in states for lag in lags[partition]]
-    return [*found, *missing_lags(wanted, states.keys(), clock.now_ms())]
+    return [*found, *missing_lags(wanted, states.keys())]
 
 
 async def _told(

@@ -101,6 +101,25 @@ async def answered(
     return results
 
 
+async def answered_or_none(
+    cluster: Native,
+    request: Callable[[], RawRequest],
+    read: Callable[[RawAnswer], Mapping[Name, ItemResult]],
+    *,
+    timeout_s: float,
+    lane: Lane,
+) -> Mapping[Name, ItemResult] | None:
+    """The controller's results, or None if there are none: the verb is then to be composed.
+
+    For what may be done twice: a call whose answer was lost may have been carried out.
+    """
+    try:
+        return await answered(cluster, request, read, timeout_s=timeout_s, lane=lane)
+    except (*LOST, NotNative) as why:
+        log_fallback(request().name.removesuffix("Request"), why)
+        return None
+
+
 def timed_out(lost: KshuntError) -> bool:
     """True where an answer did not come in time, so that the call may yet be carried out.
 

@@ -1,17 +1,84 @@
-"""What only a cluster with the seeds' RPCs can do to a topic: delete partitions (KIP-694)."""
+"""Topics, altered and shrunk by the seeds' RPCs.
+
+AlterTopics (KIP-179's early draft): the checks are those of the composed way (`alterations`), so
+that both answer alike; then the RPC, if the cluster has it. It has no way to only validate, which
+is always composed. Which brokers take the replicas that the request does not place is the
+cluster's choice. DeletePartitions (KIP-694) is a cluster's with the seeds' RPCs alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from random import Random
 
+from backend.admin import alter_topics as composed
+from backend.admin import seed_requests
+from backend.admin.alterations import Alteration
 from backend.admin.faults import decode_message, item_result, raise_for_code
-from backend.admin.native_calls import Native, has
+from backend.admin.native_calls import (
+    LOST,
+    Native,
+    NotNative,
+    answered,
+    has,
+    log_fallback,
+    timed_out,
+)
 from backend.admin.port import ItemResult
+from backend.domain.alteration import AlteredTopic
 from backend.domain.cluster import TopicPartition
-from backend.errors import NotSupported
+from backend.errors import KshuntError, NotSupported
 from backend.wire import seeds
 from backend.wire.raw import RawAnswer, RawRequest
+
+
+async def alter_topics(
+    cluster: Native,
+    topics: Mapping[str, AlteredTopic],
+    *,
+    validate_only: bool,
+    timeout_s: float,
+    random: Random,
+) -> Mapping[str, ItemResult]:
+    """See `ClusterAdmin.alter_topics`, and the module's text."""
+    if not topics:
+        return {}
+    results, plans = await composed.prepared(cluster, topics, random, timeout_s)
+    if validate_only:
+        results.update(await composed.validated(cluster, plans, timeout_s))
+    elif plans:
+        wanted = {topic: topics[topic] for topic in plans}
+        results.update(await _altered(cluster, wanted, plans, timeout_s))
+    return {topic: results[topic] for topic in topics}
+
+
+async def _altered(
+    cluster: Native,
+    wanted: Mapping[str, AlteredTopic],
+    plans: Mapping[str, Alteration],
+    timeout_s: float,
+) -> Mapping[str, ItemResult]:
+    if not await has(cluster, seeds.ALTER_TOPICS_KEY, timeout_s):
+        return await composed.carried_out(cluster, plans, timeout_s)
+    why: KshuntError | NotNative
+    try:
+        return await answered(
+            cluster,
+            lambda: seed_requests.alter_topics_request(wanted),
+            lambda answer: seed_requests.topics_altered(answer, wanted),
+            timeout_s=timeout_s,
+            lane="write",
+        )
+    except LOST as lost:
+        found, known = await composed.read_back(cluster, plans, lost, timeout_s, chosen_here=False)
+        if not known or timed_out(lost) or any(result.ok for result in found.values()):
+            return found
+        why = lost
+    except NotNative as refused:
+        why = refused
+    log_fallback("AlterTopics", why)
+    return await composed.carried_out(cluster, plans, timeout_s)
 
 
 @dataclass(frozen=True, slots=True)

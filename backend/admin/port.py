@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from backend.domain.alteration import AlteredTopic
 from backend.domain.assignment import ClusterState
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
@@ -77,12 +78,21 @@ class ReassignOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLag:
-    """KIP-179 draft, ReplicaStatus: how far one replica is behind."""
+    """KIP-179 draft, ReplicaStatus: how far one replica is behind.
+
+    The draft's answer also lists IsrTime, FollowerTime and MaxLag, and explains none of them; no
+    Kafka tells an administrator when a follower was last level with its leader. What can be known
+    is whether it is in the ISR, that is, level within `replica.lag.time.max.ms`.
+    """
 
     partition: TopicPartition
     broker: int
     status_ms: int
-    """When the status was current, milliseconds since the epoch."""
+    """When the status was current, milliseconds since the epoch; -1 where the lag is unknown.
+
+    Where leaders tell the lags, it is by their clock. Where log end offsets are compared, it is by
+    ours: when the replica's broker answered, or its leader's, whichever was first.
+    """
     lag_messages: int
     """-1 where unknown."""
     in_isr: bool
@@ -145,6 +155,18 @@ class ClusterAdmin(Protocol):
         """
         ...
 
+    async def min_isr(
+        self, topics: Sequence[str] | None = None, *, timeout_s: float
+    ) -> Mapping[str, int]:
+        """The min.insync.replicas in force, by topic: of all topics, or of those named.
+
+        A topic that does not exist, or whose configuration the cluster does not show, is absent.
+
+        Raises:
+            ClusterUnreachable: the configurations could not be read.
+        """
+        ...
+
     async def reassign_partitions(
         self,
         assignments: Mapping[TopicPartition, Sequence[int]],
@@ -190,6 +212,23 @@ class ClusterAdmin(Protocol):
         timeout_s: float,
     ) -> Mapping[str, ItemResult]:
         """KIP-179: set the throttled replicas of the named topics; an empty side is removed."""
+        ...
+
+    async def alter_topics(
+        self, topics: Mapping[str, AlteredTopic], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[str, ItemResult]:
+        """KIP-179's early draft: partitions, replication factor and assignment, topic by topic.
+
+        A success says that the alteration has begun; the moves go on without a throttle. The
+        draft's errors: INVALID_TOPIC_EXCEPTION for a topic that does not exist,
+        INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, UNKNOWN_MEMBER_ID for a broker that does
+        not exist, INVALID_REPLICA_ASSIGNMENT, CLUSTER_AUTHORIZATION_FAILED; and
+        REASSIGNMENT_IN_PROGRESS. What a broker's policies and quotas refuse has their own codes.
+        Where the answer was lost and the change not seen, the message says so.
+
+        Raises:
+            ClusterUnreachable: the cluster did not answer before anything was written.
+        """
         ...
 
     async def elect_preferred_leaders(

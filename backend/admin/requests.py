@@ -1,4 +1,4 @@
-"""The small requests: reassignments, elections, log directories. Messages are kafka-python's."""
+"""The small requests: reassignments, partitions, log directories. Messages are kafka-python's."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsResponse,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
 
 from backend.admin.faults import decode_message, item_result, raise_for_code
-from backend.admin.port import PartitionResults
+from backend.admin.port import ItemResult, PartitionResults
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.wire.raw import RawAnswer, RawRequest
 
 PREFERRED: Final = 0
 """`ElectionType.PREFERRED`."""
 NOT_CONTROLLER: Final = 41
+UNANSWERED: Final = item_result(-1, "the cluster did not answer for it")
 _THROTTLE_TIME_BYTES: Final = 4
 
 
@@ -90,6 +93,39 @@ def reassigned(answer: RawAnswer, asked: Iterable[TopicPartition]) -> PartitionR
     )
 
 
+def create_partitions_request(
+    topics: Mapping[str, tuple[int, Sequence[Sequence[int]] | None]],
+    *,
+    validate_only: bool,
+    timeout_s: float,
+) -> RawRequest:
+    """Give topics more partitions: how many in all, and the replicas of those that are new.
+
+    Without replica lists the cluster places them.
+    """
+    entries = [
+        (topic, count, None if lists is None else [(list(replicas),) for replicas in lists])
+        for topic, (count, lists) in topics.items()
+    ]
+    message = CreatePartitionsRequest(
+        topics=entries, timeout_ms=int(timeout_s * 1000), validate_only=validate_only
+    )
+    return RawRequest.of(message)
+
+
+def partitions_created(answer: RawAnswer, asked: Iterable[str]) -> Mapping[str, ItemResult]:
+    """What became of each topic of a `create_partitions_request`.
+
+    Raises:
+        WireError: the answer is malformed.
+    """
+    response = decode_message(CreatePartitionsResponse, answer)
+    found = {
+        entry.name: item_result(entry.error_code, entry.error_message) for entry in response.results
+    }
+    return {topic: found.get(topic, UNANSWERED) for topic in asked}
+
+
 def log_dirs_request(paths: Mapping[TopicPartition, str]) -> RawRequest:
     """Move a broker's replicas to its log directories (KIP-113)."""
     by_path: dict[str, list[TopicPartition]] = {}
@@ -139,5 +175,4 @@ def aligned(
     }
     if asked is None:
         return results
-    missing = item_result(-1, "the cluster did not answer for it")
-    return {partition: results.get(partition, missing) for partition in asked}
+    return {partition: results.get(partition, UNANSWERED) for partition in asked}

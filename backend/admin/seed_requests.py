@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from backend.admin.faults import decode_message, item_result
 from backend.admin.port import ItemResult, PartitionResults, ReassignOptions
-from backend.admin.requests import aligned
+from backend.admin.requests import UNANSWERED, aligned
+from backend.domain.alteration import AlteredTopic
 from backend.domain.cluster import TopicPartition
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.wire import seeds
@@ -16,7 +17,6 @@ from backend.wire.raw import RawAnswer, RawRequest
 
 Entry = TypeVar("Entry")
 
-UNANSWERED = item_result(-1, "the cluster did not answer for it")
 ROLES_VERSION = 1
 """AlterInterbrokerThrottledReplicas: the first version that tells leaders from followers."""
 
@@ -126,6 +126,35 @@ def replicas_altered(answer: RawAnswer, asked: Iterable[str]) -> Mapping[str, It
         for entry in topic.partition_errors:
             if found.setdefault(topic.topic, item_result(0)).ok:
                 found[topic.topic] = item_result(entry.error_code, entry.error_message)
+    return {topic: found.get(topic, UNANSWERED) for topic in asked}
+
+
+def alter_topics_request(topics: Mapping[str, AlteredTopic]) -> RawRequest:
+    """AlterTopics (KIP-179's early draft)."""
+    message = seeds.AlterTopicsRequest(
+        altered_topic=[
+            (
+                topic,
+                wanted.partitions,
+                wanted.replication_factor,
+                [(number, list(replicas)) for number, replicas in wanted.assignments.items()],
+            )
+            for topic, wanted in topics.items()
+        ]
+    )
+    return RawRequest.of(message, throttles=False)
+
+
+def topics_altered(answer: RawAnswer, asked: Iterable[str]) -> Mapping[str, ItemResult]:
+    """What became of each topic of an `alter_topics_request`.
+
+    Raises:
+        WireError: the answer is malformed.
+    """
+    response = decode_message(seeds.AlterTopicsResponse, answer)
+    found = {
+        entry.topic: item_result(entry.error, entry.detail) for entry in response.altered_topic
+    }
     return {topic: found.get(topic, UNANSWERED) for topic in asked}
 
 

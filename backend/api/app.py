@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from fastapi import FastAPI, Header, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
 from backend import __version__
-from backend.api import documents, models, problems
+from backend.api import documents, models, problems, steering
 from backend.api.backend import Backend
 from backend.api.frames import MEDIA_TYPE, FrameWriter, broker_status_json, with_rows
-from backend.api.rows import RowFilter, matching_rows, row_json
+from backend.api.requests import (
+    asker_of,
+    caps_of,
+    meant_for,
+    order_of,
+    partitions_of,
+    plan_of,
+    rates_of,
+    replicas_of,
+    timeout_s_of,
+)
+from backend.api.rows import RowFilter, matching_rows, row_json, stuck_in
 from backend.api.stream import StreamPlaces, event_stream, replica_stream
-from backend.domain.plan import ReassignmentPlan, check_plan
-from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.errors import BadInput
+from backend.domain.progress import with_causes
+from backend.operations.blast import Request
 from backend.operations.election import Pacing
 from backend.operations.reassign import ReassignRequest
-from backend.operations.results import check_cluster
-from backend.operations.unclean import UncleanElections, last_seen_ends
+from backend.operations.unclean import last_seen_ends
 from backend.settings import LIMITS
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": models.ProblemModel, "content": {problems.MEDIA_TYPE: {}}}
     for status in (400, 403, 404, 405, 409, 413, 422, 500, 502, 503)
 }
-TIMEOUT_S_MIN = 1.0
 Filter32 = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 
 
@@ -55,6 +63,7 @@ def create_app(backend: Backend) -> FastAPI:
     _plans(app, backend)
     _changes(app, backend)
     _elections(app, backend)
+    steering.install(app, backend)
     return app
 
 
@@ -91,7 +100,8 @@ def _reads(app: FastAPI, backend: Backend) -> None:
     @app.get("/v1/operations", response_model=models.OperationsModel)
     async def operations() -> Any:
         """What this backend was asked to do, newest first."""
-        return {"operations": [documents.operation_json(o) for o in backend.registry]}
+        shown = (backend.shown(operation) for operation in backend.registry)
+        return {"operations": [documents.operation_json(operation) for operation in shown]}
 
     @app.get("/v1/operations/{operation_id}", response_model=models.OperationModel)
     async def operation(
@@ -101,7 +111,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         found = backend.registry.get(operation_id)
         if found is None:
             return problems.problem(404, "No such operation", "This backend has none of that id.")
-        return documents.operation_json(found)
+        return documents.operation_json(backend.shown(found))
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
@@ -123,13 +133,15 @@ def _streams(app: FastAPI, backend: Backend) -> None:
         broker: Filter32 = None,
         moving: Annotated[bool | None, Query()] = None,
         behind: Annotated[bool | None, Query()] = None,
+        stuck: Annotated[bool | None, Query()] = None,
         offset: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
         limit: Annotated[int, Query(ge=1, le=LIMITS.rows_per_page)] = 1_000,
         accept: Annotated[str, Header()] = "application/json",
     ) -> Any:
         """Replicas that pass the filters: a page of JSON, or all of them as Arrow IPC."""
         snapshot = await backend.snapshot()
-        rows = matching_rows(snapshot, RowFilter(topic, partition, broker, moving, behind))
+        wanted = RowFilter(topic, partition, broker, moving, behind, stuck)
+        rows = matching_rows(snapshot, wanted)
         if MEDIA_TYPE in accept:
             return Response(FrameWriter().write(with_rows(snapshot, rows)), media_type=MEDIA_TYPE)
         return {
@@ -174,14 +186,15 @@ _UNBUFFERED = {"cache-control": "no-store", "x-accel-buffering": "no"}
 def _plans(app: FastAPI, backend: Backend) -> None:
     @app.post("/v1/reassignments/progress", response_model=models.ProgressModel)
     async def progress(body: models.PlanRequest) -> Any:
-        """How far each replica of the plan is (KIP-179, --progress)."""
-        return {"rows": documents.progress_json(await backend.queries.progress(_plan(body.plan)))}
+        """How far each replica of the plan is (KIP-179, --progress), and why it is stuck."""
+        rows = await backend.queries.progress(plan_of(body.plan))
+        return {"rows": documents.progress_json(with_causes(rows, stuck_in(backend.hub.latest)))}
 
     @app.post("/v1/reassignments/verify", response_model=models.VerifyModel)
     async def verify(body: models.VerifyRequestModel) -> Any:
         """Whether the plan is done; clears what throttles it left, unless they are preserved."""
         answer = await backend.queries.verify(
-            _plan(body.plan), preserve_throttles=body.preserve_throttles
+            plan_of(body.plan), preserve_throttles=body.preserve_throttles
         )
         backend.sampler.nudge()
         return documents.verify_json(answer)
@@ -195,115 +208,115 @@ def _plans(app: FastAPI, backend: Backend) -> None:
         return documents.generated_json(generated)
 
 
+class _Change(Protocol):
+    """What every request for a change has."""
+
+    validate_only: bool
+    preview: str
+
+
+def _prepared(backend: Backend) -> Callable[[_Change, Request | None], Awaitable[None]]:
+    async def prepare(body: _Change, request: Request | None) -> None:
+        """Wait until this backend may act, and stop a change whose preview is out of date."""
+        if not body.validate_only:
+            await backend.ready()
+        if request is not None:
+            await backend.previews.check(body.preview, request)
+
+    return prepare
+
+
 def _changes(app: FastAPI, backend: Backend) -> None:
+    prepare, previews = _prepared(backend), backend.previews
+
     @app.post("/v1/reassignments", response_model=models.ChangeModel)
     async def reassign(body: models.ReassignRequestModel) -> Any:
         """Start a reassignment, with a throttle that comes off when it ends."""
         request = ReassignRequest(
-            plan=_plan(body.plan),
+            plan=plan_of(body.plan),
             throttle_bytes_per_s=body.throttle_bytes_per_s,
             log_dirs_throttle_bytes_per_s=body.log_dirs_throttle_bytes_per_s,
             auto_remove_throttle=body.auto_remove_throttle,
             additional=body.additional,
             allow_replication_factor_change=body.allow_replication_factor_change,
             validate_only=body.validate_only,
-            timeout_s=_timeout_s(body.timeout_ms),
+            timeout_s=timeout_s_of(body.timeout_ms),
+            caps=caps_of(body.caps),
+            order=order_of(body.caps),
+            asker=asker_of(body),
         )
-        await _meant_for(backend, body.cluster_id, body.plan.cluster_id)
+        await meant_for(backend, body.cluster_id, body.plan.cluster_id)
+        await prepare(body, previews.start(request.plan, request.throttle_bytes_per_s))
         return documents.change_json(await backend.reassignments.start(request))
 
     @app.post("/v1/reassignments/cancel", response_model=models.ChangeModel)
     async def cancel(body: models.CancelRequestModel) -> Any:
         """Return partitions to their original replicas."""
-        await _meant_for(backend, body.cluster_id)
+        await meant_for(backend, body.cluster_id)
+        partitions = partitions_of(body.partitions)
+        await prepare(body, await previews.cancel(partitions) if body.preview else None)
         answer = await backend.reassignments.cancel(
-            [documents.read_partition(entry.model_dump()) for entry in body.partitions],
+            partitions,
             preserve_throttles=body.preserve_throttles,
             validate_only=body.validate_only,
-            timeout_s=_timeout_s(body.timeout_ms),
+            timeout_s=timeout_s_of(body.timeout_ms),
+            asker=asker_of(body),
         )
         return documents.change_json(answer)
 
     @app.post("/v1/throttles/rates", response_model=models.ChangeModel)
     async def rates(body: models.RatesRequestModel) -> Any:
         """Set brokers' throttled rates; null removes one."""
-        wanted = {
-            entry.broker: ThrottledRate(entry.leader_bytes_per_s, entry.follower_bytes_per_s)
-            for entry in body.rates
-        }
-        _once(len(wanted), len(body.rates), "broker")
-        await _meant_for(backend, body.cluster_id)
-        answer = await backend.throttles.alter_rates(wanted, validate_only=body.validate_only)
+        wanted = rates_of(body.rates)
+        await meant_for(backend, body.cluster_id)
+        await prepare(body, previews.throttle(wanted, {}))
+        answer = await backend.throttles.alter_rates(
+            wanted, validate_only=body.validate_only, asker=asker_of(body)
+        )
         return documents.change_json(answer)
 
     @app.post("/v1/throttles/replicas", response_model=models.ChangeModel)
     async def throttled_replicas(body: models.ReplicasRequestModel) -> Any:
         """Set topics' throttled replicas; an empty side is removed."""
-        wanted = {
-            entry.topic: ThrottledReplicas(
-                ReplicaSet.parse(entry.leaders), ReplicaSet.parse(entry.followers)
-            )
-            for entry in body.replicas
-        }
-        _once(len(wanted), len(body.replicas), "topic")
-        await _meant_for(backend, body.cluster_id)
-        answer = await backend.throttles.alter_replicas(wanted, validate_only=body.validate_only)
+        wanted = replicas_of(body.replicas)
+        await meant_for(backend, body.cluster_id)
+        await prepare(body, previews.throttle({}, wanted))
+        answer = await backend.throttles.alter_replicas(
+            wanted, validate_only=body.validate_only, asker=asker_of(body)
+        )
         return documents.change_json(answer)
 
 
 def _elections(app: FastAPI, backend: Backend) -> None:
-    unclean = UncleanElections(
-        backend.admin, backend.registry, backend.clock, backend.settings.request_timeout_s
-    )
+    prepare, previews = _prepared(backend), backend.previews
 
     @app.post("/v1/elections/preferred", response_model=models.ElectionModel)
     async def elect(body: models.ElectionRequestModel) -> Any:
         """Elect preferred leaders; of every partition where `partitions` is null."""
-        await _meant_for(backend, body.cluster_id)
-        partitions = None
-        if body.partitions is not None:
-            partitions = [documents.read_partition(e.model_dump()) for e in body.partitions]
+        await meant_for(backend, body.cluster_id)
+        partitions = None if body.partitions is None else partitions_of(body.partitions)
+        await prepare(body, previews.elect(partitions))
         answer = await backend.elections.elect(
             partitions,
             validate_only=body.validate_only,
             pacing=Pacing(body.batch_size, body.pause_ms / 1000),
-            timeout_s=_timeout_s(body.timeout_ms),
+            timeout_s=timeout_s_of(body.timeout_ms),
+            asker=asker_of(body),
         )
         return documents.election_json(answer)
 
     @app.post("/v1/elections/unclean", response_model=models.UncleanModel)
     async def elect_unclean(body: models.UncleanRequestModel) -> Any:
         """Elect leaders that may lack messages; `validate_only` says how many would be lost."""
-        await _meant_for(backend, body.cluster_id)
-        partitions = [documents.read_partition(e.model_dump()) for e in body.partitions]
-        answer = await unclean.elect(
+        await meant_for(backend, body.cluster_id)
+        partitions = partitions_of(body.partitions)
+        await prepare(body, None)
+        answer = await backend.unclean.elect(
             partitions,
             confirm=body.confirm,
             validate_only=body.validate_only,
             last_seen=last_seen_ends(backend.hub.latest, partitions),
-            timeout_s=_timeout_s(body.timeout_ms),
+            timeout_s=timeout_s_of(body.timeout_ms),
+            asker=asker_of(body),
         )
         return documents.unclean_json(answer)
-
-
-async def _meant_for(backend: Backend, *cluster_ids: str | None) -> None:
-    """Stop a request that names another cluster than this."""
-    if any(cluster_ids):
-        actual = await backend.queries.cluster_id()
-        for expected in cluster_ids:
-            check_cluster(expected, actual)
-
-
-def _plan(model: models.PlanModel) -> ReassignmentPlan:
-    """The plan of a request, held to the same rules as a plan file."""
-    return check_plan(model.model_dump(exclude_none=True))
-
-
-def _timeout_s(timeout_ms: int) -> float:
-    """Seconds to wait; at least `TIMEOUT_S_MIN`, because a shorter time fails by itself."""
-    return max(timeout_ms / 1000, TIMEOUT_S_MIN)
-
-
-def _once(distinct: int, given: int, what: str) -> None:
-    if distinct != given:
-        raise BadInput(f"A {what} is named twice; nothing was changed.")

@@ -9,7 +9,10 @@ import asyncio
 import contextlib
 import logging
 import os
-from dataclasses import dataclass, field
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from backend import __version__
 from backend.admin.port import ClusterAdmin
@@ -20,12 +23,23 @@ from backend.clock import Clock
 from backend.domain.operation import Operation
 from backend.domain.snapshot import Snapshot
 from backend.errors import ClusterUnreachable
+from backend.operations.alteration import Alterations
+from backend.operations.context import Context
 from backend.operations.election import Elections
-from backend.operations.ledger import Ledger
+from backend.operations.engine import Engine
+from backend.operations.journal import Journal
+from backend.operations.journal_codec import JournalState
+from backend.operations.keeper import Self
+from backend.operations.lease import Duty
+from backend.operations.mending import Mending
+from backend.operations.previews import Previews
 from backend.operations.queries import Queries
 from backend.operations.reassign import Reassignments
 from backend.operations.registry import Registry
+from backend.operations.seat import Seat
+from backend.operations.steering import Steering, actions_of
 from backend.operations.throttle import ThrottleChanges
+from backend.operations.unclean import UncleanElections
 from backend.settings import Settings
 from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.sampler import Sampler
@@ -34,6 +48,10 @@ log = logging.getLogger(__name__)
 
 FIRST_SNAPSHOT_S = 8.0
 """How long a reader waits for the first snapshot of a cluster that is slow to answer."""
+READY_S: Final = 15.0
+"""How long a change waits until it is settled which backend acts."""
+WRITERS: Final = frozenset({Duty.WAIT, Duty.ACT, Duty.PAUSE})
+"""Duties of the backend that writes the journal."""
 
 
 @dataclass(eq=False)
@@ -43,42 +61,88 @@ class Backend:
     settings: Settings
     admin: ClusterAdmin
     clock: Clock
+    open_journal: Callable[[str, str], Journal]
+    """Reaches the cluster's journal, given its id and ours."""
+    address: str = ""
+    """Where its API can be reached, for other backends of the cluster."""
     hub: SnapshotHub = field(init=False)
     events: EventLog = field(init=False)
     registry: Registry = field(init=False)
+    seat: Seat = field(init=False)
     queries: Queries = field(init=False)
+    engine: Engine = field(init=False)
     reassignments: Reassignments = field(init=False)
+    steering: Steering = field(init=False)
     throttles: ThrottleChanges = field(init=False)
+    mending: Mending = field(init=False)
+    previews: Previews = field(init=False)
+    alterations: Alterations = field(init=False)
     elections: Elections = field(init=False)
+    unclean: UncleanElections = field(init=False)
     sampler: Sampler = field(init=False)
+    _recovered: bool = field(init=False, default=False)
+    """True once what another backend left is taken over; while this one acts."""
+    _writes: bool = field(init=False, default=False)
+    """True while the journal says what this backend wrote itself."""
     _tasks: list[asyncio.Task[None]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        admin, timeout_s = self.admin, self.settings.request_timeout_s
-        ledger = Ledger()
-        self.hub, self.events = SnapshotHub(), EventLog(self.clock.now_ms())
-        self.registry = Registry(self.clock, self._operation_changed)
-        self.queries = Queries(admin, self.clock, ledger, timeout_s=timeout_s)
-        self.reassignments = Reassignments(admin, self.registry, ledger, timeout_s)
-        self.throttles = ThrottleChanges(admin, self.registry, ledger, timeout_s)
-        self.elections = Elections(admin, self.registry, timeout_s, self.clock)
-        self.sampler = Sampler(admin, self.clock, self.settings.sampler, self.hub)
+        admin, clock, timeout_s = self.admin, self.clock, self.settings.request_timeout_s
+        me = Self.here(f"kshunt-{secrets.token_hex(4)}", self.address, clock.now_ms())
+        self.hub, self.events = SnapshotHub(), EventLog(clock.now_ms())
+        self.seat = Seat(self._cluster_id, self.open_journal, me, clock, self._duty_is)
+        self.registry = Registry(clock, self._operation_changed, self.seat, me.backend)
+        self.queries = Queries(admin, clock, lambda: self.registry.ownership, timeout_s=timeout_s)
+        context = Context(admin, self.registry, clock, timeout_s, lambda: self.hub.latest)
+        self.engine = Engine(context)
+        self.reassignments = Reassignments(context, self.engine)
+        self.steering = Steering(context, self.engine, self.reassignments)
+        self.throttles = ThrottleChanges(context)
+        self.mending = Mending(context)
+        self.previews = Previews(context)
+        self.alterations = Alterations(context)
+        self.elections = Elections(admin, self.registry, timeout_s, clock)
+        self.unclean = UncleanElections(admin, self.registry, clock, timeout_s)
+        self.sampler = Sampler(admin, clock, self.settings.sampler, self.hub)
 
     async def start(self) -> None:
-        """Begin to sample and to watch the operations."""
+        """Begin to sample, to keep the seat among the cluster's backends, and to act."""
+        self.seat.me = replace(self.seat.me, address=self.address)
         self._tasks = [
             asyncio.create_task(self.sampler.run(), name="sampler"),
+            asyncio.create_task(self.seat.run(), name="seat"),
             asyncio.create_task(self._watch(), name="operations"),
         ]
 
     async def stop(self) -> None:
-        """End the tasks and release the cluster's connections."""
+        """End the tasks, leave the seat to others, and release the cluster's connections."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        await self.seat.release()
         await self.admin.close()
+
+    @property
+    def busy(self) -> bool:
+        """True while this backend has to see an operation to its end."""
+        return self.seat.duty in WRITERS and self.engine.busy
+
+    async def ready(self) -> None:
+        """Return once this backend may change the cluster.
+
+        Raises:
+            NotActing: another backend acts, or who acts was not settled in time.
+            JournalUnusable, NotAuthorized: the journal needs an operator's help.
+        """
+        await self.seat.ready(READY_S)
+        await self._recover()
+
+    async def _recover(self) -> None:
+        if not self._recovered:
+            self._recovered = True
+            await self.engine.recover()
 
     async def _watch(self) -> None:
         """Advance the operations with each snapshot, or each sweep where none comes."""
@@ -87,10 +151,38 @@ class Backend:
             with contextlib.suppress(TimeoutError):
                 waiting = self.hub.newer_than(version)
                 version = (await asyncio.wait_for(waiting, self.settings.sampler.sweep_s)).version
-            await self.reassignments.tick()
+            if self.seat.duty is Duty.ACT:
+                await self._act()
+
+    async def _act(self) -> None:
+        # The edge of the engine: what fails in one tick must not end all that come after it.
+        try:
+            await self._recover()
+            await self.engine.tick()
+        except Exception:
+            log.exception("A tick of the engine failed")
+
+    def _duty_is(self, duty: Duty, state: JournalState) -> None:
+        """Take over what the journal says, unless it says what this backend wrote itself."""
+        if duty not in WRITERS:
+            self._writes = False
+            self.registry.load(state)
+        elif not self._writes:
+            self._writes, self._recovered = True, False
+            self.registry.load(state)
+            self.sampler.nudge()
+
+    async def _cluster_id(self) -> str:
+        return await self.queries.cluster_id()
+
+    def shown(self, operation: Operation) -> Operation:
+        """An operation with what can be done with it now."""
+        work = self.registry.work(operation.id)
+        waiting = 0 if work is None or operation.state.ended else len(work.waiting)
+        return replace(operation, actions=actions_of(operation, work), waiting=waiting)
 
     def _operation_changed(self, operation: Operation) -> None:
-        self.events.publish("operation", documents.operation_json(operation))
+        self.events.publish("operation", documents.operation_json(self.shown(operation)))
         self.sampler.nudge()
 
     async def snapshot(self) -> Snapshot:

@@ -28,6 +28,7 @@ from backend.errors import BackendError, BackendUnreachable
 
 if TYPE_CHECKING:
     from backend.domain.snapshot import Snapshot
+    from backend.operations.audit import AuditRow
 
 STREAM_SILENCE_S = 15.0
 """A stream that says nothing for so long is dead; the backend sends at least every 5 s."""
@@ -116,6 +117,27 @@ class BackendClient:
         """What this backend was asked to do, newest first."""
         return tuple(map(documents.read_operation, self._get("/v1/operations")["operations"]))
 
+    def audit(
+        self,
+        *,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        operation_id: str = "",
+    ) -> tuple[str, tuple[AuditRow, ...]]:
+        """The cluster's id, and the lines of its audit, newest last.
+
+        Args:
+            since_ms: the first millisecond; None for the beginning.
+            until_ms: the first millisecond that is left out; None for the end.
+            operation_id: of one operation only; empty for all.
+        """
+        from backend.operations.audit import read_audit_json
+
+        asked = {"since_ms": since_ms, "until_ms": until_ms, "operation": operation_id or None}
+        named = {name: str(value) for name, value in asked.items() if value is not None}
+        document = self._get("/v1/audit", named)
+        return document["cluster_id"], read_audit_json(document)
+
     def snapshots(self) -> Generator[Snapshot, None, None]:
         """The cluster now, and again whenever it changes, until the backend goes away.
 
@@ -162,7 +184,8 @@ class BackendClient:
             finally:
                 self._streams.discard(response)
 
-    # What changes the cluster. `validate_only` checks, and changes nothing.
+    # What changes the cluster. `validate_only` checks, and changes nothing; `who` and `reason`
+    # are for the audit.
 
     def reassign(
         self,
@@ -176,6 +199,8 @@ class BackendClient:
         validate_only: bool = False,
         timeout_ms: int = 10_000,
         cluster_id: str | None = None,
+        who: str = "",
+        reason: str = "",
     ) -> ChangeAnswer:
         """Start moving partitions (KIP-179, reassignPartitions)."""
         body = {
@@ -188,6 +213,8 @@ class BackendClient:
             "validate_only": validate_only,
             "timeout_ms": timeout_ms,
             "cluster_id": cluster_id,
+            "who": who,
+            "reason": reason,
         }
         return documents.read_change(self._post("/v1/reassignments", body))
 
@@ -199,6 +226,8 @@ class BackendClient:
         validate_only: bool = False,
         timeout_ms: int = 10_000,
         cluster_id: str | None = None,
+        who: str = "",
+        reason: str = "",
     ) -> ChangeAnswer:
         """Return moving partitions to their original replicas."""
         body = {
@@ -207,6 +236,8 @@ class BackendClient:
             "validate_only": validate_only,
             "timeout_ms": timeout_ms,
             "cluster_id": cluster_id,
+            "who": who,
+            "reason": reason,
         }
         return documents.read_change(self._post("/v1/reassignments/cancel", body))
 
@@ -216,6 +247,8 @@ class BackendClient:
         *,
         validate_only: bool = False,
         cluster_id: str | None = None,
+        who: str = "",
+        reason: str = "",
     ) -> ChangeAnswer:
         """Set brokers' throttled rates; None in a rate removes it."""
         body = {
@@ -229,6 +262,8 @@ class BackendClient:
             ],
             "validate_only": validate_only,
             "cluster_id": cluster_id,
+            "who": who,
+            "reason": reason,
         }
         return documents.read_change(self._post("/v1/throttles/rates", body))
 
@@ -238,6 +273,8 @@ class BackendClient:
         *,
         validate_only: bool = False,
         cluster_id: str | None = None,
+        who: str = "",
+        reason: str = "",
     ) -> ChangeAnswer:
         """Set topics' throttled replicas; an empty side is removed."""
         body = {
@@ -247,6 +284,8 @@ class BackendClient:
             ],
             "validate_only": validate_only,
             "cluster_id": cluster_id,
+            "who": who,
+            "reason": reason,
         }
         return documents.read_change(self._post("/v1/throttles/replicas", body))
 
@@ -259,6 +298,8 @@ class BackendClient:
         timeout_ms: int = 10_000,
         validate_only: bool = False,
         cluster_id: str | None = None,
+        who: str = "",
+        reason: str = "",
     ) -> ElectionAnswer:
         """Elect preferred replicas as leaders, of every partition if None (KIP-183).
 
@@ -273,6 +314,8 @@ class BackendClient:
             "timeout_ms": timeout_ms,
             "validate_only": validate_only,
             "cluster_id": cluster_id,
+            "who": who,
+            "reason": reason,
         }
         endless = batch_size is not None and not validate_only
         answer = self._post("/v1/elections/preferred", body, endless=endless)
@@ -286,6 +329,8 @@ class BackendClient:
         timeout_ms: int = 10_000,
         validate_only: bool = False,
         cluster_id: str | None = None,
+        who: str = "",
+        reason: str = "",
     ) -> UncleanAnswer:
         """Elect leaders that may lack messages, which are then lost (KIP-460).
 
@@ -297,6 +342,8 @@ class BackendClient:
             "timeout_ms": timeout_ms,
             "validate_only": validate_only,
             "cluster_id": cluster_id,
+            "who": who,
+            "reason": reason,
         }
         return documents.read_unclean(self._post("/v1/elections/unclean", body))
 
@@ -319,9 +366,9 @@ class BackendClient:
         body = {"topics": list(topics), "brokers": list(brokers), "rack_aware": rack_aware}
         return documents.read_generated(self._post("/v1/reassignments/generate", body))
 
-    def _get(self, path: str) -> Any:
+    def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
         with _translated(self.address):
-            return _document(self._http.get(path))
+            return _document(self._http.get(path, params=parameters))
 
     def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
         timeout = httpx.Timeout(10.0, read=None) if endless else httpx.USE_CLIENT_DEFAULT

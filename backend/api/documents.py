@@ -117,7 +117,9 @@ def throttles_json(throttles: Throttles) -> Json:
                 "leader_bytes_per_s": rate.rate.leader_bytes_per_s,
                 "follower_bytes_per_s": rate.rate.follower_bytes_per_s,
                 "log_dir_bytes_per_s": rate.log_dir_bytes_per_s,
-                "source": rate.source,
+                "source": rate.leader_source,
+                "follower_source": rate.follower_source,
+                "log_dir_source": rate.log_dir_source,
             }
             for rate in throttles.rates.values()
         ],
@@ -137,7 +139,9 @@ def read_throttles(document: Mapping[str, Any]) -> Throttles:
                 broker=rate["broker"],
                 rate=ThrottledRate(rate["leader_bytes_per_s"], rate["follower_bytes_per_s"]),
                 log_dir_bytes_per_s=rate["log_dir_bytes_per_s"],
-                source=rate["source"],
+                leader_source=rate["source"],
+                follower_source=rate["follower_source"],
+                log_dir_source=rate["log_dir_source"],
             )
             for rate in document["rates"]
         },
@@ -165,6 +169,10 @@ def operation_json(operation: Operation) -> Json:
         "auto_remove_throttle": operation.auto_remove_throttle,
         "outcome": operation.outcome,
         "details": dict(operation.details),
+        "who": operation.who,
+        "reason": operation.reason,
+        "actions": list(operation.actions),
+        "waiting": operation.waiting,
     }
 
 
@@ -182,6 +190,10 @@ def read_operation(document: Mapping[str, Any]) -> Operation:
         auto_remove_throttle=document["auto_remove_throttle"],
         outcome=document["outcome"],
         details=document["details"],
+        who=document["who"],
+        reason=document["reason"],
+        actions=tuple(document["actions"]),
+        waiting=document["waiting"],
     )
 
 
@@ -301,6 +313,9 @@ def progress_json(rows: Iterable[ProgressRow]) -> list[Json]:
             "status": row.status,
             "lag_messages": row.lag_messages,
             "in_sync": row.in_sync,
+            "cause": row.cause or None,
+            "reason": row.reason,
+            "action": row.action,
         }
         for row in rows
     ]
@@ -315,6 +330,9 @@ def read_progress(entries: Iterable[Mapping[str, Any]]) -> tuple[ProgressRow, ..
             entry["status"],
             entry["lag_messages"],
             entry["in_sync"],
+            entry["cause"] or "",
+            entry["reason"],
+            entry["action"],
         )
         for entry in entries
     )

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from backend.api import documents
+from backend.api.stuck_json import explained_json, read_explained
 from backend.domain.snapshot import (
     COLUMNS,
     DTYPES,
@@ -30,6 +31,7 @@ from backend.domain.snapshot import (
     gone_rows,
     take,
 )
+from backend.domain.stuck import Cause
 
 MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
 HEADER_KEY: Final = b"kshunt"
@@ -44,6 +46,8 @@ _UNITS: Final = {
     "eta_s": "seconds, inf never, NaN unknown",
     "sampled_ms": "milliseconds since the epoch, -1 never",
     "status": "0 in sync, 1 behind, 2 lag unknown, 3 offline",
+    "cause": "why it does not advance: "
+    + ", ".join(f"{cause.value} {cause.key}" for cause in Cause),
 }
 
 
@@ -113,6 +117,7 @@ def _header(snapshot: Snapshot, previous: Snapshot | None) -> dict[str, Any]:
         "log_dirs": [documents.log_dir_json(directory) for directory in snapshot.log_dirs],
         "log_dir_paths": list(snapshot.log_dir_paths),
         "problems": list(snapshot.problems),
+        "explained": explained_json(snapshot.explained.values()),
         "history": [
             [point.at_ms, point.remaining_bytes, point.moving_replicas]
             for point in snapshot.history
@@ -177,6 +182,7 @@ def _snapshot(
         log_dir_paths=tuple(header["log_dir_paths"]),
         history=history,
         problems=tuple(header["problems"]),
+        explained=read_explained(header["explained"]),
     )
 
 

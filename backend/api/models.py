@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from backend.api.stuck_models import CauseKey, RateNeedModel
 from backend.domain.throttle import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S
 
 
@@ -48,11 +49,23 @@ ClusterId = Annotated[
 ]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
-class PartitionModel(_Strict):
+class Intent(Strict):
+    """What the audit is told of a change; both are words of the caller, and prove nothing."""
+
+    who: str = Field(default="", max_length=200, description="user and host, as ada@bastion")
+    reason: str = Field(default="", max_length=2_000, description="why, in one's own words")
+    preview: str = Field(
+        default="",
+        max_length=500,
+        description="fingerprint of a preview: refused where the cluster has changed since",
+    )
+
+
+class PartitionModel(Strict):
     """A partition."""
 
     topic: Topic
@@ -66,7 +79,7 @@ class PlanEntryModel(PartitionModel):
     log_dirs: list[str] | None = Field(default=None, max_length=1_000)
 
 
-class PlanModel(_Strict):
+class PlanModel(Strict):
     """Kafka's reassignment JSON, version 1."""
 
     version: Literal[1] = 1
@@ -74,26 +87,35 @@ class PlanModel(_Strict):
     partitions: list[PlanEntryModel] = Field(min_length=1, max_length=200_000)
 
 
-class PlanRequest(_Strict):
+class PlanRequest(Strict):
     """A plan to look at."""
 
     plan: PlanModel
 
 
-class ReassignRequestModel(PlanRequest):
+class CapsModel(Strict):
+    """Moves in flight, those that others started included."""
+
+    per_broker: Annotated[int, Field(ge=1, le=10_000), WHOLE]
+    in_cluster: Annotated[int, Field(ge=1, le=200_000), WHOLE]
+    smallest_first: bool = False
+
+
+class ReassignRequestModel(PlanRequest, Intent):
     """KIP-179, reassignPartitions."""
 
     throttle_bytes_per_s: Rate | None = None
     log_dirs_throttle_bytes_per_s: Rate | None = None
     auto_remove_throttle: bool = True
     additional: bool = False
+    caps: CapsModel | None = Field(default=None, description="null: all moves start at once")
     allow_replication_factor_change: bool = True
     validate_only: bool = False
     timeout_ms: TimeoutMs = 10_000
     cluster_id: ClusterId = None
 
 
-class CancelRequestModel(_Strict):
+class CancelRequestModel(Intent):
     """Partitions that shall return to their original replicas."""
 
     partitions: list[PartitionModel] = Field(min_length=1, max_length=200_000)
@@ -109,7 +131,7 @@ class VerifyRequestModel(PlanRequest):
     preserve_throttles: bool = False
 
 
-class GenerateRequestModel(_Strict):
+class GenerateRequestModel(Strict):
     """Topics to spread over brokers."""
 
     topics: list[Topic] = Field(min_length=1, max_length=10_000)
@@ -117,7 +139,7 @@ class GenerateRequestModel(_Strict):
     rack_aware: bool = True
 
 
-class BrokerRateModel(_Strict):
+class BrokerRateModel(Strict):
     """A broker's throttled rates; null removes one."""
 
     broker: Int32
@@ -125,7 +147,7 @@ class BrokerRateModel(_Strict):
     follower_bytes_per_s: Rate | None
 
 
-class RatesRequestModel(_Strict):
+class RatesRequestModel(Intent):
     """KIP-179, alterInterbrokerThrottledRates."""
 
     rates: list[BrokerRateModel] = Field(min_length=1, max_length=10_000)
@@ -133,7 +155,7 @@ class RatesRequestModel(_Strict):
     cluster_id: ClusterId = None
 
 
-class TopicReplicasModel(_Strict):
+class TopicReplicasModel(Strict):
     """A topic's throttled replicas."""
 
     topic: Topic
@@ -141,7 +163,7 @@ class TopicReplicasModel(_Strict):
     followers: Replicas
 
 
-class ReplicasRequestModel(_Strict):
+class ReplicasRequestModel(Intent):
     """KIP-179, alterInterbrokerThrottledReplicas."""
 
     replicas: list[TopicReplicasModel] = Field(min_length=1, max_length=10_000)
@@ -149,7 +171,7 @@ class ReplicasRequestModel(_Strict):
     cluster_id: ClusterId = None
 
 
-class ElectionRequestModel(_Strict):
+class ElectionRequestModel(Intent):
     """KIP-183; null partitions mean every partition of the cluster."""
 
     partitions: list[PartitionModel] | None = Field(max_length=200_000)
@@ -160,7 +182,7 @@ class ElectionRequestModel(_Strict):
     cluster_id: ClusterId = None
 
 
-class UncleanRequestModel(_Strict):
+class UncleanRequestModel(Intent):
     """KIP-460, type UNCLEAN; never of every partition."""
 
     partitions: list[PartitionModel] = Field(min_length=1, max_length=1_000)
@@ -305,6 +327,11 @@ class ReplicaModel(BaseModel):
     never: bool = Field(description="true where it falls behind faster than it catches up")
     sampled_ms: int | None
     stale: bool
+    stuck: bool = Field(description="true where somebody must act before it can arrive")
+    cause: CauseKey | None = Field(description="why it does not advance; null where it does")
+    reason: str | None
+    action: str | None = Field(description="what to do next; empty where nothing is to be done")
+    rates: list[RateNeedModel] = Field(description="the throttles that are too low")
 
 
 class ReplicasModel(BaseModel):
@@ -341,6 +368,9 @@ class ProgressRowModel(BaseModel):
     status: str
     lag_messages: int | None
     in_sync: bool
+    cause: CauseKey | None = Field(description="why it is stuck; null where it is not")
+    reason: str
+    action: str
 
 
 class ProgressModel(BaseModel):
@@ -388,13 +418,16 @@ class GeneratedModel(BaseModel):
 
 
 class RateModel(BaseModel):
-    """A broker's configured rates."""
+    """A broker's configured rates, and Kafka's config source of each; empty without a rate."""
 
     broker: int
     leader_bytes_per_s: int | None
     follower_bytes_per_s: int | None
     log_dir_bytes_per_s: int | None
     source: str
+    """Of the leader's rate."""
+    follower_source: str
+    log_dir_source: str
 
 
 class TopicReplicasAnswerModel(BaseModel):
@@ -427,6 +460,10 @@ class OperationModel(BaseModel):
     auto_remove_throttle: bool
     outcome: str
     details: dict[str, Any]
+    who: str
+    reason: str
+    actions: list[str] = Field(description="what can be done with it now")
+    waiting: int = Field(description="of its partitions, how many wait for their turn")
 
 
 class OperationsModel(BaseModel):

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backend.api.stuck_json import why_json
 from backend.domain.snapshot import (
     UNKNOWN,
     ReplicaStatus,
     Snapshot,
     moving_rows,
     partition_starts,
+    stuck_rows,
 )
+from backend.domain.stuck import Replica, Stuck
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class RowFilter:
     """True: partitions with a replica that is being added or removed."""
     behind: bool | None = None
     """True: replicas out of the ISR."""
+    stuck: bool | None = None
+    """True: replicas that cannot arrive before somebody does something."""
 
 
 def matching_rows(snapshot: Snapshot, wanted: RowFilter) -> NDArray[np.int64]:
@@ -46,7 +51,17 @@ def matching_rows(snapshot: Snapshot, wanted: RowFilter) -> NDArray[np.int64]:
         mask &= moving_rows(rows, partition_starts(rows)) == wanted.moving
     if wanted.behind is not None:
         mask &= rows.in_isr != wanted.behind
+    if wanted.stuck is not None:
+        mask &= stuck_rows(rows) == wanted.stuck
     return np.flatnonzero(mask)
+
+
+def stuck_in(snapshot: Snapshot | None) -> dict[Replica, Stuck]:
+    """Every replica that is stuck, and why; none where there is no snapshot yet."""
+    if snapshot is None:
+        return {}
+    found = map(snapshot.why, np.flatnonzero(stuck_rows(snapshot.replicas)).tolist())
+    return {(one.partition, one.broker): one for one in found if one is not None}
 
 
 def row_json(snapshot: Snapshot, row: int) -> dict[str, Any]:
@@ -79,6 +94,7 @@ def row_json(snapshot: Snapshot, row: int) -> dict[str, Any]:
         "never": bool(np.isinf(rows.eta_s[row])),
         "sampled_ms": _known(rows.sampled_ms[row]),
         "stale": status is None or status.stale,
+        **why_json(snapshot.why(row)),
     }
 
 

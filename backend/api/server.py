@@ -157,6 +157,7 @@ async def serve(backend: Backend, listen: Listen, *, linger_s: float | None = No
         ConfigError: the address cannot be used.
     """
     listener, listen = bind(listen)
+    backend.address = listen.address
     activity = Activity(create_app(backend), backend.clock)
     config = uvicorn.Config(
         activity,
@@ -217,7 +218,7 @@ class _Server(uvicorn.Server):
 async def _stop_when_alone(
     server: uvicorn.Server, activity: Activity, backend: Backend, linger_s: float
 ) -> None:
-    while activity.idle_s < linger_s or backend.reassignments.busy:
+    while activity.idle_s < linger_s or backend.busy:
         await backend.clock.wait_s(0.5)
     log.info("nobody has asked for anything for %g s; stopping", linger_s)
     server.should_exit = True

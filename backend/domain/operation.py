@@ -11,7 +11,7 @@ from backend.domain.cluster import TopicPartition
 from backend.domain.lifecycle import TRANSITIONS, OperationState
 from backend.errors import Conflict
 
-__all__ = ["TRANSITIONS", "Operation", "OperationKind", "OperationState"]
+__all__ = ["NOBODY", "TRANSITIONS", "Asker", "Operation", "OperationKind", "OperationState"]
 
 
 class OperationKind(enum.StrEnum):
@@ -22,6 +22,23 @@ class OperationKind(enum.StrEnum):
     THROTTLED_RATES = "throttled_rates"
     THROTTLED_REPLICAS = "throttled_replicas"
     ELECTION = "election"
+    ADOPT = "adopt"
+    """The throttle of moves that somebody else started was taken over."""
+    ALTER_TOPICS = "alter_topics"
+    DRIFT = "drift"
+    ORPHANS = "orphans"
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asked for a change, and why; as they say of themselves."""
+
+    who: str = ""
+    """`ada@bastion`, or empty."""
+    reason: str = ""
+
+
+NOBODY = Asker()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +59,14 @@ class Operation:
     """How it went, in words; set when it ends, and earlier where something needs attention."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """JSON-ready facts for the audit."""
+    who: str = ""
+    """Who asked for it, by their own words."""
+    reason: str = ""
+    """Why, by their own words."""
+    actions: tuple[str, ...] = ()
+    """What can be done with it now, as the backend says: `pause`, `cancel`, ..."""
+    waiting: int = 0
+    """Of its partitions, how many wait for their turn, as the backend says."""
 
     def to(self, state: OperationState, *, at_ms: int, outcome: str = "") -> Operation:
         """This operation in another state.

@@ -23,6 +23,8 @@ from typing import Final, TypeAlias
 
 from backend.domain.cluster import PartitionState, TopicPartition
 from backend.domain.throttle import (
+    NO_RATE,
+    NO_REPLICAS,
     Move,
     ReplicaSet,
     ThrottledRate,
@@ -31,7 +33,6 @@ from backend.domain.throttle import (
     throttled_replicas_of,
 )
 from backend.errors import Conflict
-from backend.operations.ledger import NO_RATE, NO_REPLICAS
 from backend.operations.pause import NO_SHARE, pause_writes
 from backend.operations.results import counted, listed
 from backend.operations.schedule import Queue, judge

@@ -59,8 +59,8 @@ class RateDrift:
     """Who has a share of it, sorted."""
 
     def __str__(self) -> str:
-        found = _rate(self.found.value_bytes_per_s)
-        wanted = _rate(self.wanted_bytes_per_s)
+        found = rate_words(self.found.value_bytes_per_s)
+        wanted = rate_words(self.wanted_bytes_per_s)
         return f"{self.key} of broker {self.broker} was {self.kind}: {found} instead of {wanted}"
 
 
@@ -83,7 +83,8 @@ class ListDrift:
         return f"{self.key} of topic {self.topic} was {self.kind}: it {what} {self.replicas}"
 
 
-def _rate(value_bytes_per_s: int | None) -> str:
+def rate_words(value_bytes_per_s: int | None) -> str:
+    """`1000 B/s`, or that there is none."""
     return "no rate" if value_bytes_per_s is None else f"{value_bytes_per_s} B/s"
 
 

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -43,7 +43,7 @@ from backend.domain.assignment import (
 from backend.domain.cluster import NO_BROKER, PartitionState, TopicPartition
 from backend.domain.columns import partition_keys
 from backend.domain.election import ElectionAnswer, LeaderCount, in_batches, leader_counts
-from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
 from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
 from backend.operations.registry import Registry
 from backend.operations.results import counted, listed, results
@@ -149,6 +149,7 @@ class Elections:
         validate_only: bool,
         pacing: Pacing = AT_ONCE,
         timeout_s: float | None = None,
+        asker: Asker = NOBODY,
     ) -> ElectionAnswer:
         """Elect the preferred leader of the partitions, or of every partition if None.
 
@@ -183,19 +184,22 @@ class Elections:
             return ElectionAnswer(True, None, results(_settled(outcomes)), notes, leaders=leaders)
         if not outcomes:
             return ElectionAnswer(False, None, (), notes)
-        operation = self._begin(outcomes, pacing)
-        with underway(self._registry, operation):
+        operation = await self._begin(outcomes, pacing, asker)
+        async with underway(self._registry, operation):
             outcomes |= await self._elected(asked, pacing, time_s, operation)
             answer = ElectionAnswer(False, operation.id, results(_settled(outcomes)), notes)
-        finish(self._registry, operation, answer)
+        await finish(self._registry, operation, answer)
         return answer
 
-    def _begin(self, outcomes: Mapping[TopicPartition, ItemResult], pacing: Pacing) -> Operation:
+    async def _begin(
+        self, outcomes: Mapping[TopicPartition, ItemResult], pacing: Pacing, asker: Asker
+    ) -> Operation:
         """The intent, noted before the first effect."""
         paced = pacing.batch_size is not None
-        return self._registry.begin(
+        return await self._registry.begin(
             OperationKind.ELECTION,
             f"preferred election of {counted(len(outcomes), 'partition')}: {listed(outcomes, 3)}",
+            asker=asker,
             details={"batch_size": pacing.batch_size, "pause_s": pacing.pause_s} if paced else {},
         )
 
@@ -328,23 +332,23 @@ class Elections:
 # The operation of an election; unclean ones use these too.
 
 
-@contextmanager
-def underway(registry: Registry, operation: Operation) -> Iterator[None]:
+@asynccontextmanager
+async def underway(registry: Registry, operation: Operation) -> AsyncIterator[None]:
     """An operation that ends as FAILED if the block raises."""
     try:
         yield
     except BaseException as error:
-        registry.move(operation.id, OperationState.FAILED, str(error) or type(error).__name__)
+        await registry.move(operation.id, OperationState.FAILED, str(error) or type(error).__name__)
         raise
 
 
-def finish(registry: Registry, operation: Operation, answer: ChangeAnswer) -> None:
+async def finish(registry: Registry, operation: Operation, answer: ChangeAnswer) -> None:
     """End an operation as its answer says."""
     failed = answer.failures
     all_failed = bool(failed) and len(failed) == len(answer.results)
     words = f"{len(failed)} of {len(answer.results)} failed: {listed(failed, 3)}"
     state = OperationState.FAILED if all_failed else OperationState.DONE
-    registry.move(operation.id, state, words if failed else "done")
+    await registry.move(operation.id, state, words if failed else "done")
 
 
 def _topics(partitions: Iterable[TopicPartition]) -> list[str]:

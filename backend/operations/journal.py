@@ -1,4 +1,4 @@
-"""The journal's port: what backends of one cluster remember together, and its errors.
+"""The journal's port: what backends of one cluster remember together.
 
 Entries are those of `backend.operations.journal_codec`; `backend.operations.lease` says who may
 write them.
@@ -7,53 +7,14 @@ write them.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
-from backend.errors import ClusterError, Conflict
+from backend.errors import Conflict
 from backend.operations.journal_codec import Body, Entry, JournalState, Kind, kind_of
 from backend.settings import LIMITS
 
-AUDIT_KEPT: Final = 10_000
-"""Audit entries that stay in the journal."""
 RETRY_S: Final = 0.5
 """Between two attempts to reach a journal that does not answer."""
-
-
-class JournalUnavailable(ClusterError):
-    """The journal did not take or give an answer; the same call may succeed later."""
-
-    title = "Journal unavailable"
-    retriable = True
-    kafka_code: ClassVar[int] = 7
-    http_status = 503
-
-    def __init__(self, message: str, *, advice: str = "", written: bool | None = False) -> None:
-        super().__init__(message, advice=advice)
-        self.written = written
-        """False where nothing was written, None where that is not known; `Journal.settle` and
-        the next `append` find out."""
-
-
-class JournalFenced(ClusterError):
-    """Another backend writes the journal, or this one was silent for too long: act no more."""
-
-    title = "Another backend acts"
-    kafka_code: ClassVar[int] = 90
-    http_status = 409
-
-
-class JournalUnusable(ClusterError):
-    """The journal's topic has settings that would lose entries."""
-
-    title = "The journal's topic cannot be used"
-    kafka_code: ClassVar[int] = 40
-    http_status = 409
-
-
-class NotActing(Conflict):
-    """Another backend of this cluster acts, or it is not certain that this one may."""
-
-    title = "This backend does not act"
 
 
 class Journal(Protocol):
@@ -74,7 +35,8 @@ class Journal(Protocol):
 
         Raises:
             JournalUnavailable: the cluster did not answer; whoever wrote before may be fenced.
-            JournalUnusable: the topic has settings that would lose entries.
+            JournalUnusable: the topic has settings that would lose entries, or is not the one
+                that was read before.
             NotAuthorized: the cluster refuses this principal.
             WrongCluster: these brokers are of another cluster.
         """
@@ -93,6 +55,8 @@ class Journal(Protocol):
             Conflict: an unreadable or an audit entry would be overwritten; nothing was written.
             JournalFenced: this backend is not the writer any more, and must not act.
             JournalUnavailable: it did not succeed in time; see `JournalUnavailable.written`.
+            JournalUnusable: the topic is gone, or another; what it held is lost.
+            NotAuthorized: the cluster refuses this principal.
         """
         ...
 
@@ -113,9 +77,14 @@ class Journal(Protocol):
         To be closed before `open`.
 
         Raises:
+            JournalUnusable: the topic is gone, or another; what it held is lost.
             NotAuthorized: the cluster refuses this principal.
             WrongCluster: these brokers are of another cluster.
         """
+        ...
+
+    def nudge(self) -> None:
+        """Let `follow` look at once, and not when its time comes."""
         ...
 
     async def close(self) -> None:
@@ -147,7 +116,7 @@ def retired(
     ended: Callable[[Entry], bool],
     *,
     operations_kept: int = LIMITS.operations_kept,
-    audit_kept: int = AUDIT_KEPT,
+    audit_kept: int = LIMITS.audit_kept,
 ) -> Mapping[str, None]:
     """What to append so that the journal does not grow: tombstones for the oldest entries.
 

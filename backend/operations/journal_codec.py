@@ -171,10 +171,12 @@ class Heartbeat:
     backend: str
     host: str
     address: str
-    """Where its API can be reached."""
+    """Where its API can be reached: `unix:/path`, good on its own host only, or a URL."""
     started_ms: int
     beat_ms: int
     """By its own clock; only ever compared with another beat of the same backend."""
+    boot_id: str = ""
+    """Of the kernel that it runs on, or empty where that has none."""
 
     def body(self) -> Body:
         """As the body of an entry."""
@@ -183,7 +185,7 @@ class Heartbeat:
     @classmethod
     def of(cls, entry: Entry) -> Heartbeat | Unreadable:
         """From an entry."""
-        texts = [entry.body.get(name) for name in ("backend", "host", "address")]
+        texts = [entry.body.get(name) for name in ("backend", "host", "address", "boot_id")]
         times = [entry.body.get(name) for name in ("started_ms", "beat_ms")]
         wanted = set(entry.body) == set(cls.__slots__)
         if not wanted or not all(type(one) is str for one in texts):

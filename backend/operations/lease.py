@@ -6,7 +6,7 @@ Goals
     has to be told of another.
 Constraints
     There is no common clock: what is compared are times of one process. `Lease` decides on
-    values; `Keeper` asks the clock and the journal.
+    values; `backend.operations.keeper` asks the clock and the journal.
 Algorithm
     The journal is the arbiter: to become its writer is to fence the one before (Kafka's
     transactional producers, KIP-98). The writer puts a heartbeat into it every `Terms.beat_s`,
@@ -15,7 +15,8 @@ Algorithm
     after `silence_s`, which is longer. Silence counts only while the stand-by surely reads all
     there is; after a gap in its reading it begins again. One that finds, as it takes over, a
     heartbeat that it had not seen waits as long as the writer before could still act. Who lost
-    gives the winner as long to send its first heartbeat.
+    gives the winner as long to send its first heartbeat. Who has no need to act takes over from
+    nobody: a backend that only looks leaves no trace in a cluster.
     (Gray and Cheriton 1989, "Leases", with fencing for what a lease alone cannot stop.)
 
 What is left: an effect that was sent before a process was stopped may arrive later. Its intent is
@@ -25,33 +26,11 @@ in the journal, so the backend that takes over finds it and finishes or undoes i
 from __future__ import annotations
 
 import enum
-import logging
-from collections.abc import Callable, Collection, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from backend.clock import Clock
-from backend.errors import Conflict
-from backend.operations.journal import (
-    RETRY_S,
-    Journal,
-    JournalFenced,
-    JournalUnavailable,
-    NotActing,
-)
-from backend.operations.journal_codec import (
-    BACKEND_KEY,
-    Body,
-    Heartbeat,
-    JournalState,
-    Unreadable,
-)
-
-TICK_S: Final = 0.25
-"""How often a writer looks at its lease."""
-
-log = logging.getLogger(__name__)
+from backend.operations.journal_codec import Heartbeat, Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +78,8 @@ class Duty(enum.StrEnum):
 
     FOLLOW = "follow"
     """Read, and show: another one acts, or may."""
+    IDLE = "idle"
+    """As FOLLOW; nobody acts, and nothing has to be done."""
     BLOCKED = "blocked"
     """As FOLLOW; who acts cannot be read, so this one will not take over by itself."""
     TAKE_OVER = "take_over"
@@ -121,9 +102,13 @@ class Lease:
 
     terms: Terms = field(default_factory=Terms)
     writes: bool = False
+    wanted: bool = True
+    """False where this backend has nothing to do; it then takes over from nobody."""
     heard: Found = None
     heard_at: Moment | None = None
     """When `heard` was seen first, or the waiting began again."""
+    heard_live: bool = False
+    """Whether `heard` came while this read: an old one may be of a backend that is long gone."""
     read_at: Moment | None = None
     """When the last complete reading of the journal began."""
     beat_at: Moment | None = None
@@ -142,10 +127,16 @@ class Lease:
         `opened` finds it.
         """
         gap = self.read_at is None or began.since_s(self.read_at) > self.terms.gap_s
-        if gap or found != self.heard or self.heard_at is None:
-            waits = self.beaten_to_it and found is None
-            return replace(self, heard=found, heard_at=now, read_at=began, beaten_to_it=waits)
-        return replace(self, read_at=began)
+        if not gap and found == self.heard and self.heard_at is not None:
+            return replace(self, read_at=began)
+        return replace(
+            self,
+            heard=found,
+            heard_at=now,
+            heard_live=not gap and isinstance(found, Heartbeat),
+            read_at=began,
+            beaten_to_it=self.beaten_to_it and found is None,
+        )
 
     def opened(self, found: Found, now: Moment) -> Lease:
         """The backend has become the writer, and found this heartbeat."""
@@ -159,7 +150,23 @@ class Lease:
 
     def lost(self) -> Lease:
         """Another backend has become the writer, or this one gives it up."""
-        return Lease(self.terms, beaten_to_it=True)
+        return Lease(self.terms, wanted=self.wanted, beaten_to_it=True)
+
+    def actor(self, now: Moment) -> Heartbeat | None:
+        """The other backend that is known to act, or to have acted a moment ago."""
+        heard = self.heard
+        if self.writes or not isinstance(heard, Heartbeat) or not self.heard_live:
+            return None
+        return None if self._silent(now) else heard
+
+    def read_since(self, moment_s: float) -> bool:
+        """Whether the last reading began after a moment: what was written before is in it."""
+        return self.read_at is not None and self.read_at.monotonic_s >= moment_s
+
+    def patience_s(self, now: Moment) -> float:
+        """For how much longer silence would make this backend take over."""
+        wait_s = self.terms.silence_s + self.terms.jitter_s
+        return wait_s if self.heard_at is None else max(0.0, wait_s - now.since_s(self.heard_at))
 
     def duty(self, now: Moment) -> Duty:
         """What to do now."""
@@ -182,7 +189,9 @@ class Lease:
         if self.read_at is None or now.since_s(self.read_at) > self.terms.gap_s:
             return Duty.FOLLOW
         nobody = self.heard is None and not self.beaten_to_it
-        return Duty.TAKE_OVER if nobody or self._silent(now) else Duty.FOLLOW
+        if not nobody and not self._silent(now):
+            return Duty.FOLLOW
+        return Duty.TAKE_OVER if self.wanted else Duty.IDLE
 
     def _silent(self, now: Moment) -> bool:
         """Whether the heartbeat that was heard is surely older than a writer may act."""
@@ -190,163 +199,3 @@ class Lease:
             return False
         certain = min(self.read_at.monotonic_s, now.monotonic_s) - self.heard_at.monotonic_s
         return certain >= self.terms.silence_s + self.terms.jitter_s
-
-
-# --- the keeper
-
-
-@dataclass(frozen=True, slots=True)
-class Self:
-    """What a backend says of itself in its heartbeats."""
-
-    backend: str
-    host: str
-    address: str
-    started_ms: int
-
-    def heartbeat(self, now: Moment) -> Heartbeat:
-        """Of this moment."""
-        return Heartbeat(self.backend, self.host, self.address, self.started_ms, now.wall_ms)
-
-
-class Keeper:
-    """Keeps one backend's lease: follows, takes over, sends heartbeats, and stops when fenced.
-
-    `run` is a task of the backend. Whoever changes the cluster appends its intent by `append`,
-    and calls `require` directly before each effect.
-    """
-
-    def __init__(
-        self,
-        journal: Journal,
-        me: Self,
-        clock: Clock,
-        changed: Callable[[Duty, JournalState], None] = lambda duty, state: None,
-        terms: Terms | None = None,
-    ) -> None:
-        """`changed` is told of every new duty and state, on the event loop."""
-        self._journal = journal
-        self._me = me
-        self._clock = clock
-        self._changed = changed
-        self._lease = Lease(terms or Terms())
-        self._said: tuple[Duty, JournalState] | None = None
-
-    @property
-    def duty(self) -> Duty:
-        """What this backend has to do now; to be asked anew before each effect."""
-        return self._lease.duty(Moment.of(self._clock))
-
-    @property
-    def acting(self) -> Found:
-        """Who acts, as far as the journal says."""
-        return self._journal.state.heartbeat
-
-    def require(self) -> None:
-        """Return only where this backend may change the cluster now.
-
-        Raises:
-            NotActing: it may not.
-        """
-        duty = self.duty
-        if duty is not Duty.ACT:
-            raise NotActing(_why_not(duty, self.acting, self._me.backend))
-
-    async def append(
-        self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
-    ) -> None:
-        """As `Journal.append`, for the backend that acts.
-
-        Raises:
-            NotActing: this backend may not act; nothing was written.
-            BadInput, Conflict, JournalFenced, JournalUnavailable: as `Journal.append`.
-        """
-        self.require()
-        try:
-            await self._journal.append(entries, replacing=replacing)
-        except JournalFenced:
-            self._lose()
-            raise
-        self._tell()
-
-    async def run(self) -> None:
-        """Follow, take over and act by turns, until cancelled.
-
-        Raises:
-            JournalUnusable, NotAuthorized, WrongCluster: as `Journal.open`; an operator must help.
-        """
-        while True:
-            await self._follow()
-            if await self._take_over():
-                await self._beat_until_lost()
-
-    async def release(self) -> None:
-        """Give up the right to act, so that another backend need not wait; after `run` ended."""
-        wrote, self._lease = self._lease.writes, self._lease.lost()
-        if wrote:
-            try:
-                await self._journal.append({BACKEND_KEY: None})
-            except (JournalFenced, JournalUnavailable, Conflict) as failed:
-                log.warning("The journal was not released, others wait a while: %s", failed)
-
-    async def _follow(self) -> None:
-        began = Moment.of(self._clock)
-        async with aclosing(self._journal.follow()) as states:
-            async for state in states:
-                now = Moment.of(self._clock)
-                self._lease, began = self._lease.read(state.heartbeat, began, now), now
-                self._tell()
-                if self.duty is Duty.TAKE_OVER:
-                    return
-
-    async def _take_over(self) -> bool:
-        try:
-            state = await self._journal.open()
-        except (JournalUnavailable, JournalFenced) as failed:
-            log.info("Could not take over: %s", failed)
-            self._lose()
-            await self._clock.wait_s(RETRY_S)
-            return False
-        self._lease = self._lease.opened(state.heartbeat, Moment.of(self._clock))
-        self._tell()
-        return True
-
-    async def _beat_until_lost(self) -> None:
-        while self._lease.writes:
-            if self._lease.beat_due(Moment.of(self._clock)):
-                await self._beat()
-            self._tell()
-            await self._clock.wait_s(TICK_S)
-
-    async def _beat(self) -> None:
-        sent = Moment.of(self._clock)
-        try:
-            await self._journal.append({BACKEND_KEY: self._me.heartbeat(sent).body()})
-        except JournalUnavailable as failed:
-            log.info("A heartbeat was not acknowledged: %s", failed)
-        except (JournalFenced, Conflict) as failed:
-            log.warning("This backend acts no more: %s", failed)
-            self._lose()
-        else:
-            if self._lease.writes:
-                self._lease = self._lease.beaten(sent)
-
-    def _lose(self) -> None:
-        self._lease = self._lease.lost()
-        self._tell()
-
-    def _tell(self) -> None:
-        said = self.duty, self._journal.state
-        if self._said is None or said[0] is not self._said[0] or said[1] is not self._said[1]:
-            self._said = said
-            self._changed(*said)
-
-
-def _why_not(duty: Duty, acting: Found, me: str) -> str:
-    if duty in (Duty.WAIT, Duty.PAUSE):
-        return "It is not certain that no other backend acts. Nothing was changed; try again."
-    if isinstance(acting, Unreadable):
-        return f"Who acts cannot be read in the journal: {acting.detail} Nothing was changed."
-    if acting is None or acting.backend == me:
-        return "No backend acts yet. Nothing was changed; try again."
-    return f"{acting.backend} on {acting.host} acts, at {acting.address}. Nothing was changed here."

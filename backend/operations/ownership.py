@@ -36,7 +36,7 @@ Algorithm
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -48,6 +48,7 @@ from backend.domain.throttle import (
     Throttles,
 )
 from backend.operations.ownership_cells import (
+    NO_RATE_FOUND,
     FoundRate,
     ListCell,
     ListKey,
@@ -65,6 +66,7 @@ ListCellId: TypeAlias = tuple[str, ListKey]
 """A topic and one of its lists."""
 
 REPLICATION_RATES: Final = (RateKey.LEADER, RateKey.FOLLOWER)
+_SOURCES: Final = frozenset(Source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,9 @@ class Present:
 def present_of(throttles: Throttles, topics: Iterable[str]) -> Present:
     """What the port's reading of some brokers and of these `topics` says.
 
-    The port names the source of the leader's rate only; the other rates of a broker are taken to
-    be from there too, and from the broker's own configuration where it has no leader's rate.
+    Each rate has its own source. A rate without one is taken for the broker's own. A rate from
+    where Kafka cannot say is absent: whether it is the broker's own is not known, and what is not
+    known is not written.
     """
     lists: dict[ListCellId, ReplicaSet] = {}
     for topic in topics:
@@ -90,18 +93,20 @@ def present_of(throttles: Throttles, topics: Iterable[str]) -> Present:
         lists[topic, ListKey.FOLLOWERS] = found.followers
     rates: dict[RateCellId, FoundRate] = {}
     for broker, throttle in throttles.rates.items():
-        source = Source(throttle.source) if throttle.source else Source.DYNAMIC_BROKER
-        for key, value in _values(throttle).items():
-            rates[broker, key] = FoundRate(value, Source.DEFAULT if value is None else source)
+        for key, value, source in _values(throttle):
+            if value is None:
+                rates[broker, key] = NO_RATE_FOUND
+            elif source in _SOURCES:
+                rates[broker, key] = FoundRate(value, Source(source))
     return Present(rates, lists)
 
 
-def _values(throttle: BrokerThrottle) -> Mapping[RateKey, int | None]:
-    return {
-        RateKey.LEADER: throttle.rate.leader_bytes_per_s,
-        RateKey.FOLLOWER: throttle.rate.follower_bytes_per_s,
-        RateKey.LOG_DIRS: throttle.log_dir_bytes_per_s,
-    }
+def _values(throttle: BrokerThrottle) -> Iterator[tuple[RateKey, int | None, str]]:
+    """Key, value and source of each rate."""
+    rate, own = throttle.rate, Source.DYNAMIC_BROKER
+    yield RateKey.LEADER, rate.leader_bytes_per_s, throttle.leader_source or own
+    yield RateKey.FOLLOWER, rate.follower_bytes_per_s, throttle.follower_source or own
+    yield RateKey.LOG_DIRS, throttle.log_dir_bytes_per_s, throttle.log_dir_source or own
 
 
 @dataclass(frozen=True, slots=True)

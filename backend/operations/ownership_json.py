@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from backend.domain.throttle import ReplicaSet
-from backend.errors import BadInput, KshuntError
+from backend.errors import BadInput, UnreadableOwnership
 from backend.operations.ownership import ListCellId, Ownership, RateCellId
 from backend.operations.ownership_cells import (
     FoundRate,
@@ -38,12 +38,6 @@ RATE_MAX: Final = 2**63 - 1
 
 Document: TypeAlias = Mapping[str, Any]
 _Value = TypeVar("_Value")
-
-
-class UnreadableOwnership(KshuntError):
-    """A stored throttle record cannot be understood; it is neither used nor written over."""
-
-    title = "Unreadable throttle record"
 
 
 def to_documents(ownership: Ownership) -> dict[str, Document]:

@@ -36,6 +36,8 @@ from typing import Final, TypeAlias
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.throttle import (
+    NO_RATE,
+    NO_REPLICAS,
     RATE_MIN_BYTES_PER_S,
     BrokerThrottle,
     ReplicaSet,
@@ -43,7 +45,6 @@ from backend.domain.throttle import (
     ThrottledReplicas,
     Throttles,
 )
-from backend.operations.ledger import NO_RATE, NO_REPLICAS
 from backend.operations.results import listed
 from backend.operations.view import ClusterView
 
@@ -316,6 +317,6 @@ def _with_follower_rate(throttle: BrokerThrottle, rate_bytes_per_s: int | None) 
     A leader's rate that is not the broker's own dynamic configuration is not written: it would
     be pinned there.
     """
-    own = throttle.source in (_OWN_SOURCE, "")
+    own = throttle.leader_source in (_OWN_SOURCE, "")
     leader = throttle.rate.leader_bytes_per_s if own else NO_RATE.leader_bytes_per_s
     return ThrottledRate(leader, rate_bytes_per_s)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from backend.admin.port import ClusterAdmin
 from backend.clock import Clock
@@ -20,9 +20,9 @@ from backend.domain.plan import ReassignmentPlan
 from backend.domain.progress import ReplicaDirs, log_dir_rows, progress_rows, verify_rows
 from backend.domain.snapshot import UNKNOWN
 from backend.errors import BadInput, BrokerUnreachable
-from backend.operations.ledger import Ledger
+from backend.operations.clearing import clear_unowned
+from backend.operations.ownership import Ownership
 from backend.operations.results import listed
-from backend.operations.throttle import clear_unowned
 from backend.placement.generate import generate_assignment, usable_brokers
 
 UNANSWERED_CODES = frozenset({7, 8, 13})
@@ -36,13 +36,13 @@ class Queries:
         self,
         admin: ClusterAdmin,
         clock: Clock,
-        ledger: Ledger | None = None,
+        owned: Callable[[], Ownership] = Ownership,
         *,
         timeout_s: float = 10.0,
     ) -> None:
         self._admin = admin
         self._clock = clock
-        self._ledger = ledger or Ledger()
+        self._owned = owned
         self._timeout_s = timeout_s
 
     async def cluster_id(self) -> str:
@@ -94,7 +94,7 @@ class Queries:
         if moving or preserve_throttles:
             return answer
         clearing, problems = await clear_unowned(
-            self._admin, self._ledger, plan.replicas, timeout_s=self._timeout_s
+            self._admin, self._owned(), plan.replicas, timeout_s=self._timeout_s
         )
         return VerifyAnswer(
             answer.rows,

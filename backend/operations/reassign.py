@@ -1,61 +1,48 @@
-"""Reassignments that this backend starts, watches to their end, and cleans up after.
+"""Starting and cancelling reassignments, because somebody asked for it.
 
 Goals
-    A throttle that a reassignment brought comes off when it ends (KIP-179, "On reassignment
-    completion"), also when it was cancelled, and whatever was there before is back.
+    A throttle that a reassignment brings is there before the move, and comes off when it ends
+    (KIP-179, "On reassignment completion"), also when it was cancelled. A plan that the cluster
+    refuses leaves nothing behind.
 Constraints
-    The cluster is the only source of truth about what moves; an operation has ended when none of
-    its partitions is listed any more. Lifting is safe to repeat and is read back.
+    The intent is in the journal before the first effect. What was asked is answered partition by
+    partition.
 Algorithm
-    start: note the share in the ledger, then topics, rates, move (`ClusterAdmin`).
-    tick: an operation whose partitions have all left the cluster's list goes to LIFTING; there
-    its share is removed and read back, again and again until it holds; then it is DONE.
+    start (KIP-179, "Algorithm"): check everything; write the intent with our share of each
+    throttle and what was there before; the topics' throttled replicas; the brokers' rates; the
+    move. The engine does the rest.
+    cancel: write which partitions shall return; ask the cluster; lift their share of the throttle.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Final
 
-from backend.admin.port import (
-    ClusterAdmin,
-    ItemResult,
-    ReassignOptions,
-    ReassignOutcome,
-)
+from backend.admin.port import ItemResult, ReassignOptions, ReassignOutcome
 from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.assignment import partition_states
-from backend.domain.cluster import (
-    OngoingReassignment,
-    PartitionState,
-    TopicPartition,
-    original_replicas,
-)
-from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.cluster import OngoingReassignment, TopicPartition, original_replicas
+from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
 from backend.domain.plan import ReassignmentPlan, format_plan
-from backend.domain.throttle import (
-    Move,
-    ThrottledReplicas,
-    brokers_of,
-    check_rate,
-    throttled_replicas_of,
-)
+from backend.domain.throttle import Move, check_rate
 from backend.errors import BadInput, Conflict, KshuntError
-from backend.operations.ledger import Ledger
-from backend.operations.registry import Registry
+from backend.operations.clearing import clear_unowned
+from backend.operations.context import Context
+from backend.operations.engine import NO_REASSIGNMENT_IN_PROGRESS, Engine
+from backend.operations.ownership import Present, RateCellId
 from backend.operations.results import counted, failures, listed, result, results
-from backend.operations.throttle import clear_unowned, recorded, restore
+from backend.operations.schedule import Caps, Order
+from backend.operations.throttle import recorded
+from backend.operations.throttling import Written, left_on
+from backend.operations.work import Work, shares_of
 from backend.settings import LIMITS
 
+NOT_ATTEMPTED: Final = 55
 
-@dataclass(slots=True)
-class _Running:
-    """What the ticks need to know of an operation that has not ended."""
-
-    target: Mapping[TopicPartition, tuple[int, ...]]
-    log_dirs: Mapping[tuple[TopicPartition, int], str]
-    cancelled: set[TopicPartition] = field(default_factory=set)
+State = OperationState
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,62 +57,144 @@ class ReassignRequest:
     allow_replication_factor_change: bool = True
     validate_only: bool = False
     timeout_s: float = 10.0
+    caps: Caps | None = None
+    """Moves in flight; None: everything at once, as KIP-179 and Kafka's own tool have it."""
+    order: Order = Order.LARGEST_FIRST
+    asker: Asker = NOBODY
 
 
 class Reassignments:
     """See the module's text."""
 
-    def __init__(
-        self, admin: ClusterAdmin, registry: Registry, ledger: Ledger, timeout_s: float
-    ) -> None:
-        self._admin = admin
-        self._registry = registry
-        self._ledger = ledger
-        self._timeout_s = timeout_s
-        self._running: dict[str, _Running] = {}
-
-    @property
-    def busy(self) -> bool:
-        """True while an operation has not ended, so that this backend must live on."""
-        return bool(self._running)
+    def __init__(self, context: Context, engine: Engine) -> None:
+        self._context = context
+        self._engine = engine
+        self._admin = context.admin
+        self._registry = context.registry
 
     async def start(self, request: ReassignRequest) -> ChangeAnswer:
         """Start a plan, with its throttle.
 
         Raises:
-            Conflict: partitions move already and `additional` is not set.
+            Conflict: partitions move already and `additional` is not set, or the journal's record
+                of a throttle cannot be read.
             BadInput: a throttle is under 1 KB/s, or the plan is over Kafka's limit.
+            NotActing: another backend acts for this cluster.
         """
-        plan = request.plan
         _check(request)
-        ongoing = await self._admin.list_reassignments(timeout_s=self._timeout_s)
-        if ongoing and not request.additional:
-            raise Conflict(
-                f"{counted(len(ongoing), 'partition')} already being reassigned "
-                f"({listed(ongoing, 3)}); nothing was changed.",
-                advice="Wait, cancel them, or ask for this plan in addition to them.",
+        async with self._context.lock:
+            ongoing = await self._context.ongoing()
+            if ongoing and not request.additional:
+                raise Conflict(
+                    f"{counted(len(ongoing), 'partition')} already being reassigned "
+                    f"({listed(ongoing, 3)}); nothing was changed.",
+                    advice="Wait, cancel them, or ask for this plan in addition to them.",
+                )
+            moves = await self._moves(request.plan, ongoing)
+            checked = await self._admin.reassign_partitions(
+                request.plan.replicas, _options(request, validate_only=True), request.plan.log_dirs
             )
-        states = await self._states(plan)
-        moves = [
-            Move(partition, original_replicas(states[partition], ongoing.get(partition)), target)
+            if request.validate_only:
+                return _answer(request, checked, moves.values(), None, ())
+            return await self._start(request, moves, checked.results)
+
+    async def _start(
+        self,
+        request: ReassignRequest,
+        moves: Mapping[TopicPartition, Move],
+        checked: Mapping[TopicPartition, ItemResult],
+    ) -> ChangeAnswer:
+        self._registry.require()
+        fit = {p: m for p, m in moves.items() if p in checked and checked[p].ok}
+        work = _work(request, moves, fit)
+        operation = self._draft(request, work)
+        if not fit:
+            words = f"refused: {next(iter(failures(checked)), 'no partition can be moved')}"
+            await self._registry.put(operation, work)
+            await self._registry.move(operation.id, State.FAILED, words)
+            return _answer(request, _nothing_done(checked), moves.values(), operation, ())
+        present, written = await self._throttle(operation, work)
+        notes = [
+            f"Broker {broker} does not answer; its throttle is written when it does."
+            for broker in _silent(work, present)
+        ]
+        if written.holding_up:
+            why = f"the throttle of {listed(written.holding_up)} could not be written"
+            await self._give_up(operation, replace(work, failed=why))
+            refused = ItemResult(NOT_ATTEMPTED, "OPERATION_NOT_ATTEMPTED", why)
+            outcome = _nothing_done(dict(checked) | dict.fromkeys(fit, refused))
+            return _answer(request, outcome, moves.values(), operation, (_UNDONE,))
+        notes += [f"Throttle of {problem}" for problem in written.problems]
+        outcome = await self._first_moves(operation, work)
+        unfit = {p: r for p, r in checked.items() if p not in fit}
+        outcome = replace(outcome, results={**unfit, **outcome.results})
+        if self._is_refused(operation):
+            notes.append(_UNDONE)
+        return _answer(request, outcome, moves.values(), operation, notes)
+
+    async def _moves(
+        self, plan: ReassignmentPlan, ongoing: Mapping[TopicPartition, OngoingReassignment]
+    ) -> dict[TopicPartition, Move]:
+        cluster = await self._admin.describe(plan.topics, timeout_s=self._context.timeout_s)
+        states = partition_states(cluster.assignment)
+        return {
+            partition: Move(
+                partition, original_replicas(states[partition], ongoing.get(partition)), target
+            )
             for partition, target in plan.replicas.items()
             if partition in states
-        ]
-        operation = None if request.validate_only else self._begin(request, moves)
+        }
+
+    def _draft(self, request: ReassignRequest, work: Work) -> Operation:
+        plan = request.plan
+        return self._registry.draft(
+            OperationKind.REASSIGN,
+            f"move {counted(len(plan), 'partition')} of {listed(plan.topics, 3)}",
+            asker=request.asker,
+            partitions=tuple(plan.replicas),
+            throttle_bytes_per_s=request.throttle_bytes_per_s,
+            auto_remove_throttle=request.auto_remove_throttle,
+            details={"rollback_plan": rollback_plan(work.moves.values())},
+        )
+
+    async def _throttle(self, operation: Operation, work: Work) -> tuple[Present, Written]:
+        """Write the intent, and the throttle of it."""
+        shares, throttling = shares_of(work), self._context.throttling
+        brokers = sorted({broker for broker, _ in shares.rates})
+        topics = sorted({topic for topic, _ in shares.lists})
+        throttling.check_readable(brokers, topics)
+        present = await throttling.present(brokers, topics)
+        step = self._registry.ownership.record(
+            operation.id, shares, present, auto_remove=work.auto_remove
+        )
+        await self._registry.put(operation, work, step.after)
+        return present, await throttling.carry_out(step.writes, present)
+
+    async def _first_moves(self, operation: Operation, work: Work) -> ReassignOutcome:
+        """Submit what may start at once; the others wait."""
+        waits = ItemResult(message="waits for its turn")
+        if work.caps is not None:
+            await self._engine.advance(operation, work, await self._context.ongoing())
+            return _nothing_done(dict.fromkeys(work.waiting, waits))
         try:
-            if operation is not None and _throttled(request):
-                await self._note_shares(operation, request, moves)
-            outcome = await self._admin.reassign_partitions(
-                plan.replicas, _options(request), plan.log_dirs
-            )
+            outcome = await self._engine.submit(operation, work, work.waiting)
         except KshuntError as error:
-            if operation is not None:
-                await self._fail(operation, str(error))
-            raise
-        answer = _answer(request, outcome, moves, operation)
-        if operation is not None:
-            await self._started(operation, request, outcome)
-        return answer
+            return _nothing_done(dict.fromkeys(work.waiting, _in_doubt(error)))
+        left = self._registry.work(operation.id)
+        if left is not None and left.failed:
+            await self._engine.lift(self._registry.known.operations[operation.id], left)
+        return outcome
+
+    def _is_refused(self, operation: Operation) -> bool:
+        work = self._registry.work(operation.id)
+        return work is not None and bool(work.failed)
+
+    async def _give_up(self, operation: Operation, work: Work) -> None:
+        """End an operation that moved nothing; what is not off yet, the engine takes off."""
+        await self._registry.put(operation, work)
+        await self._engine.lift(operation, work)
+
+    # Cancelling
 
     async def cancel(
         self,
@@ -134,6 +203,7 @@ class Reassignments:
         preserve_throttles: bool,
         validate_only: bool,
         timeout_s: float,
+        asker: Asker = NOBODY,
     ) -> ChangeAnswer:
         """Return partitions to their original replicas.
 
@@ -141,208 +211,156 @@ class Reassignments:
 
         Raises:
             BadInput: no partition is named.
+            NotActing: another backend acts for this cluster.
         """
         if not partitions:
             raise BadInput("No partition is named; nothing was changed.")
         wanted = tuple(dict.fromkeys(partitions))
-        if validate_only:
-            ongoing = await self._admin.list_reassignments(timeout_s=timeout_s)
-            foreseen = {p: _cancellable(ongoing.get(p)) for p in wanted}
-            return ChangeAnswer(True, None, results(foreseen))
-        outcomes = await self._admin.cancel_reassignments(wanted, timeout_s=timeout_s)
-        stopped = {partition for partition, outcome in outcomes.items() if outcome.ok}
+        async with self._context.lock:
+            ongoing = await self._context.ongoing()
+            if validate_only:
+                foreseen = {p: self._cancellable(p, ongoing.get(p)) for p in wanted}
+                return ChangeAnswer(True, None, results(foreseen))
+            self._registry.require()
+            summary = f"cancel {counted(len(wanted), 'partition')}: {listed(wanted, 3)}"
+            operation = await self._registry.begin(OperationKind.CANCEL, summary, asker=asker)
+            ours = await self._mark(wanted, ongoing)
+            waiting = {p for p in wanted if p not in ongoing and p in ours}
+            outcomes = dict.fromkeys(waiting, ItemResult(message="it had not started"))
+            if asked := [p for p in wanted if p not in waiting]:
+                self._registry.require()
+                outcomes |= await self._admin.cancel_reassignments(asked, timeout_s=timeout_s)
+            stopped = {partition for partition, outcome in outcomes.items() if outcome.ok}
+            notes = await self._unmark(set(wanted) - stopped, preserve_throttles)
+            if not preserve_throttles and stopped - ours:
+                notes = (*notes, *await self._clear(stopped - ours, timeout_s))
+        answer = ChangeAnswer(False, operation.id, results(outcomes), notes)
+        return await recorded(self._registry, operation, answer)
+
+    def _cancellable(
+        self, partition: TopicPartition, move: OngoingReassignment | None
+    ) -> ItemResult:
+        if move is not None:
+            return ItemResult(message=f"would return to {listed(move.original, 20)}")
+        if any(partition in work.waiting for _, work in self._unfinished()):
+            return ItemResult(message="has not started, and would not")
+        return ItemResult(
+            NO_REASSIGNMENT_IN_PROGRESS,
+            "NO_REASSIGNMENT_IN_PROGRESS",
+            "the partition is not moving",
+        )
+
+    def _unfinished(self) -> Iterable[tuple[Operation, Work]]:
+        for operation_id in self._registry.unfinished:
+            operation, work = self._registry.get(operation_id), self._registry.work(operation_id)
+            if operation is not None and work is not None and operation.state is not State.LIFTING:
+                yield operation, work
+
+    async def _mark(
+        self,
+        wanted: Iterable[TopicPartition],
+        ongoing: Mapping[TopicPartition, OngoingReassignment],
+    ) -> set[TopicPartition]:
+        """Write down which partitions of ours shall return; those of our operations."""
         ours: set[TopicPartition] = set()
-        for running in self._running.values():
-            ours |= running.target.keys() & stopped
-            running.cancelled |= running.target.keys() & stopped
-        notes: tuple[str, ...] = ()
-        if not preserve_throttles and stopped - ours:
-            notes = await self._clear(stopped - ours, timeout_s)
-        summary = f"cancel {counted(len(wanted), 'partition')}: {listed(wanted, 3)}"
-        answer = ChangeAnswer(False, None, results(outcomes), notes)
-        return recorded(self._registry, OperationKind.CANCEL, summary, answer, {})
+        for operation, work in list(self._unfinished()):
+            mine = {
+                partition
+                for partition in work.moves.keys() & set(wanted)
+                if partition in work.waiting
+                or partition in work.unanswered
+                or (partition in ongoing and _is_ours(ongoing[partition], work))
+            }
+            if mine and not mine <= work.cancelled:
+                ours |= mine
+                marked = replace(work, cancelled=work.cancelled | mine)
+                after = self._after_marking(operation, marked)
+                await self._registry.put(after, marked)
+        return ours
 
-    async def tick(self) -> None:
-        """See what has ended, and take its throttle off; safe to call at any time."""
-        if not self._running:
-            return
-        try:
-            ongoing = await self._admin.list_reassignments(timeout_s=self._timeout_s)
-        except KshuntError:
-            # The sampler shows that the cluster does not answer; the next tick tries again.
-            return
-        for operation_id in list(self._running):
-            operation = self._registry.get(operation_id)
-            if operation is not None and operation.state in (
-                OperationState.RUNNING,
-                OperationState.LIFTING,
-            ):
-                await self._advance(operation, ongoing)
+    def _after_marking(self, operation: Operation, work: Work) -> Operation:
+        if not work.all_cancelled or operation.state is State.CANCELLING:
+            return operation
+        return operation.to(State.CANCELLING, at_ms=self._context.clock.now_ms())
 
-    # Starting
+    async def _unmark(
+        self, stays: set[TopicPartition], preserve_throttles: bool
+    ) -> tuple[str, ...]:
+        """What the cluster did not return goes on; the share of the rest is lifted."""
+        problems: tuple[str, ...] = ()
+        for operation, work in list(self._unfinished()):
+            if stays & work.cancelled and operation.state is not State.CANCELLING:
+                work = replace(work, cancelled=work.cancelled - stays)
+                await self._registry.put(operation, work)
+            if work.cancelled and not preserve_throttles:
+                problems += await self._reduce(operation, work)
+            elif work.all_cancelled:
+                stays_on = left_on(self._registry.ownership, operation.id)
+                await self._registry.put(operation, replace(work, auto_remove=False), stays_on)
+        return problems
 
-    async def _states(self, plan: ReassignmentPlan) -> dict[TopicPartition, PartitionState]:
-        cluster = await self._admin.describe(plan.topics, timeout_s=self._timeout_s)
-        states = partition_states(cluster.assignment)
-        return {partition: states[partition] for partition in plan.replicas if partition in states}
-
-    def _begin(self, request: ReassignRequest, moves: Sequence[Move]) -> Operation:
-        plan = request.plan
-        return self._registry.begin(
-            OperationKind.REASSIGN,
-            f"move {counted(len(plan), 'partition')} of {listed(plan.topics, 3)}",
-            partitions=tuple(plan.replicas),
-            throttle_bytes_per_s=request.throttle_bytes_per_s,
-            auto_remove_throttle=request.auto_remove_throttle,
-            details={"rollback_plan": rollback_plan(moves)},
-        )
-
-    async def _note_shares(
-        self, operation: Operation, request: ReassignRequest, moves: Sequence[Move]
-    ) -> None:
-        """Read what is there and note our share of it, before anything is written."""
-        brokers = brokers_of(moves)
-        prior = await self._admin.throttles(brokers, request.plan.topics, timeout_s=self._timeout_s)
-        shares: Mapping[str, ThrottledReplicas] = {}
-        if request.throttle_bytes_per_s is not None:
-            shares = throttled_replicas_of(moves)
-        if request.auto_remove_throttle:
-            self._ledger.record(operation.id, shares, brokers, prior)
-
-    async def _started(
-        self, operation: Operation, request: ReassignRequest, outcome: ReassignOutcome
-    ) -> None:
-        accepted = {
-            partition for partition, item in outcome.results.items() if item.ok or outcome.unknown
-        }
-        refused = len(outcome.results) - len(accepted)
-        if not accepted:
-            first = next(iter(failures(outcome.results)), "the cluster took no partition")
-            await self._fail(operation, f"refused: {first}")
-            return
-        plan = request.plan
-        self._running[operation.id] = _Running(
-            {p: target for p, target in plan.replicas.items() if p in accepted},
-            {key: path for key, path in plan.log_dirs.items() if key[0] in accepted},
-        )
-        self._registry.move(
-            operation.id,
-            OperationState.RUNNING,
-            _remark(refused, outcome),
-        )
-
-    async def _fail(self, operation: Operation, why: str) -> None:
-        """End an operation that moved nothing, and take back what it may have written."""
-        problems = await self._lift(operation)
-        self._ledger.forget_topics(operation.id, self._ledger.topics_of(operation.id))
-        self._ledger.forget_brokers(operation.id, self._ledger.brokers_of(operation.id))
-        left = f" Its throttle may still be on: {'; '.join(problems[:3])}." if problems else ""
-        self._registry.move(operation.id, OperationState.FAILED, why + left)
-
-    # Ending
-
-    async def _advance(
-        self, operation: Operation, ongoing: Mapping[TopicPartition, OngoingReassignment]
-    ) -> None:
-        running = self._running[operation.id]
-        if operation.state is OperationState.RUNNING:
-            if any(partition in ongoing for partition in running.target):
-                return
-            if await self._log_dirs_moving(running):
-                return
-            operation = self._registry.move(operation.id, OperationState.LIFTING)
-        problems = await self._lift(operation)
-        if problems:
-            waiting = f"throttle not off yet: {'; '.join(problems[:3])}"
-            self._registry.remark(replace(operation, outcome=waiting))
-            return
-        await self._finish(operation, running)
-
-    async def _log_dirs_moving(self, running: _Running) -> bool:
-        """True while a copy between directories of one broker is under way."""
-        for broker in {broker for _, broker in running.log_dirs}:
-            wanted = {p for p, b in running.log_dirs if b == broker}
-            try:
-                columns = await self._admin.log_dirs(broker, timeout_s=self._timeout_s)
-            except KshuntError:
-                return True
-            for row in columns.is_future.nonzero()[0]:
-                topic = columns.topics[int(columns.topic_index[row])]
-                if TopicPartition(topic, int(columns.partition[row])) in wanted:
-                    return True
-        return False
-
-    async def _lift(self, operation: Operation) -> tuple[str, ...]:
-        """Remove the operation's share; why some of it is still there, or nothing."""
-        topics = self._ledger.topics_of(operation.id)
-        brokers = self._ledger.brokers_of(operation.id)
-        if not topics and not brokers:
-            return ()
-        try:
-            present = await self._admin.throttles(brokers, topics, timeout_s=self._timeout_s)
-            lift = self._ledger.lift(operation.id, present)
-            held_topics, held_brokers, problems = await restore(
-                self._admin, lift.topics, lift.rates, lift.log_dir_rates, timeout_s=self._timeout_s
-            )
-        except KshuntError as error:
-            return (str(error),)
-        # What needs no write is gone already, by the cluster's doing, or shared with others.
-        self._ledger.forget_topics(operation.id, held_topics | (set(topics) - lift.topics.keys()))
-        self._ledger.forget_brokers(operation.id, held_brokers | (set(brokers) - lift.rates.keys()))
-        left = [
-            *self._ledger.topics_of(operation.id),
-            *(f"broker {broker}" for broker in self._ledger.brokers_of(operation.id)),
-        ]
-        return (*problems, f"still set on {listed(left)}") if left else ()
-
-    async def _finish(self, operation: Operation, running: _Running) -> None:
-        outcome = await self._outcome(operation, running)
-        all_cancelled = running.cancelled >= running.target.keys()
-        state = OperationState.CANCELLED if all_cancelled else OperationState.DONE
-        self._registry.move(operation.id, state, outcome)
-        del self._running[operation.id]
-
-    async def _outcome(self, operation: Operation, running: _Running) -> str:
-        topics = sorted({partition.topic for partition in running.target})
-        try:
-            cluster = await self._admin.describe(topics, timeout_s=self._timeout_s)
-        except KshuntError as error:
-            return f"ended; where its partitions are could not be read: {error}"
-        states = partition_states(cluster.assignment)
-        arrived = [
-            partition
-            for partition, target in running.target.items()
-            if partition in states and states[partition].replicas == target
-        ]
-        words = [f"{len(arrived)} of {len(running.target)} where the plan wants them"]
-        if running.cancelled:
-            words.append(f"{len(running.cancelled)} cancelled")
-        if operation.throttle_bytes_per_s is not None:
-            words.append(
-                "throttle removed"
-                if operation.auto_remove_throttle
-                else "throttle left on, as asked"
-            )
-        return ", ".join(words)
+    async def _reduce(self, operation: Operation, work: Work) -> tuple[str, ...]:
+        """Lift the share of the partitions that are given up; other shares stay as they are."""
+        throttling = self._context.throttling
+        present = await throttling.present()
+        needed = shares_of(work)
+        step = self._registry.ownership.reduce(operation.id, needed, present)
+        await self._registry.put(operation, work, step.after)
+        return (await throttling.carry_out(step.writes, present)).problems
 
     async def _clear(
         self, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> tuple[str, ...]:
-        clearing, problems = await clear_unowned(
-            self._admin, self._ledger, partitions, timeout_s=timeout_s
-        )
-        notes = list(problems)
-        if clearing.brokers:
-            notes.append(f"Removed the throttle of {listed(clearing.brokers, 20)}.")
-        if clearing.topics:
-            notes.append(f"Removed throttled replicas of {listed(clearing.topics, 20)}.")
-        return tuple(notes)
+        """Take off the throttles of moves that this backend did not start."""
+        try:
+            _, notes = await clear_unowned(
+                self._admin, self._registry.ownership, partitions, timeout_s=timeout_s
+            )
+            return notes
+        except KshuntError as error:
+            return (f"Their throttles may still be on: {error}",)
 
 
-def _remark(refused: int, outcome: ReassignOutcome) -> str:
-    if outcome.unknown:
-        return "the cluster's answer was lost; it is watched as if it had started"
-    return f"{counted(refused, 'partition')} refused" if refused else ""
+_UNDONE: Final = "The cluster took no partition; the throttles were put back as they were."
+
+
+def _nothing_done(outcomes: Mapping[TopicPartition, ItemResult]) -> ReassignOutcome:
+    return ReassignOutcome(outcomes, {}, {}, {})
+
+
+def _is_ours(move: OngoingReassignment, work: Work) -> bool:
+    return move.target == work.moves[move.partition].target
+
+
+def _in_doubt(error: KshuntError) -> ItemResult:
+    return ItemResult(
+        error.kafka_code, "UNKNOWN", f"whether it moves is being found out: {error}", True
+    )
+
+
+def _silent(work: Work, present: Present) -> list[int]:
+    """Brokers whose rates we shall write and could not read."""
+    cells: set[RateCellId] = set(shares_of(work).rates)
+    return sorted({cell[0] for cell in cells if cell not in present.rates})
+
+
+def _work(
+    request: ReassignRequest,
+    moves: Mapping[TopicPartition, Move],
+    fit: Mapping[TopicPartition, Move],
+) -> Work:
+    return Work(
+        moves=moves,
+        log_dirs={key: path for key, path in request.plan.log_dirs.items() if key[0] in moves},
+        throttle_bytes_per_s=request.throttle_bytes_per_s,
+        log_dirs_throttle_bytes_per_s=request.log_dirs_throttle_bytes_per_s,
+        auto_remove=request.auto_remove_throttle,
+        factor_may_change=request.allow_replication_factor_change,
+        timeout_s=request.timeout_s,
+        order=request.order,
+        caps=request.caps,
+        refused=frozenset(moves.keys() - fit.keys()),
+    )
 
 
 def rollback_plan(moves: Iterable[Move]) -> object:
@@ -354,59 +372,43 @@ def _check(request: ReassignRequest) -> None:
     for rate in (request.throttle_bytes_per_s, request.log_dirs_throttle_bytes_per_s):
         if rate is not None:
             check_rate(rate)
-    if len(request.plan) > LIMITS.partitions_per_reassignment:
+    if request.caps is None and len(request.plan) > LIMITS.partitions_per_reassignment:
         raise BadInput(
             f"The plan moves {len(request.plan)} partitions; Kafka takes "
             f"{LIMITS.partitions_per_reassignment} in one request. Nothing was changed.",
-            advice="Split the plan.",
+            advice="Split the plan, or give a cap of moves in flight.",
         )
 
 
-def _throttled(request: ReassignRequest) -> bool:
-    return (
-        request.throttle_bytes_per_s is not None
-        or request.log_dirs_throttle_bytes_per_s is not None
-    )
-
-
-def _options(request: ReassignRequest) -> ReassignOptions:
+def _options(request: ReassignRequest, *, validate_only: bool) -> ReassignOptions:
     return ReassignOptions(
         throttle_bytes_per_s=request.throttle_bytes_per_s,
         log_dirs_throttle_bytes_per_s=request.log_dirs_throttle_bytes_per_s,
-        validate_only=request.validate_only,
+        validate_only=validate_only,
         allow_replication_factor_change=request.allow_replication_factor_change,
         auto_remove_throttle=request.auto_remove_throttle,
         timeout_s=request.timeout_s,
     )
 
 
-def _cancellable(move: OngoingReassignment | None) -> ItemResult:
-    if move is None:
-        return ItemResult(85, "NO_REASSIGNMENT_IN_PROGRESS", "the partition is not moving")
-    return ItemResult(message=f"would return to {listed(move.original, 20)}")
-
-
 def _answer(
     request: ReassignRequest,
     outcome: ReassignOutcome,
-    moves: Sequence[Move],
+    moves: Iterable[Move],
     operation: Operation | None,
+    notes: Iterable[str],
 ) -> ChangeAnswer:
     log_dirs: tuple[Result, ...] = tuple(
         result(f"{partition} on broker {broker}", item)
         for (partition, broker), item in sorted(outcome.log_dir_results.items())
     )
-    notes = [f"Throttle of topic {failure}" for failure in failures(outcome.throttled_topics)] + [
-        f"Throttle of broker {failure}" for failure in failures(outcome.throttled_brokers)
-    ]
-    if outcome.undone:
-        notes.append("The cluster took no partition; the throttles were put back as they were.")
+    said = list(notes)
     if request.throttle_bytes_per_s is not None and not request.auto_remove_throttle:
-        notes.append("The throttle stays on after the move, as asked.")
+        said.append("The throttle stays on after the move, as asked.")
     return ChangeAnswer(
         validate_only=request.validate_only,
         operation_id=None if operation is None else operation.id,
         results=(*results(outcome.results), *log_dirs),
-        notes=tuple(notes),
+        notes=tuple(said),
         rollback_plan=rollback_plan(moves),  # type: ignore[arg-type]
     )

@@ -1,44 +1,149 @@
-"""The operations of one backend, and who is told when one of them changes."""
+"""What the backends of one cluster were asked to do: known here, and written in the journal.
+
+Goals
+    Nothing that was asked is lost: an operation, its throttles and a line of the audit are in the
+    journal before the first effect, all of them or none.
+Constraints
+    Only the backend that acts may write. A backend that follows shows what it reads.
+Algorithm
+    `put` writes in one transaction and then takes over what was written; so what is known here is
+    never ahead of the journal. `load` takes over what another backend wrote. What cannot be read
+    is kept apart: it is shown, and neither acted upon nor written over.
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from backend.clock import Clock
 from backend.domain.cluster import TopicPartition
-from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
+from backend.errors import KshuntError
+from backend.operations.audit import AuditEntry, next_number
+from backend.operations.audit_lines import line_of
+from backend.operations.journal import retired
+from backend.operations.journal_codec import (
+    Body,
+    Entry,
+    JournalState,
+    Kind,
+    Unreadable,
+    Why,
+    operation_key,
+)
+from backend.operations.ownership import Ownership
+from backend.operations.ownership_json import changed_documents, readable
+from backend.operations.record import operation_body, read_operation_body
+from backend.operations.work import Work
 from backend.settings import LIMITS
 
 
-class Registry:
-    """Newest operations first; ended ones are kept up to `Limits.operations_kept`."""
+class Scribe(Protocol):
+    """Who may write the journal; `backend.operations.lease.Keeper` is one."""
 
-    def __init__(self, clock: Clock, changed: Callable[[Operation], None]) -> None:
+    @property
+    def state(self) -> JournalState:
+        """What is committed."""
+        ...
+
+    def require(self) -> None:
+        """Return only where this backend may change the cluster now.
+
+        Raises:
+            NotActing: it may not.
+        """
+        ...
+
+    async def append(
+        self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
+    ) -> None:
+        """Write all of the entries or none; returns once every in-sync replica has them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """All that is known at one moment."""
+
+    operations: Mapping[str, Operation] = field(default_factory=dict)
+    """By id, oldest first."""
+    works: Mapping[str, Work] = field(default_factory=dict)
+    """By operation id, of reassignments."""
+    ownership: Ownership = field(default_factory=Ownership)
+    unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
+    """Entries that are listed and not acted upon, by key."""
+
+
+class Registry:
+    """See the module's text. Without a scribe nothing is written: for a tool that ends with its
+    answer and leaves nothing behind."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        changed: Callable[[Operation], None],
+        scribe: Scribe | None = None,
+        backend: str = "",
+    ) -> None:
+        """`changed` is told of every operation that is new or different; `backend` is our id."""
         self._clock = clock
         self._changed = changed
-        self._operations: dict[str, Operation] = {}
+        self._scribe = scribe
+        self._backend = backend
+        self._known = Known()
 
     def __iter__(self) -> Iterator[Operation]:
-        return iter(reversed(tuple(self._operations.values())))
+        """Newest first."""
+        return iter(reversed(tuple(self._known.operations.values())))
+
+    @property
+    def known(self) -> Known:
+        """All that is known."""
+        return self._known
+
+    @property
+    def ownership(self) -> Ownership:
+        """Whose the throttles are."""
+        return self._known.ownership
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Operations that have not ended, oldest first."""
+        return tuple(o.id for o in self._known.operations.values() if not o.state.ended)
 
     def get(self, operation_id: str) -> Operation | None:
         """The operation of that id, or None."""
-        return self._operations.get(operation_id)
+        return self._known.operations.get(operation_id)
 
-    def begin(
+    def work(self, operation_id: str) -> Work | None:
+        """What the engine remembers of a reassignment, or None."""
+        return self._known.works.get(operation_id)
+
+    def require(self) -> None:
+        """Return only where this backend may change the cluster; to be asked before each effect.
+
+        Raises:
+            NotActing: it may not.
+        """
+        if self._scribe is not None:
+            self._scribe.require()
+
+    def draft(
         self,
         kind: OperationKind,
         summary: str,
         *,
+        asker: Asker = NOBODY,
         partitions: tuple[TopicPartition, ...] = (),
         throttle_bytes_per_s: int | None = None,
         auto_remove_throttle: bool = True,
         details: Mapping[str, Any] | None = None,
     ) -> Operation:
-        """A new operation, in state STARTING."""
-        operation = Operation(
+        """An operation that nobody knows of yet, in state STARTING."""
+        return Operation(
             id=secrets.token_hex(4),
             kind=kind,
             state=OperationState.STARTING,
@@ -48,27 +153,157 @@ class Registry:
             throttle_bytes_per_s=throttle_bytes_per_s,
             auto_remove_throttle=auto_remove_throttle,
             details=details or {},
+            who=asker.who,
+            reason=asker.reason,
         )
-        return self._put(operation)
 
-    def move(self, operation_id: str, state: OperationState, outcome: str = "") -> Operation:
+    async def begin(
+        self,
+        kind: OperationKind,
+        summary: str,
+        *,
+        asker: Asker = NOBODY,
+        details: Mapping[str, Any] | None = None,
+        ownership: Ownership | None = None,
+    ) -> Operation:
+        """A new operation that ends with its answer, in state STARTING: the intent.
+
+        Raises:
+            NotActing, JournalFenced, JournalUnavailable: it was not written; nothing may be done.
+        """
+        operation = self.draft(kind, summary, asker=asker, details=details)
+        await self.put(operation, ownership=ownership)
+        return operation
+
+    async def move(self, operation_id: str, state: OperationState, outcome: str = "") -> Operation:
         """Put an operation into another state.
 
         Raises:
             Conflict: the move is not legal.
+            NotActing, JournalFenced, JournalUnavailable: it was not written.
         """
-        operation = self._operations[operation_id]
-        return self._put(operation.to(state, at_ms=self._clock.now_ms(), outcome=outcome))
+        operation = self._known.operations[operation_id]
+        after = operation.to(state, at_ms=self._clock.now_ms(), outcome=outcome)
+        await self.put(after)
+        return after
 
     def remark(self, operation: Operation) -> None:
-        """Replace an operation that says something new in the same state."""
-        if self._operations[operation.id] != operation:
-            self._put(operation)
+        """Replace an operation that says something new in the same state; it is not written."""
+        if self._known.operations.get(operation.id) != operation:
+            self._take(operation, self._known.works.get(operation.id), self.ownership)
 
-    def _put(self, operation: Operation) -> Operation:
-        self._operations[operation.id] = operation
-        ended = [o.id for o in self._operations.values() if o.state.ended]
+    async def put(
+        self,
+        operation: Operation,
+        work: Work | None = None,
+        ownership: Ownership | None = None,
+    ) -> None:
+        """Write an operation, its work and whose the throttles are; None leaves what was there.
+
+        Raises:
+            NotActing, JournalFenced, JournalUnavailable: nothing of it may be acted upon.
+        """
+        before = self._known.operations.get(operation.id)
+        kept = work or self._known.works.get(operation.id)
+        owned = self.ownership if ownership is None else ownership
+        entries: dict[str, Body | None] = {
+            operation_key(operation.id): operation_body(operation, kept),
+            **changed_documents(self.ownership, owned),
+        }
+        if line := line_of(before, operation, kept, (self.ownership, owned), self._backend):
+            entries |= self._line(line)
+        await self._write(entries)
+        self._take(operation, kept, owned)
+        if operation.state.ended:
+            await self._retire()
+
+    async def keep(self, ownership: Ownership) -> None:
+        """Write whose the throttles are.
+
+        Raises:
+            NotActing, JournalFenced, JournalUnavailable: it was not written.
+        """
+        changed = changed_documents(self.ownership, ownership)
+        if changed:
+            await self._write(changed)
+        self._known = replace(self._known, ownership=ownership)
+
+    def _line(self, line: AuditEntry) -> Mapping[str, Body]:
+        time_ms, number = next_number(self._state, self._clock.now_ms())
+        placed = replace(line, time_ms=time_ms, number=number)
+        return {placed.key: placed.body()}
+
+    def load(self, state: JournalState) -> None:
+        """Take over what the journal says; who listens is told of what is new or different."""
+        before = self._known.operations
+        self._known = known_from(state)
+        for operation in self._known.operations.values():
+            if before.get(operation.id) != operation:
+                self._changed(operation)
+
+    @property
+    def _state(self) -> JournalState:
+        return JournalState() if self._scribe is None else self._scribe.state
+
+    async def _write(self, entries: Mapping[str, Body | None]) -> None:
+        if self._scribe is not None:
+            await self._scribe.append(entries)
+
+    def _take(self, operation: Operation, work: Work | None, ownership: Ownership) -> None:
+        operations = {**self._known.operations, operation.id: operation}
+        works = dict(self._known.works)
+        if work is not None:
+            works[operation.id] = work
+        ended = [o.id for o in operations.values() if o.state.ended]
         for operation_id in ended[: max(0, len(ended) - LIMITS.operations_kept)]:
-            del self._operations[operation_id]
+            del operations[operation_id]
+            works.pop(operation_id, None)
+        self._known = replace(self._known, operations=operations, works=works, ownership=ownership)
         self._changed(operation)
-        return operation
+
+    async def _retire(self) -> None:
+        """Remove the oldest from the journal; what cannot be removed now is removed later."""
+        if gone := retired(self._state, _has_ended):
+            try:
+                await self._write(gone)
+            except KshuntError:
+                return
+
+
+def _has_ended(entry: Entry) -> bool:
+    """Whether an operation may be forgotten; one that cannot be read may not."""
+    try:
+        return read_operation_body(entry.body)[0].state.ended
+    except KshuntError:
+        return False
+
+
+def has_unfinished(state: JournalState) -> bool:
+    """Whether the journal holds an operation that this kshunt can go on with."""
+    known = known_from(state)
+    return any(not operation.state.ended for operation in known.operations.values())
+
+
+def known_from(state: JournalState) -> Known:
+    """What the journal's entries amount to."""
+    operations: list[Operation] = []
+    works: dict[str, Work] = {}
+    unreadable = dict(state.unreadable)
+    for operation_id, entry in state.of(Kind.OPERATION).items():
+        try:
+            operation, work = read_operation_body(entry.body)
+        except KshuntError as error:
+            unreadable[entry.key] = Unreadable(entry.key, Why.DAMAGED, str(error))
+            continue
+        operations.append(operation)
+        if work is not None:
+            works[operation_id] = work
+    throttles = {
+        entry.key: entry.body
+        for kind in (Kind.BROKER_THROTTLE, Kind.TOPIC_THROTTLE)
+        for entry in state.of(kind).values()
+    }
+    ownership, problems = readable(throttles)
+    unreadable |= {key: Unreadable(key, Why.DAMAGED, str(e)) for key, e in problems.items()}
+    operations.sort(key=lambda operation: (operation.started_ms, operation.id))
+    return Known({o.id: o for o in operations}, works, ownership, unreadable)

@@ -39,7 +39,7 @@ from backend.domain.election import (
     names,
     unclean_loss,
 )
-from backend.domain.operation import OperationKind
+from backend.domain.operation import NOBODY, Asker, OperationKind
 from backend.domain.snapshot import UNKNOWN, Snapshot
 from backend.errors import BadInput, BrokerUnreachable, ClusterUnreachable, KshuntError
 from backend.operations.election import (
@@ -154,6 +154,7 @@ class UncleanElections:
         validate_only: bool,
         last_seen: Ends,
         timeout_s: float | None = None,
+        asker: Asker = NOBODY,
     ) -> UncleanAnswer:
         """Elect any replica that is up as leader of these partitions; see the module's text.
 
@@ -174,8 +175,10 @@ class UncleanElections:
             return UncleanAnswer(True, None, results(foreseen), losses=losses)
         summary = f"UNCLEAN election of {counted(len(wanted), 'partition')}: {listed(wanted, 3)}"
         details = {str(loss.partition): str(loss) for loss in losses}
-        operation = self._registry.begin(OperationKind.ELECTION, summary, details=details)
-        with underway(self._registry, operation):
+        operation = await self._registry.begin(
+            OperationKind.ELECTION, summary, asker=asker, details=details
+        )
+        async with underway(self._registry, operation):
             outcomes = dict(foreseen)
             if look.refused:
                 others = "another partition of the list was refused; nothing was changed"
@@ -183,7 +186,7 @@ class UncleanElections:
             else:
                 outcomes = await self._elected(wanted, look, time_s)
             answer = UncleanAnswer(False, operation.id, results(outcomes), losses=losses)
-        finish(self._registry, operation, answer)
+        await finish(self._registry, operation, answer)
         return answer
 
     async def _look(

@@ -1,0 +1,105 @@
+"""What requests of the API mean: their models as values of the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from backend.api import documents, models
+from backend.api.backend import Backend
+from backend.domain.cluster import TopicPartition
+from backend.domain.operation import Asker
+from backend.domain.plan import ReassignmentPlan, check_plan
+from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
+from backend.errors import BadInput
+from backend.operations.results import check_cluster
+from backend.operations.schedule import Caps, Order
+
+TIMEOUT_S_MIN: Final = 1.0
+
+
+async def meant_for(backend: Backend, *cluster_ids: str | None) -> None:
+    """Stop a request that names another cluster than this.
+
+    Raises:
+        WrongCluster: it does.
+    """
+    if any(cluster_ids):
+        actual = await backend.queries.cluster_id()
+        for expected in cluster_ids:
+            check_cluster(expected, actual)
+
+
+def asker_of(body: models.Intent) -> Asker:
+    """Who asks, and why."""
+    return Asker(body.who, body.reason)
+
+
+def plan_of(model: models.PlanModel) -> ReassignmentPlan:
+    """The plan of a request, held to the same rules as a plan file.
+
+    Raises:
+        PlanError: it breaks one.
+    """
+    return check_plan(model.model_dump(exclude_none=True))
+
+
+def caps_of(model: models.CapsModel | None) -> Caps | None:
+    """Moves in flight; None is all at once."""
+    return None if model is None else Caps(model.per_broker, model.in_cluster)
+
+
+def order_of(model: models.CapsModel | None) -> Order:
+    """Which moves come first."""
+    small = model is not None and model.smallest_first
+    return Order.SMALLEST_FIRST if small else Order.LARGEST_FIRST
+
+
+def partitions_of(entries: Iterable[models.PartitionModel]) -> list[TopicPartition]:
+    """Partitions, in the order in which they were given."""
+    return [documents.read_partition(entry.model_dump()) for entry in entries]
+
+
+def rates_of(entries: Sequence[models.BrokerRateModel]) -> dict[int, ThrottledRate]:
+    """Rates by broker.
+
+    Raises:
+        BadInput: a broker is named twice.
+    """
+    wanted = {
+        entry.broker: ThrottledRate(entry.leader_bytes_per_s, entry.follower_bytes_per_s)
+        for entry in entries
+    }
+    once(len(wanted), len(entries), "broker")
+    return wanted
+
+
+def replicas_of(entries: Sequence[models.TopicReplicasModel]) -> dict[str, ThrottledReplicas]:
+    """Lists by topic.
+
+    Raises:
+        BadInput: a topic is named twice, or an entry is no partition:broker.
+    """
+    wanted = {
+        entry.topic: ThrottledReplicas(
+            ReplicaSet.parse(entry.leaders), ReplicaSet.parse(entry.followers)
+        )
+        for entry in entries
+    }
+    once(len(wanted), len(entries), "topic")
+    return wanted
+
+
+def timeout_s_of(timeout_ms: int) -> float:
+    """Seconds to wait; at least `TIMEOUT_S_MIN`, because a shorter time fails by itself."""
+    return max(timeout_ms / 1000, TIMEOUT_S_MIN)
+
+
+def once(distinct: int, given: int, what: str) -> None:
+    """Stop a request that names something twice.
+
+    Raises:
+        BadInput: it does.
+    """
+    if distinct != given:
+        raise BadInput(f"A {what} is named twice; nothing was changed.")

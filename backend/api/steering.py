@@ -1,0 +1,263 @@
+"""The routes that steer operations and mend throttles, and those that say who did what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Query, Response
+
+from backend.api import documents, steering_json
+from backend.api import steering_models as models
+from backend.api.backend import Backend
+from backend.api.models import ChangeModel
+from backend.api.requests import (
+    asker_of,
+    meant_for,
+    partitions_of,
+    plan_of,
+    rates_of,
+    replicas_of,
+    timeout_s_of,
+)
+from backend.domain.alteration import AlteredTopic
+from backend.errors import BadInput
+from backend.operations.audit import audit_json, read_audit, selected
+from backend.operations.audit_report import as_markdown
+from backend.operations.blast import Request
+
+OperationId = Annotated[str, Path(min_length=1, max_length=64)]
+MARKDOWN = "text/markdown; charset=utf-8"
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the routes."""
+    _standing(app, backend)
+    _operations(app, backend)
+    _throttles(app, backend)
+    _previews(app, backend)
+    _topics(app, backend)
+
+
+def _standing(app: FastAPI, backend: Backend) -> None:
+    @app.get("/v1/backend", response_model=models.BackendModel)
+    async def standing() -> Any:
+        """Whether this backend acts, or who does, and what of the journal cannot be read."""
+        return steering_json.backend_json(backend.seat, backend.registry.known.unreadable)
+
+    @app.get("/v1/audit", response_model=None, responses={200: {"model": models.AuditModel}})
+    async def audit(
+        since_ms: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+        until_ms: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+        operation: Annotated[str, Query(max_length=64)] = "",
+        format: Annotated[str, Query(pattern="^(json|markdown)$")] = "json",
+    ) -> Any:
+        """Who asked for what, when and why, and what came of it; newest last."""
+        rows = selected(
+            read_audit(backend.seat.state),
+            since_ms=since_ms,
+            until_ms=until_ms,
+            operation_id=operation,
+        )
+        cluster_id = (await backend.snapshot()).cluster_id
+        if format == "markdown":
+            return Response(as_markdown(rows, cluster_id), media_type=MARKDOWN)
+        return audit_json(rows, cluster_id)
+
+
+def _operations(app: FastAPI, backend: Backend) -> None:
+    steering, previews = backend.steering, backend.previews
+
+    async def prepare(body: models.SteerRequestModel) -> None:
+        await meant_for(backend, body.cluster_id)
+        if not body.validate_only:
+            await backend.ready()
+
+    @app.post("/v1/operations/{operation_id}/pause", response_model=ChangeModel)
+    async def pause(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
+        """Hold the operation's copies; nothing is cancelled, and no byte is lost."""
+        await prepare(body)
+        if body.preview:
+            await previews.check(body.preview, previews.pause(operation_id))
+        answer = await steering.pause(
+            operation_id, validate_only=body.validate_only, asker=asker_of(body)
+        )
+        return documents.change_json(answer)
+
+    @app.post("/v1/operations/{operation_id}/resume", response_model=ChangeModel)
+    async def resume(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
+        """Go on with an operation that was paused."""
+        await prepare(body)
+        answer = await steering.resume(
+            operation_id, validate_only=body.validate_only, asker=asker_of(body)
+        )
+        return documents.change_json(answer)
+
+    @app.post("/v1/operations/{operation_id}/cancel", response_model=ChangeModel)
+    async def cancel(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
+        """Return every partition of the operation that still moves."""
+        await prepare(body)
+        if body.preview:
+            wanted = previews.partitions_of(operation_id)
+            await previews.check(body.preview, await previews.cancel(wanted))
+        answer = await steering.cancel(
+            operation_id,
+            preserve_throttles=body.preserve_throttles,
+            validate_only=body.validate_only,
+            timeout_s=timeout_s_of(body.timeout_ms),
+            asker=asker_of(body),
+        )
+        return documents.change_json(answer)
+
+    @app.post("/v1/operations/{operation_id}/undo", response_model=ChangeModel)
+    async def undo(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
+        """Move back what an operation that has ended moved."""
+        await prepare(body)
+        if body.preview:
+            await previews.check(body.preview, await previews.undo(operation_id))
+        answer = await steering.undo(
+            operation_id,
+            validate_only=body.validate_only,
+            timeout_s=timeout_s_of(body.timeout_ms),
+            asker=asker_of(body),
+        )
+        return documents.change_json(answer)
+
+    @app.post("/v1/operations/{operation_id}/abandon", response_model=ChangeModel)
+    async def abandon(operation_id: OperationId, body: models.AbandonRequestModel) -> Any:
+        """End an operation although brokers that are gone for good still have its throttle."""
+        await meant_for(backend, body.cluster_id)
+        if not body.validate_only:
+            await backend.ready()
+        answer = await steering.abandon(
+            operation_id, body.brokers, validate_only=body.validate_only, asker=asker_of(body)
+        )
+        return documents.change_json(answer)
+
+
+def _throttles(app: FastAPI, backend: Backend) -> None:
+    mending = backend.mending
+
+    @app.get("/v1/drift", response_model=models.DriftsModel)
+    async def drift() -> Any:
+        """What somebody else did to the throttles of running operations."""
+        return {"drift": [steering_json.drift_json(one) for one in await mending.drift()]}
+
+    @app.get("/v1/orphans", response_model=models.OrphansModel)
+    async def orphans() -> Any:
+        """Rates and listed replicas that no move justifies, with their likely origin."""
+        return {"orphans": [steering_json.orphan_json(one) for one in await mending.orphans()]}
+
+    async def settled(body: models.MendRequestModel, *, ours: bool) -> Any:
+        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
+        answer = await mending.settle_drift(
+            body.ids, ours=ours, validate_only=body.validate_only, asker=asker_of(body)
+        )
+        return documents.change_json(answer)
+
+    @app.post("/v1/drift/reapply", response_model=ChangeModel)
+    async def reapply(body: models.MendRequestModel) -> Any:
+        """Put our throttle back where somebody else changed it."""
+        return await settled(body, ours=True)
+
+    @app.post("/v1/drift/accept", response_model=ChangeModel)
+    async def accept(body: models.MendRequestModel) -> Any:
+        """Keep what somebody else set; it stays when the operation ends."""
+        return await settled(body, ours=False)
+
+    @app.post("/v1/orphans/remove", response_model=ChangeModel)
+    async def remove(body: models.MendRequestModel) -> Any:
+        """Take off orphan throttles, as far as they still are."""
+        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
+        answer = await mending.remove_orphans(
+            body.ids, validate_only=body.validate_only, asker=asker_of(body)
+        )
+        return documents.change_json(answer)
+
+    @app.post("/v1/throttles/adopt", response_model=ChangeModel)
+    async def adopt(body: models.AdoptRequestModel) -> Any:
+        """Take over the throttle of moves that somebody else started, so that it comes off."""
+        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
+        answer = await backend.steering.adopt(
+            None if body.partitions is None else partitions_of(body.partitions),
+            validate_only=body.validate_only,
+            asker=asker_of(body),
+        )
+        return documents.change_json(answer)
+
+
+def _previews(app: FastAPI, backend: Backend) -> None:
+    @app.post("/v1/preview", response_model=models.BlastRadiusModel)
+    async def preview(body: models.PreviewRequestModel) -> Any:
+        """What an action would touch; nothing is changed."""
+        radius = await backend.previews.radius(await _request(backend, body))
+        return steering_json.radius_json(radius)
+
+
+async def _request(backend: Backend, body: models.PreviewRequestModel) -> Request:
+    previews = backend.previews
+    partitions = None if body.partitions is None else partitions_of(body.partitions)
+    match body.action:
+        case "start" if body.plan is not None:
+            return previews.start(plan_of(body.plan), body.throttle_bytes_per_s)
+        case "cancel" if partitions:
+            return await previews.cancel(partitions)
+        case "cancel" if body.operation_id:
+            return await previews.cancel(previews.partitions_of(body.operation_id))
+        case "pause" if body.operation_id:
+            return previews.pause(body.operation_id)
+        case "undo" if body.operation_id:
+            return await previews.undo(body.operation_id)
+        case "elect":
+            return previews.elect(partitions)
+        case "throttle":
+            return previews.throttle(rates_of(body.rates), replicas_of(body.replicas))
+        case _:
+            raise BadInput(
+                f"A preview of '{body.action}' lacks what it is about.",
+                advice="start needs a plan, cancel partitions or an operation, pause and undo an "
+                "operation.",
+            )
+
+
+def _topics(app: FastAPI, backend: Backend) -> None:
+    @app.post("/v1/topics/alter", response_model=ChangeModel)
+    async def alter(body: models.AlterTopicsRequestModel) -> Any:
+        """KIP-179's early draft, alterTopics: partitions, replication factor, assignment."""
+        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
+        wanted = {
+            entry.topic: AlteredTopic(
+                entry.partitions,
+                entry.replication_factor,
+                {one.partition: tuple(one.replicas) for one in entry.assignment},
+            )
+            for entry in body.topics
+        }
+        _once(wanted, body.topics)
+        answer = await backend.alterations.alter(
+            wanted,
+            validate_only=body.validate_only,
+            timeout_s=timeout_s_of(body.timeout_ms),
+            asker=asker_of(body),
+        )
+        return documents.change_json(answer)
+
+    @app.post("/v1/replicas/status", response_model=models.StatusesModel)
+    async def status(body: models.StatusRequestModel) -> Any:
+        """KIP-179's early draft, replicaStatus: the exact lag of every replica, and when."""
+        lags = await backend.admin.replica_status(
+            partitions_of(body.partitions), timeout_s=backend.settings.request_timeout_s
+        )
+        return {"replicas": [steering_json.status_json(lag) for lag in lags]}
+
+
+async def _prepare(backend: Backend, cluster_id: str | None, *, validate_only: bool) -> None:
+    """Stop a request for another cluster, and one that this backend may not carry out."""
+    await meant_for(backend, cluster_id)
+    if not validate_only:
+        await backend.ready()
+
+
+def _once(distinct: Collection[object], given: Collection[object]) -> None:
+    if len(distinct) != len(given):
+        raise BadInput("A topic is named twice; nothing was changed.")

@@ -1,0 +1,115 @@
+"""JSON of what steers operations: previews, drift, orphans, and who acts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from backend.admin.port import ReplicaLag
+from backend.api.documents import Json, partition_json
+from backend.operations.blast import BlastRadius
+from backend.operations.drift import ListDrift, RateDrift, rate_words
+from backend.operations.journal_codec import Heartbeat, Unreadable
+from backend.operations.mending import id_of
+from backend.operations.orphans import Orphan, OrphanRate
+from backend.operations.seat import Seat
+
+JOURNAL_TOPIC = "__kshunt_journal"
+
+
+def backend_json(seat: Seat, unreadable: Mapping[str, Unreadable]) -> Json:
+    """This backend's part among those of its cluster."""
+    acting = seat.acting
+    return {
+        "backend": seat.me.backend,
+        "duty": seat.duty.value,
+        "acting": _actor(acting) if isinstance(acting, Heartbeat) else None,
+        "journal_topic": JOURNAL_TOPIC,
+        "remarks": list(seat.remarks),
+        "unreadable": [
+            {"key": one.key, "why": one.why.value, "detail": one.detail}
+            for one in unreadable.values()
+        ],
+    }
+
+
+def _actor(heartbeat: Heartbeat) -> Json:
+    return {
+        "backend": heartbeat.backend,
+        "host": heartbeat.host,
+        "address": heartbeat.address,
+        "started_ms": heartbeat.started_ms,
+    }
+
+
+def drift_json(drift: RateDrift | ListDrift) -> Json:
+    """A drift with both values."""
+    common = {
+        "id": id_of(drift),
+        "setting": drift.key.value,
+        "kind": drift.kind.value,
+        "operations": list(drift.operations),
+        "text": str(drift),
+    }
+    if isinstance(drift, RateDrift):
+        return {
+            **common,
+            "broker": drift.broker,
+            "topic": None,
+            "wanted": rate_words(drift.wanted_bytes_per_s),
+            "found": rate_words(drift.found.value_bytes_per_s),
+        }
+    return {
+        **common,
+        "broker": None,
+        "topic": drift.topic,
+        "wanted": str(drift.wanted),
+        "found": str(drift.found),
+    }
+
+
+def orphan_json(orphan: Orphan) -> Json:
+    """An orphan with its value and likely origin."""
+    return {
+        "id": id_of(orphan),
+        "setting": orphan.key.value,
+        "broker": orphan.broker if isinstance(orphan, OrphanRate) else None,
+        "topic": None if isinstance(orphan, OrphanRate) else orphan.topic,
+        "value": rate_words(orphan.rate_bytes_per_s)
+        if isinstance(orphan, OrphanRate)
+        else str(orphan.replicas),
+        "origin": orphan.origin.value,
+        "operations": list(orphan.operations),
+    }
+
+
+def radius_json(radius: BlastRadius) -> Json:
+    """A blast radius; partitions are counted."""
+    return {
+        "action": radius.action,
+        "sentence": radius.sentence,
+        "brokers": list(radius.brokers),
+        "topics": list(radius.topics),
+        "partitions": len(radius.partitions),
+        "copy_bytes": radius.copy_bytes,
+        "unknown_sizes": radius.unknown_sizes,
+        "throttles_set": list(radius.throttles_set),
+        "throttles_lifted": list(radius.throttles_lifted),
+        "leaders_moving": len(radius.leaders_moving),
+        "at_min_isr": len(radius.at_min_isr),
+        "under_min_isr": len(radius.under_min_isr),
+        "warnings": list(radius.warnings),
+        "fingerprint": radius.fingerprint,
+    }
+
+
+def status_json(lag: ReplicaLag) -> Json:
+    """KIP-179's draft, ReplicaStatus; null where it is not known."""
+    return {
+        **partition_json(lag.partition),
+        "broker": lag.broker,
+        "lag_messages": None if lag.lag_messages < 0 else lag.lag_messages,
+        "status_time_ms": None if lag.status_ms < 0 else lag.status_ms,
+        "error_code": lag.result.error_code,
+        "error_name": lag.result.error_name,
+        "message": lag.result.message,
+    }

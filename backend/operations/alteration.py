@@ -1,0 +1,64 @@
+"""Altering topics (KIP-179's early draft, alterTopics): partitions, replication factor, assignment.
+
+The cluster, or `backend.admin`, does the work; this writes down what was asked and what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from backend.domain.alteration import AlteredTopic
+from backend.domain.answers import ChangeAnswer
+from backend.domain.operation import NOBODY, Asker, OperationKind
+from backend.errors import BadInput
+from backend.operations.context import Context
+from backend.operations.results import counted, listed, results
+from backend.operations.throttle import recorded
+
+
+class Alterations:
+    """See the module's text."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def alter(
+        self,
+        topics: Mapping[str, AlteredTopic],
+        *,
+        validate_only: bool,
+        timeout_s: float,
+        asker: Asker = NOBODY,
+    ) -> ChangeAnswer:
+        """Alter topics, with results by topic.
+
+        Raises:
+            BadInput: no topic is named.
+            NotActing: another backend acts for this cluster.
+        """
+        if not topics:
+            raise BadInput("No topic is named; nothing was changed.")
+        admin, registry = self._context.admin, self._context.registry
+        async with self._context.lock:
+            if validate_only:
+                foreseen = await admin.alter_topics(topics, validate_only=True, timeout_s=timeout_s)
+                return ChangeAnswer(True, None, results(foreseen))
+            registry.require()
+            operation = await registry.begin(
+                OperationKind.ALTER_TOPICS,
+                f"alter {counted(len(topics), 'topic')}: {listed(sorted(topics), 3)}",
+                asker=asker,
+                details={name: _words(topic) for name, topic in topics.items()},
+            )
+            registry.require()
+            outcomes = await admin.alter_topics(topics, validate_only=False, timeout_s=timeout_s)
+        answer = ChangeAnswer(False, operation.id, results(outcomes))
+        return await recorded(registry, operation, answer)
+
+
+def _words(topic: AlteredTopic) -> str:
+    given = counted(len(topic.assignments), "partition")
+    return (
+        f"partitions {topic.partitions}, replication factor {topic.replication_factor}, "
+        f"assignment of {given}"
+    )

@@ -1,0 +1,102 @@
+"""Which step of an operation is a line of the audit, and what that line says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from backend.domain.operation import Operation, OperationState
+from backend.domain.throttle import brokers_of
+from backend.operations.audit import AuditEntry, AuditEvent, Touched
+from backend.operations.drift import rate_words
+from backend.operations.ownership import ListCellId, Ownership, RateCellId
+from backend.operations.work import Work
+
+_EVENTS: Final[Mapping[OperationState, AuditEvent]] = {
+    OperationState.RUNNING: AuditEvent.STARTED,
+    OperationState.PAUSING: AuditEvent.PAUSED,
+    OperationState.RESUMING: AuditEvent.RESUMED,
+    OperationState.CANCELLING: AuditEvent.CANCELLED,
+    OperationState.LIFTING: AuditEvent.LIFTED,
+}
+"""The line of an operation that has come into a state."""
+
+
+def line_of(
+    before: Operation | None,
+    after: Operation,
+    work: Work | None,
+    owned: tuple[Ownership, Ownership],
+    backend: str,
+) -> AuditEntry | None:
+    """The line of one step, without its time; None where it is none.
+
+    Args:
+        before: the operation until then, or None for a new one.
+        work: what is known of its moves.
+        owned: whose the throttles are, before and after.
+        backend: the id of the backend that takes the step.
+    """
+    event = _event(before, after)
+    if event is None:
+        return None
+    return AuditEntry(
+        time_ms=0,
+        number=0,
+        event=event,
+        operation_id=after.id,
+        kind=after.kind.value,
+        who=after.who,
+        reason=after.reason if before is None else "",
+        touched=_touched(after, work, owned),
+        outcome=after.summary if before is None else after.outcome,
+        backend=backend,
+    )
+
+
+def _event(before: Operation | None, after: Operation) -> AuditEvent | None:
+    if before is None:
+        return AuditEvent.REQUESTED
+    if before.state is after.state:
+        return None
+    if after.state is OperationState.FAILED:
+        return AuditEvent.REFUSED if before.state is OperationState.STARTING else AuditEvent.ENDED
+    if after.state.ended:
+        return AuditEvent.ENDED
+    if (before.state, after.state) == (OperationState.RESUMING, OperationState.RUNNING):
+        return None
+    return _EVENTS.get(after.state)
+
+
+def _touched(after: Operation, work: Work | None, owned: tuple[Ownership, Ownership]) -> Touched:
+    partitions = after.partitions if work is None else tuple(work.moves)
+    brokers = () if work is None else brokers_of(work.moves.values())
+    return Touched.of(brokers=brokers, partitions=partitions, throttles=throttles_changed(*owned))
+
+
+def throttles_changed(before: Ownership, after: Ownership) -> tuple[str, ...]:
+    """What a decision makes of each throttle, in words: `broker 3 leader rate: none → 50 MB/s`."""
+    words = []
+    for i in sorted(before.rates.keys() | after.rates.keys()):
+        old, new = _rate(before, after, i), _rate(after, before, i)
+        if old != new:
+            words.append(f"broker {i[0]} {i[1]}: {rate_words(old)} → {rate_words(new)}")
+    for j in sorted(before.lists.keys() | after.lists.keys()):
+        was, becomes = _listed(before, j), _listed(after, j)
+        if was != becomes:
+            words.append(f"topic {j[0]} {j[1]}: {was} → {becomes} replicas of ours")
+    return tuple(words)
+
+
+def _rate(ownership: Ownership, other: Ownership, cell_id: RateCellId) -> int | None:
+    """What should be set by one of two, where the other may be the only one that knows of it."""
+    cell = ownership.rates.get(cell_id)
+    if cell is not None:
+        return cell.wanted_bytes_per_s
+    prior = other.rates[cell_id].prior
+    return None if prior is None else prior.own_bytes_per_s
+
+
+def _listed(ownership: Ownership, cell_id: ListCellId) -> int:
+    cell = ownership.lists.get(cell_id)
+    return 0 if cell is None else len(cell.needed)

@@ -1,0 +1,83 @@
+"""What every verb that changes the cluster needs: the cluster, what is remembered, and one lock.
+
+Owned by the backend; used by the modules of `backend.operations` that act.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from backend.admin.port import ClusterAdmin
+from backend.clock import Clock
+from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.snapshot import Snapshot
+from backend.operations.registry import Registry
+from backend.operations.throttling import Throttling
+from backend.operations.view import NO_THROTTLES, ClusterView, leader_sizes, view_of
+
+MIN_ISR_KEPT_S: Final = 10.0
+"""min.insync.replicas is read anew after that."""
+
+
+@dataclass(eq=False, slots=True)
+class Context:
+    """See the module's text."""
+
+    admin: ClusterAdmin
+    registry: Registry
+    clock: Clock
+    timeout_s: float
+    latest: Callable[[], Snapshot | None] = lambda: None
+    """The newest sample, for the sizes of partitions."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by whoever decides on what was read and acts upon it."""
+    throttling: Throttling = field(init=False)
+    _min_isr: Mapping[str, int] = field(init=False, default_factory=dict)
+    _min_isr_read_s: float = field(init=False, default=float("-inf"))
+
+    def __post_init__(self) -> None:
+        self.throttling = Throttling(self.admin, self.registry, self.timeout_s)
+
+    async def ongoing(self) -> Mapping[TopicPartition, OngoingReassignment]:
+        """Every partition that moves now."""
+        return await self.admin.list_reassignments(timeout_s=self.timeout_s)
+
+    async def view(self, topics: Collection[str] | None, *, throttles: bool = False) -> ClusterView:
+        """The cluster at this moment, with the partitions of these topics.
+
+        With `throttles` also the rates of every broker and the lists of every topic, and the
+        partitions of those that list something.
+
+        Raises:
+            ClusterUnreachable: the cluster did not answer.
+        """
+        state, ongoing = await asyncio.gather(
+            self.admin.describe(timeout_s=self.timeout_s), self.ongoing()
+        )
+        names = state.assignment.topics
+        found = NO_THROTTLES
+        if throttles:
+            found = await self.admin.throttles(
+                sorted(state.brokers), names, timeout_s=self.timeout_s
+            )
+        wanted = None if topics is None else {*topics, *found.replicas}
+        snapshot = self.latest()
+        return view_of(
+            state,
+            ongoing,
+            min_isr=await self._needed_in_sync(names),
+            topics=wanted,
+            size_bytes=None if snapshot is None else leader_sizes(snapshot, wanted or names),
+            throttles=found,
+        )
+
+    async def _needed_in_sync(self, topics: Collection[str]) -> Mapping[str, int]:
+        now_s = self.clock.monotonic_s()
+        old = now_s - self._min_isr_read_s > MIN_ISR_KEPT_S
+        if old or not self._min_isr.keys() >= set(topics):
+            self._min_isr = await self.admin.min_isr(None, timeout_s=self.timeout_s)
+            self._min_isr_read_s = now_s
+        return self._min_isr

@@ -1,0 +1,354 @@
+"""The engine: takes every operation that has not ended a step further, tick after tick.
+
+Goals
+    Whatever crashed, each operation comes to an end, and its throttle with it. Any backend can
+    go on where another stopped.
+Constraints
+    The cluster is the only source of truth about what moves and what is throttled; the journal is
+    the only source of truth about what was meant. Each effect is a wish that may be repeated.
+Algorithm
+    A tick reads what moves, writes those throttles that were decided and did not take hold, and
+    then looks at each operation: which step of `backend.domain.lifecycle.STEPS` is due. A step is
+    written to the journal before its effect. A move whose answer is missing is looked for before
+    it is submitted again. KIP-179, "On Controller Failover", is the model.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from backend.admin.port import ReassignOptions, ReassignOutcome
+from backend.domain.assignment import partition_states
+from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.operation import Operation, OperationState
+from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActing
+from backend.operations.context import Context
+from backend.operations.drift import ListDrift, RateDrift, drift
+from backend.operations.ownership import Present
+from backend.operations.pausing import Pausing, resumed_shares
+from backend.operations.results import failures, listed
+from backend.operations.schedule import next_batch
+from backend.operations.throttling import become, shares_held
+from backend.operations.work import Work
+
+log = logging.getLogger(__name__)
+
+State = OperationState
+NO_REASSIGNMENT_IN_PROGRESS: Final = 85
+UNANSWERED: Final = frozenset({7, 13})
+"""REQUEST_TIMED_OUT, NETWORK_EXCEPTION: it may have been done."""
+SCHEDULE_EVERY_S: Final = 1.0
+SCHEDULE_SHARE: Final = 5.0
+"""A schedule is made no oftener than this many times as long as it takes to read for it."""
+
+Ongoing = Mapping[TopicPartition, OngoingReassignment]
+
+
+class Engine:
+    """See the module's text."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._registry = context.registry
+        self._admin = context.admin
+        self._pausing = Pausing(context)
+        self._schedule_from_s = float("-inf")
+        self.drift: tuple[RateDrift | ListDrift, ...] = ()
+        """What somebody else did to throttles of running operations, by the last tick."""
+
+    @property
+    def busy(self) -> bool:
+        """True while an operation has not ended, so that this backend must live on."""
+        return bool(self._registry.unfinished)
+
+    async def tick(self) -> None:
+        """Take everything a step further; safe to call at any time, and while a verb is at work."""
+        if self._context.lock.locked() or not self._pending():
+            return
+        async with self._context.lock:
+            try:
+                self._registry.require()
+                await self._tick()
+            except (NotActing, JournalFenced, JournalUnavailable) as stopped:
+                log.info("The engine stands still: %s", stopped)
+            except KshuntError as error:
+                # The sampler shows that the cluster does not answer; the next tick tries again.
+                log.info("The engine's tick came to nothing: %s", error)
+
+    def _pending(self) -> bool:
+        ownership = self._registry.ownership
+        return (
+            bool(self._registry.unfinished)
+            or any(cell.live for cell in ownership.rates.values())
+            or any(cell.live for cell in ownership.lists.values())
+        )
+
+    async def recover(self) -> None:
+        """Begin to act after another backend: what ended with it, and left nothing, is closed.
+
+        Raises:
+            NotActing, JournalFenced, JournalUnavailable: this backend acts no more.
+        """
+        async with self._context.lock:
+            for operation_id in self._registry.unfinished:
+                if self._registry.work(operation_id) is None:
+                    await self._registry.move(operation_id, State.FAILED, _LOST)
+
+    async def _tick(self) -> None:
+        ongoing = await self._context.ongoing()
+        present = await self._context.throttling.present()
+        self.drift = drift(self._registry.ownership, present)
+        await self._outstanding(present)
+        for operation_id in self._registry.unfinished:
+            operation, work = self._registry.get(operation_id), self._registry.work(operation_id)
+            if operation is None or work is None:
+                continue
+            try:
+                await self.advance(operation, work, ongoing)
+            except (NotActing, JournalFenced, JournalUnavailable):
+                raise
+            except KshuntError as error:
+                self._remark(operation_id, f"no step was taken: {error}")
+            # The engine's edge: one operation that fails must not stop the others.
+            except Exception as error:
+                log.exception("Operation %s: a step failed", operation_id)
+                self._remark(operation_id, f"no step was taken: {error!r}; see the backend's log")
+
+    def _remark(self, operation_id: str, words: str) -> None:
+        operation = self._registry.get(operation_id)
+        if operation is not None and not operation.state.ended:
+            self._registry.remark(replace(operation, outcome=words))
+
+    async def _outstanding(self, present: Present) -> None:
+        """Write what was decided and did not take hold, as after a crash."""
+        step = self._registry.ownership.outstanding(present)
+        await self._registry.keep(step.after)
+        if step.writes:
+            await self._context.throttling.carry_out(step.writes, present)
+
+    # One operation
+
+    async def advance(self, operation: Operation, work: Work, ongoing: Ongoing) -> None:
+        """The step that is due, if one is.
+
+        Raises:
+            KshuntError: it could not be taken; the next tick tries again.
+        """
+        if work.unanswered and operation.state is not State.CANCELLING:
+            operation, work = await self._found(operation, work, ongoing)
+        match operation.state:
+            case State.STARTING | State.RUNNING:
+                await self._run(operation, work, ongoing)
+            case State.PAUSING | State.PAUSED | State.RESUMING:
+                await self._paused(operation, work, ongoing)
+            case State.CANCELLING:
+                await self._cancelling(operation, work, ongoing)
+            case State.LIFTING:
+                await self.lift(operation, work)
+
+    async def _run(self, operation: Operation, work: Work, ongoing: Ongoing) -> None:
+        if work.failed:
+            await self.lift(operation, work)
+        elif work.waiting and not work.adopted:
+            await self._start_more(operation, work)
+        elif not work.in_flight(ongoing) and not await self._log_dirs_moving(work):
+            await self.lift(operation, work)
+
+    async def _paused(self, operation: Operation, work: Work, ongoing: Ongoing) -> None:
+        if not work.waiting and not work.in_flight(ongoing):
+            await self.lift(operation, work)
+        elif operation.state is State.RESUMING:
+            await self._pausing.resume(operation, work)
+        else:
+            await self._pausing.hold(operation, work)
+
+    # Submitting
+
+    async def _start_more(self, operation: Operation, work: Work) -> None:
+        """Submit what may start; all of it where there are no caps."""
+        if work.caps is None:
+            await self.submit(operation, work, work.waiting)
+            return
+        began_s = self._context.clock.monotonic_s()
+        if began_s < self._schedule_from_s:
+            return
+        view = await self._context.view(work.topics)
+        took_s = self._context.clock.monotonic_s() - began_s
+        self._schedule_from_s = began_s + max(SCHEDULE_EVERY_S, took_s * SCHEDULE_SHARE)
+        batch = next_batch(work.queue, view)
+        if batch.arrived:
+            work = replace(work, started=work.started | frozenset(batch.arrived))
+            await self._registry.put(operation, work)
+        if batch.start:
+            await self.submit(operation, work, [move.partition for move in batch.start])
+        elif batch.held:
+            self._remark(operation.id, str(batch))
+
+    async def submit(
+        self, operation: Operation, work: Work, batch: Iterable[TopicPartition]
+    ) -> ReassignOutcome:
+        """Write the intent, submit the moves, and write the answer.
+
+        Raises:
+            ClusterUnreachable: it is not known whether they were submitted; a tick finds out.
+            NotActing, JournalFenced, JournalUnavailable: the backend that acts finds out.
+        """
+        wanted = tuple(batch)
+        work = work.submitting(wanted)
+        await self._registry.put(operation, work)
+        self._registry.require()
+        outcome = await self._admin.reassign_partitions(
+            {partition: work.moves[partition].target for partition in wanted},
+            ReassignOptions(
+                allow_replication_factor_change=work.factor_may_change, timeout_s=work.timeout_s
+            ),
+            {key: path for key, path in work.log_dirs.items() if key[0] in wanted},
+        )
+        if outcome.unknown:
+            await self._registry.move(operation.id, State.UNKNOWN, "it is not known what moves")
+            return outcome
+        taken = {partition for partition, result in outcome.results.items() if result.ok}
+        work = work.answered(taken, outcome.results.keys() - taken)
+        refused = failures({p: r for p, r in outcome.results.items() if not r.ok})
+        words = f"{len(refused)} refused: {listed(refused, 2)}" if refused else ""
+        if not work.live and not work.waiting and not work.cancelled:
+            work = replace(work, failed=f"refused: {refused[0] if refused else 'nothing moves'}")
+            await self._registry.put(operation, work)
+        else:
+            await self._registry.put(self._to(operation, State.RUNNING, words), work)
+        return outcome
+
+    def _to(self, operation: Operation, state: State, outcome: str = "") -> Operation:
+        """The operation in a state, which may be its own."""
+        if operation.state is state:
+            return replace(operation, outcome=outcome or operation.outcome)
+        return operation.to(state, at_ms=self._context.clock.now_ms(), outcome=outcome)
+
+    async def _found(
+        self, operation: Operation, work: Work, ongoing: Ongoing
+    ) -> tuple[Operation, Work]:
+        """Whether moves whose answer is missing were submitted, by what the cluster says."""
+        topics = sorted({partition.topic for partition in work.unanswered})
+        cluster = await self._admin.describe(topics, timeout_s=self._context.timeout_s)
+        states = partition_states(cluster.assignment)
+        there = set()
+        for partition in work.unanswered:
+            target, move = work.moves[partition].target, ongoing.get(partition)
+            state = states.get(partition)
+            if (move is not None and move.target == target) or (
+                move is None and state is not None and state.replicas == target
+            ):
+                there.add(partition)
+        known = work.found(there)
+        if operation.state in (State.UNKNOWN, State.STARTING):
+            begun = bool(known.started)
+            operation = self._to(operation, State.RUNNING if begun else State.STARTING)
+        await self._registry.put(operation, known)
+        return operation, known
+
+    # Ending
+
+    async def _cancelling(self, operation: Operation, work: Work, ongoing: Ongoing) -> None:
+        """Return what was cancelled and still moves to our target; again until it does not."""
+        back = [
+            partition
+            for partition in work.cancelled
+            if partition in ongoing and ongoing[partition].target == work.moves[partition].target
+        ]
+        if not back:
+            await self.lift(operation, work)
+            return
+        self._registry.require()
+        results = await self._admin.cancel_reassignments(back, timeout_s=work.timeout_s)
+        refused = {
+            partition: result
+            for partition, result in results.items()
+            if not result.ok and result.error_code not in (NO_REASSIGNMENT_IN_PROGRESS, *UNANSWERED)
+        }
+        if refused:
+            work = replace(work, cancelled=work.cancelled - refused.keys())
+            words = f"cannot be cancelled: {listed(failures(refused), 2)}"
+            await self._registry.put(self._to(operation, State.RESUMING, words), work)
+
+    async def _log_dirs_moving(self, work: Work) -> bool:
+        """True while a copy between directories of one broker is under way, or is not known."""
+        for broker in {broker for _, broker in work.log_dirs}:
+            wanted = {partition for partition, b in work.log_dirs if b == broker}
+            try:
+                columns = await self._admin.log_dirs(broker, timeout_s=self._context.timeout_s)
+            except KshuntError:
+                return True
+            for row in columns.is_future.nonzero()[0]:
+                topic = columns.topics[int(columns.topic_index[row])]
+                if TopicPartition(topic, int(columns.partition[row])) in wanted:
+                    return True
+        return False
+
+    async def lift(self, operation: Operation, work: Work) -> tuple[str, ...]:
+        """Remove the operation's share of each throttle, and end it when that holds.
+
+        Returns:
+            Why some of it is still there; nothing where the operation has ended.
+
+        Raises:
+            KshuntError: it could not be read or written; the next tick tries again.
+        """
+        throttling, registry = self._context.throttling, self._registry
+        present = await throttling.present()
+        ownership = registry.ownership
+        if work.pause is not None:
+            # A throttle that shall stay must not stay at the floor of a pause.
+            shares = resumed_shares(shares_held(ownership, operation.id), work.pause)
+            step = become(ownership, operation.id, shares, present, auto_remove=work.auto_remove)
+            ownership = step.after
+        step = ownership.lift(operation.id, present, undo=bool(work.failed))
+        if operation.state is not State.LIFTING or step.after != registry.ownership:
+            operation = self._to(operation, State.LIFTING)
+            await registry.put(operation, work, step.after)
+        written = await throttling.carry_out(step.writes, present)
+        if left := registry.ownership.unlifted(operation.id):
+            names = listed((_setting(one) for one in left), 3)
+            problems = written.problems or (f"{names} did not answer",)
+            self._remark(operation.id, f"throttle not off yet: {listed(problems, 3)}")
+            return problems
+        words = work.failed or await self._outcome(work)
+        await registry.put(self._to(operation, _end_of(work), words), work)
+        return ()
+
+    async def _outcome(self, work: Work) -> str:
+        try:
+            cluster = await self._admin.describe(work.topics, timeout_s=self._context.timeout_s)
+        except KshuntError as error:
+            return f"ended; where its partitions are could not be read: {error}"
+        states = partition_states(cluster.assignment)
+        arrived = sum(
+            partition in states and states[partition].replicas == move.target
+            for partition, move in work.moves.items()
+        )
+        words = [f"{arrived} of {len(work.moves)} where the plan wants them"]
+        if work.refused:
+            words.append(f"{len(work.refused)} refused")
+        if work.cancelled:
+            words.append(f"{len(work.cancelled)} cancelled")
+        if work.throttle_bytes_per_s is not None or work.adopted:
+            words.append("throttle removed" if work.auto_remove else "throttle left on, as asked")
+        return ", ".join(words)
+
+
+_LOST: Final = (
+    "the backend that did it ended before it said how it went: look at the cluster, and ask for it "
+    "again if it is not done"
+)
+
+
+def _end_of(work: Work) -> State:
+    if work.failed:
+        return State.FAILED
+    return State.CANCELLED if work.all_cancelled else State.DONE
+
+
+def _setting(one: tuple[int | str, object]) -> str:
+    return f"broker {one[0]}" if isinstance(one[0], int) else f"topic {one[0]}"

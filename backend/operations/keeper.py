@@ -1,0 +1,346 @@
+"""Keeps one backend's lease: asks the clock and the journal, and does what the lease says.
+
+`backend.operations.lease` decides, and says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from backend.clock import Clock
+from backend.errors import (
+    Conflict,
+    JournalFenced,
+    JournalUnavailable,
+    JournalUnusable,
+    KshuntError,
+    NotActing,
+    NotAuthorized,
+    WrongCluster,
+)
+from backend.operations.journal import RETRY_S, Journal
+from backend.operations.journal_codec import (
+    BACKEND_KEY,
+    Body,
+    Heartbeat,
+    JournalState,
+    Unreadable,
+)
+from backend.operations.lease import Duty, Found, Lease, Moment, Terms
+
+TICK_S: Final = 0.25
+"""How often a writer looks at its lease."""
+GLANCE_S: Final = 0.05
+"""How often one who waits for a decision looks whether there is one."""
+TROUBLE_S: Final = 5.0
+"""A journal that only an operator can help is tried again after this, or when it is wanted."""
+
+BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
+
+log = logging.getLogger(__name__)
+
+_NEED_HELP: Final = (JournalUnusable, NotAuthorized, WrongCluster)
+"""What does not pass by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Self:
+    """What a backend says of itself in its heartbeats."""
+
+    backend: str
+    host: str
+    address: str
+    """Where its API can be reached: `unix:/path`, good on its own host only, or a URL."""
+    started_ms: int
+    boot_id: str = ""
+    """Of the running kernel: two machines may have one name."""
+
+    @classmethod
+    def here(cls, backend: str, address: str, started_ms: int) -> Self:
+        """Of a backend on this machine."""
+        return cls(backend, socket.gethostname(), address, started_ms, _boot_id())
+
+    def heartbeat(self, now: Moment) -> Heartbeat:
+        """Of this moment."""
+        return Heartbeat(
+            self.backend, self.host, self.address, self.started_ms, now.wall_ms, self.boot_id
+        )
+
+    def shares_host_with(self, other: Heartbeat) -> bool:
+        """Whether a path of the other's file system surely means the same here."""
+        return (self.host, self.boot_id) == (other.host, other.boot_id)
+
+
+class Keeper:
+    """Keeps one backend's lease: follows, takes over, sends heartbeats, and stops when fenced.
+
+    `run` is a task of the backend. It takes over only once there is a need: `want` was called,
+    the journal holds what is `unfinished`, or this backend acted before. Whoever changes the
+    cluster waits for `ready`, appends its intent by `append`, and calls `require` directly before
+    each effect. All of it belongs to one event loop.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        me: Self,
+        clock: Clock,
+        changed: Callable[[Duty, JournalState], None] = lambda duty, state: None,
+        terms: Terms | None = None,
+        *,
+        unfinished: Callable[[JournalState], bool] = lambda state: False,
+    ) -> None:
+        """`changed` is told of every new duty and state, on the event loop.
+
+        `unfinished` says whether a state holds operations that somebody has to go on with.
+        """
+        self.me = me
+        self._journal = journal
+        self._clock = clock
+        self._changed = changed
+        self._unfinished = unfinished
+        self._lease = Lease(terms or Terms(), wanted=False)
+        self._asked = False
+        self._asked_at_s = 0.0
+        self._call = asyncio.Event()
+        self._failures = 0
+        self._trouble: KshuntError | None = None
+        self._said: tuple[Duty, JournalState] | None = None
+
+    @property
+    def duty(self) -> Duty:
+        """What this backend has to do now; to be asked anew before each effect."""
+        return Duty.BLOCKED if self._trouble else self._lease.duty(self._now())
+
+    @property
+    def state(self) -> JournalState:
+        """What is committed, as far as this backend knows."""
+        return self._journal.state
+
+    @property
+    def acting(self) -> Found:
+        """Who acts, as far as the journal says; perhaps one that is long gone."""
+        return self._journal.state.heartbeat
+
+    @property
+    def trouble(self) -> KshuntError | None:
+        """Why the journal cannot be used until an operator has helped; it is tried again."""
+        return self._trouble
+
+    @property
+    def patience_s(self) -> float:
+        """For how much longer the one that acts has to be silent for this one to take over."""
+        return self._lease.patience_s(self._now())
+
+    def want(self) -> None:
+        """Say that there is something to do: take over as soon as nobody else acts."""
+        self._asked, self._asked_at_s = True, self._clock.monotonic_s()
+        self._lease = replace(self._lease, wanted=True)
+        self._call.set()
+        self._journal.nudge()
+
+    async def ready(self, timeout_s: float) -> None:
+        """Want to act, and return once this backend does.
+
+        Raises:
+            NotActing: another backend acts, or who acts was not settled in time.
+            JournalUnusable, NotAuthorized, WrongCluster: as `Journal.open`.
+        """
+        self.want()
+        failures, until_s = self._failures, self._clock.monotonic_s() + timeout_s
+        while self.duty is not Duty.ACT:
+            if self._trouble is not None and self._failures > failures:
+                raise self._trouble
+            blocked = isinstance(self._lease.heard, Unreadable)
+            late = self._clock.monotonic_s() >= until_s
+            if blocked or late or self._lease.actor(self._now()) is not None:
+                self.require()
+            await self._clock.wait_s(GLANCE_S)
+
+    async def other(self, timeout_s: float) -> Heartbeat | None:
+        """The other backend that acts, if any.
+
+        Where none is known to, it reads the journal anew, and waits until a heartbeat that may be
+        of a backend that is long gone was followed by another, or was not.
+        """
+        asked_s = self._clock.monotonic_s()
+        while self._undecided(asked_s) and self._clock.monotonic_s() < asked_s + timeout_s:
+            self._journal.nudge()
+            await self._clock.wait_s(GLANCE_S)
+        return self._lease.actor(self._now())
+
+    def _undecided(self, asked_s: float) -> bool:
+        """Nobody is known to act, and it is not known either that nobody does."""
+        if self._lease.writes or self._trouble or self._lease.actor(self._now()):
+            return False
+        return self.duty is Duty.FOLLOW or not self._lease.read_since(asked_s)
+
+    def require(self) -> None:
+        """Return only where this backend may change the cluster now.
+
+        Raises:
+            NotActing: it may not.
+        """
+        duty = self.duty
+        if duty is not Duty.ACT:
+            actor = self._lease.actor(self._now())
+            raise NotActing(self._why_not(duty, actor), acting=actor)
+
+    async def append(
+        self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
+    ) -> None:
+        """As `Journal.append`, for the backend that acts.
+
+        Raises:
+            NotActing: this backend may not act; nothing was written.
+            BadInput, Conflict, JournalFenced, JournalUnavailable, JournalUnusable, NotAuthorized:
+                as `Journal.append`.
+        """
+        self.require()
+        try:
+            await self._journal.append(entries, replacing=replacing)
+        except JournalFenced:
+            self._lose()
+            raise
+        except _NEED_HELP as failed:
+            self._fail(failed)
+            raise
+        self._tell()
+
+    async def run(self) -> None:
+        """Follow, take over and act by turns, until cancelled."""
+        while True:
+            try:
+                await self._follow()
+                if await self._take_over():
+                    await self._beat_until_lost()
+            except _NEED_HELP as failed:
+                self._fail(failed)
+            if self._trouble is not None:
+                self._call.clear()
+                await _first(self._clock.wait_s(TROUBLE_S), self._call.wait())
+
+    async def release(self) -> None:
+        """Give up the right to act, so that another backend need not wait; after `run` ended."""
+        wrote, self._lease = self._lease.writes, self._lease.lost()
+        if wrote:
+            try:
+                await self._journal.append({BACKEND_KEY: None})
+            except (JournalFenced, JournalUnavailable, Conflict, *_NEED_HELP) as failed:
+                log.warning("The journal was not released, others wait a while: %s", failed)
+
+    async def _follow(self) -> None:
+        began = self._now()
+        seen: JournalState | None = None
+        async with aclosing(self._journal.follow()) as states:
+            async for state in states:
+                now = self._now()
+                if state is not seen:
+                    seen, wanted = state, self._asked or self._unfinished(state)
+                self._lease = replace(self._lease, wanted=wanted or self._asked)
+                self._lease, began = self._lease.read(state.heartbeat, began, now), now
+                if self._lease.duty(now) is Duty.TAKE_OVER:
+                    if self._lease.read_since(self._asked_at_s):
+                        return
+                    self._journal.nudge()
+                self._trouble = None
+                self._tell()
+
+    async def _take_over(self) -> bool:
+        try:
+            state = await self._journal.open()
+        except JournalUnavailable as failed:
+            log.info("Could not take over: %s", failed)
+            await self._clock.wait_s(RETRY_S)
+            return False
+        except JournalFenced as failed:
+            log.info("Another backend has taken over: %s", failed)
+            self._lose()
+            return False
+        self._trouble, self._asked = None, True
+        self._lease = replace(self._lease.opened(state.heartbeat, self._now()), wanted=True)
+        self._tell()
+        return True
+
+    async def _beat_until_lost(self) -> None:
+        while self._lease.writes:
+            if self._lease.beat_due(self._now()):
+                await self._beat()
+            self._tell()
+            await self._clock.wait_s(TICK_S)
+
+    async def _beat(self) -> None:
+        sent = self._now()
+        try:
+            await self._journal.append({BACKEND_KEY: self.me.heartbeat(sent).body()})
+        except JournalUnavailable as failed:
+            log.info("A heartbeat was not acknowledged: %s", failed)
+        except (JournalFenced, Conflict) as failed:
+            log.warning("This backend acts no more: %s", failed)
+            self._lose()
+        else:
+            if self._lease.writes:
+                self._lease = self._lease.beaten(sent)
+
+    def _lose(self) -> None:
+        self._lease = self._lease.lost()
+        self._tell()
+
+    def _fail(self, failed: KshuntError) -> None:
+        log.warning("The journal cannot be used: %s", failed)
+        self._failures += 1
+        self._trouble = failed
+        self._lose()
+
+    def _now(self) -> Moment:
+        return Moment.of(self._clock)
+
+    def _tell(self) -> None:
+        said = self.duty, self._journal.state
+        if self._said is None or said[0] is not self._said[0] or said[1] is not self._said[1]:
+            self._said = said
+            self._changed(*said)
+
+    def _why_not(self, duty: Duty, actor: Heartbeat | None) -> str:
+        if self._trouble is not None:
+            return f"{self._trouble.message} Nothing was changed."
+        if duty in (Duty.WAIT, Duty.PAUSE):
+            return "It is not certain that no other backend acts. Nothing was changed; try again."
+        heard = self._lease.heard
+        if isinstance(heard, Unreadable):
+            return f"Who acts cannot be read in the journal: {heard.detail} Nothing was changed."
+        if actor is not None:
+            return (
+                f"{actor.backend} on {actor.host} acts, at {actor.address}. "
+                "Nothing was changed here."
+            )
+        if self._lease.read_at is None:
+            return "The journal has not been read yet. Nothing was changed; try again."
+        return "This backend does not act yet. Nothing was changed; try again."
+
+
+async def _first(*ways: Coroutine[Any, Any, object]) -> None:
+    """Return when one of them ends, or fail as it does; the others are cancelled."""
+    tasks = [asyncio.create_task(way) for way in ways]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _boot_id() -> str:
+    try:
+        return BOOT_ID_FILE.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,199 @@
+"""Throttles that are not as they should be, mended on an operator's word: drift and orphans.
+
+Each is shown with an id that holds its values, so what has changed since it was shown is passed
+over and said, and nothing is written that nobody has seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeAlias, TypeVar
+
+from backend.domain.answers import ChangeAnswer, Result
+from backend.domain.assignment import partition_states
+from backend.domain.operation import NOBODY, Asker, OperationKind
+from backend.errors import BadInput, KshuntError
+from backend.operations.context import Context
+from backend.operations.drift import ListDrift, RateDrift, accept, drift, reapply
+from backend.operations.orphans import Orphan, OrphanRate, Situation, orphans, removal
+from backend.operations.ownership import Settings, present_of
+from backend.operations.ownership_cells import RateKey
+from backend.operations.results import counted, listed
+from backend.operations.throttle import recorded
+from backend.operations.throttling import Written
+
+Drift: TypeAlias = RateDrift | ListDrift
+_Shown = TypeVar("_Shown", RateDrift | ListDrift, Orphan)
+
+_CHANGED = "CHANGED_SINCE"
+
+
+def id_of(shown: Drift | Orphan) -> str:
+    """A short name that is another one when anything about it is."""
+    return hashlib.blake2b(repr(_facts(shown)).encode(), digest_size=6).hexdigest()
+
+
+def _facts(shown: object) -> object:
+    """The fields of a value; sets in an order of their own."""
+    if hasattr(shown, "__dataclass_fields__"):
+        return [_facts(getattr(shown, name)) for name in shown.__dataclass_fields__]
+    if isinstance(shown, frozenset):
+        return sorted(shown)
+    return shown
+
+
+def chosen_of(shown: Iterable[_Shown], ids: Collection[str]) -> dict[str, _Shown]:
+    """Those of the ids that are still so, by id."""
+    found = {id_of(one): one for one in shown}
+    return {one: found[one] for one in ids if one in found}
+
+
+class Mending:
+    """See the module's text."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._admin = context.admin
+        self._registry = context.registry
+
+    async def drift(self) -> tuple[Drift, ...]:
+        """What somebody else did to throttles of running operations."""
+        present = await self._context.throttling.present()
+        return drift(self._registry.ownership, present)
+
+    async def settle_drift(
+        self, ids: Collection[str], *, ours: bool, validate_only: bool, asker: Asker = NOBODY
+    ) -> ChangeAnswer:
+        """Put our throttle back where it drifted (`ours`), or keep what somebody else set.
+
+        Raises:
+            BadInput: none is named.
+            NotActing: another backend acts for this cluster.
+        """
+        if not ids:
+            raise BadInput("No drift is named; nothing was changed.")
+        async with self._context.lock:
+            present = await self._context.throttling.present()
+            ownership = self._registry.ownership
+            chosen = chosen_of(drift(ownership, present), ids)
+            answers = _answers(chosen, ids, "put back" if ours else "kept")
+            if validate_only:
+                return ChangeAnswer(True, None, answers)
+            verb = "put back" if ours else "accepted"
+            settle = reapply if ours else accept
+            step = settle(ownership, chosen.values(), present)
+            operation = await self._registry.begin(
+                OperationKind.DRIFT,
+                f"drift {verb}: {listed(chosen.values(), 3) or 'it was gone already'}",
+                asker=asker,
+                details={one: str(found) for one, found in chosen.items()},
+                ownership=step.after,
+            )
+            written = await self._context.throttling.carry_out(step.writes, present)
+        answer = ChangeAnswer(False, operation.id, answers, written.problems)
+        return await recorded(self._registry, operation, answer)
+
+    async def orphans(self) -> tuple[Orphan, ...]:
+        """Rates and listed replicas that no move justifies and no operation of ours holds."""
+        return orphans(await self._situation())
+
+    async def remove_orphans(
+        self, ids: Collection[str], *, validate_only: bool, asker: Asker = NOBODY
+    ) -> ChangeAnswer:
+        """Take off orphan throttles, as far as they still are.
+
+        Raises:
+            BadInput: none is named.
+            NotActing: another backend acts for this cluster.
+        """
+        if not ids:
+            raise BadInput("No orphan is named; nothing was changed.")
+        async with self._context.lock:
+            situation = await self._situation()
+            chosen = chosen_of(orphans(situation), ids)
+            answers = _answers(chosen, ids, "removed")
+            plan = removal(chosen.values(), situation)
+            kept = tuple(f"{orphan_words(one)}: {why}" for one, why in plan.kept.items())
+            if validate_only:
+                return ChangeAnswer(True, None, answers, kept)
+            self._registry.require()
+            operation = await self._registry.begin(
+                OperationKind.ORPHANS,
+                f"remove {counted(len(chosen), 'orphan throttle')}",
+                asker=asker,
+                details={one: orphan_words(orphan) for one, orphan in chosen.items()},
+            )
+            written = await self._write(plan.writes, situation)
+            await self._context.throttling.confirm()
+        answer = ChangeAnswer(False, operation.id, answers, (*kept, *written.problems))
+        return await recorded(self._registry, operation, answer)
+
+    async def _write(self, writes: Settings, situation: Situation) -> Written:
+        """Write values that are nobody's; they need no record of ours."""
+        timeout_s, present = self._context.timeout_s, situation.present
+        written = Written()
+        if writes.lists:
+            topics = await self._admin.alter_interbroker_throttled_replicas(
+                writes.port_replicas(present), validate_only=False, timeout_s=timeout_s
+            )
+            written = replace(written, topics=topics)
+        if writes.rates:
+            self._registry.require()
+            brokers = await self._admin.alter_interbroker_throttled_rates(
+                writes.port_rates(present),
+                log_dir_rates=writes.port_log_dir_rates(),
+                validate_only=False,
+                timeout_s=timeout_s,
+            )
+            written = replace(written, brokers=brokers)
+        return written
+
+    async def _situation(self) -> Situation:
+        timeout_s = self._context.timeout_s
+        ongoing = await self._context.ongoing()
+        state = await self._admin.describe(timeout_s=timeout_s)
+        topics = state.assignment.topics
+        found = await self._admin.throttles(sorted(state.brokers), topics, timeout_s=timeout_s)
+        present = present_of(found, topics)
+        copying = {b for b, key in present.rates if key is RateKey.LOG_DIRS}
+        rated = {b for b in copying if present.rates[b, RateKey.LOG_DIRS].own_bytes_per_s}
+        states = partition_states(state.assignment)
+        return Situation(
+            present,
+            self._registry.ownership,
+            ongoing,
+            {partition: one.replicas for partition, one in states.items()},
+            frozenset([broker for broker in rated if await self._copies_dirs(broker)]),
+        )
+
+    async def _copies_dirs(self, broker: int) -> bool:
+        """True while a replica moves between directories there, or nobody knows."""
+        try:
+            columns = await self._admin.log_dirs(broker, timeout_s=self._context.timeout_s)
+        except KshuntError:
+            return True
+        return bool(columns.is_future.any())
+
+
+def _answers(
+    chosen: Mapping[str, Drift | Orphan], ids: Iterable[str], done: str
+) -> tuple[Result, ...]:
+    return tuple(
+        Result(_words(chosen[one]), 0, "NONE", done)
+        if one in chosen
+        else Result(one, -1, _CHANGED, "it is gone, or has changed since it was shown")
+        for one in dict.fromkeys(ids)
+    )
+
+
+def _words(one: Drift | Orphan) -> str:
+    return str(one) if isinstance(one, RateDrift | ListDrift) else orphan_words(one)
+
+
+def orphan_words(orphan: Orphan) -> str:
+    """What it is, for an operator."""
+    if isinstance(orphan, OrphanRate):
+        return f"{orphan.key} of broker {orphan.broker}: {orphan.rate_bytes_per_s} B/s"
+    return f"{orphan.key} of topic {orphan.topic}: {orphan.replicas}"

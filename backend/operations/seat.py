@@ -1,0 +1,126 @@
+"""A backend's seat among those of one cluster: it learns the cluster's id, then keeps its lease.
+
+Until the cluster has said who it is there is no journal, and nothing may be changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final
+
+from backend.clock import Clock
+from backend.errors import ClusterError, NotActing
+from backend.operations.journal import Journal
+from backend.operations.journal_codec import Body, JournalState
+from backend.operations.keeper import Keeper, Self
+from backend.operations.lease import Duty, Found
+from backend.operations.registry import has_unfinished
+
+RETRY_S: Final = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class Seat:
+    """See the module's text. It is the registry's scribe."""
+
+    def __init__(
+        self,
+        cluster_id: Callable[[], Awaitable[str]],
+        open_journal: Callable[[str, str], Journal],
+        me: Self,
+        clock: Clock,
+        changed: Callable[[Duty, JournalState], None],
+    ) -> None:
+        """`open_journal` is given the cluster's id and ours; `changed` is told of each duty."""
+        self.me = me
+        self._cluster_id = cluster_id
+        self._open_journal = open_journal
+        self._clock = clock
+        self._changed = changed
+        self._journal: Journal | None = None
+        self._keeper: Keeper | None = None
+
+    @property
+    def keeper(self) -> Keeper | None:
+        """The lease's keeper; None until the cluster is known."""
+        return self._keeper
+
+    @property
+    def duty(self) -> Duty:
+        """What this backend has to do now."""
+        return Duty.FOLLOW if self._keeper is None else self._keeper.duty
+
+    @property
+    def state(self) -> JournalState:
+        """What the journal holds, as far as it was read or written."""
+        return JournalState() if self._keeper is None else self._keeper.state
+
+    @property
+    def acting(self) -> Found:
+        """Who acts, as far as the journal says."""
+        return None if self._keeper is None else self._keeper.acting
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What an operator should know of the journal; empty where all is well."""
+        remarks = () if self._journal is None else self._journal.remarks
+        trouble = None if self._keeper is None else self._keeper.trouble
+        return remarks if trouble is None else (*remarks, str(trouble))
+
+    async def run(self) -> None:
+        """Keep the seat, until cancelled."""
+        journal = self._open_journal(await self._identified(), self.me.backend)
+        self._journal = journal
+        self._keeper = Keeper(
+            journal, self.me, self._clock, self._changed, unfinished=has_unfinished
+        )
+        await self._keeper.run()
+
+    async def _identified(self) -> str:
+        while True:
+            try:
+                return await self._cluster_id()
+            except ClusterError as error:
+                log.info("The cluster has not said who it is: %s", error)
+                await self._clock.wait_s(RETRY_S)
+
+    async def release(self) -> None:
+        """Leave the seat to others at once; after `run` was cancelled."""
+        if self._keeper is not None:
+            await self._keeper.release()
+        if self._journal is not None:
+            await self._journal.close()
+
+    async def ready(self, timeout_s: float) -> None:
+        """Return once this backend may change the cluster.
+
+        Raises:
+            NotActing: another backend acts, or who acts was not settled in time.
+            JournalUnusable, NotAuthorized, WrongCluster: the journal needs an operator's help.
+        """
+        until_s = self._clock.monotonic_s() + timeout_s
+        while self._keeper is None:
+            if self._clock.monotonic_s() >= until_s:
+                self.require()
+            await self._clock.wait_s(0.02)
+        await self._keeper.ready(until_s - self._clock.monotonic_s())
+
+    def require(self) -> None:
+        """Return only where this backend may change the cluster now.
+
+        Raises:
+            NotActing: it may not.
+        """
+        if self._keeper is None:
+            raise NotActing("The cluster has not been reached yet. Nothing was changed.")
+        self._keeper.require()
+
+    async def append(
+        self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
+    ) -> None:
+        """Write to the journal; as `Keeper.append`."""
+        self.require()
+        if self._keeper is not None:
+            await self._keeper.append(entries, replacing=replacing)

@@ -1,0 +1,313 @@
+"""Steering an operation: pause, resume, cancel, undo, abandon; and taking over a throttle.
+
+Each verb names what would come of it (`validate_only`), writes the intent, and leaves to the
+engine what takes longer than an answer may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Final
+
+from backend.domain.answers import ChangeAnswer, Result
+from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.lifecycle import step_between
+from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
+from backend.domain.throttle import Move, brokers_of, throttled_replicas_of
+from backend.errors import BadInput, Conflict
+from backend.operations.audit_lines import throttles_changed
+from backend.operations.context import Context
+from backend.operations.engine import Engine
+from backend.operations.pause import pause_writes
+from backend.operations.pausing import Pausing, follower_share
+from backend.operations.reassign import Reassignments, ReassignRequest
+from backend.operations.results import counted, listed
+from backend.operations.throttling import shares_held
+from backend.operations.undo import undo_plan
+from backend.operations.work import Work
+
+State = OperationState
+
+PAUSABLE: Final = frozenset({State.RUNNING, State.RESUMING})
+RESUMABLE: Final = frozenset({State.PAUSING, State.PAUSED})
+CANCELLABLE: Final = frozenset(
+    state for state in State if step_between(state, State.CANCELLING) is not None
+)
+UNDOABLE: Final = frozenset({State.DONE, State.CANCELLED, State.FAILED})
+
+
+def actions_of(operation: Operation, work: Work | None) -> tuple[str, ...]:
+    """What can be done with an operation now, in the order in which it is offered."""
+    if work is None:
+        return ()
+    allowed = (
+        ("pause", operation.state in PAUSABLE and not work.adopted),
+        ("resume", operation.state in RESUMABLE),
+        ("cancel", operation.state in CANCELLABLE),
+        ("undo", operation.state in UNDOABLE and not work.adopted and bool(work.started)),
+        ("abandon", operation.state is State.LIFTING),
+    )
+    return tuple(name for name, offered in allowed if offered)
+
+
+class Steering:
+    """See the module's text."""
+
+    def __init__(self, context: Context, engine: Engine, reassignments: Reassignments) -> None:
+        self._context = context
+        self._registry = context.registry
+        self._engine = engine
+        self._reassignments = reassignments
+        self._pausing = Pausing(context)
+
+    async def pause(
+        self, operation_id: str, *, validate_only: bool, asker: Asker = NOBODY
+    ) -> ChangeAnswer:
+        """Hold the operation's copies, and start no more of its moves; nothing is cancelled.
+
+        Raises:
+            BadInput: there is no such operation, or it moves nothing.
+            Conflict: it is not in a state that can be paused.
+            NotActing: another backend acts for this cluster.
+        """
+        async with self._context.lock:
+            operation, work = self._found(operation_id, "pause")
+            view = await self._context.view(work.topics, throttles=True)
+            held = shares_held(self._registry.ownership, operation_id)
+            foreseen = pause_writes(work.live, view, follower_share(held))
+            if not validate_only:
+                asked = await self._asked(operation, State.PAUSING, asker)
+                await self._pausing.hold(asked, work)
+        answers = [
+            Result(f"{partition} on broker {broker}", 0, "NONE", "held at the floor")
+            for partition, broker in sorted(foreseen.held)
+        ]
+        answers += [
+            Result(f"{partition} on broker {broker}", 0, "NONE", f"goes on: {why}")
+            for (partition, broker), why in sorted(foreseen.going_on.items())
+        ]
+        return ChangeAnswer(validate_only, operation_id, tuple(answers), foreseen.notes)
+
+    async def resume(
+        self, operation_id: str, *, validate_only: bool, asker: Asker = NOBODY
+    ) -> ChangeAnswer:
+        """Let the operation's copies go on at the rates from before the pause.
+
+        Raises:
+            BadInput: there is no such operation, or it moves nothing.
+            Conflict: it is not paused.
+            NotActing: another backend acts for this cluster.
+        """
+        async with self._context.lock:
+            operation, work = self._found(operation_id, "resume")
+            if not validate_only:
+                await self._pausing.resume(
+                    await self._asked(operation, State.RESUMING, asker), work
+                )
+        return ChangeAnswer(validate_only, operation_id, (_done(operation, "resumed"),))
+
+    async def cancel(
+        self,
+        operation_id: str,
+        *,
+        preserve_throttles: bool = False,
+        validate_only: bool,
+        timeout_s: float,
+        asker: Asker = NOBODY,
+    ) -> ChangeAnswer:
+        """Return every partition of the operation that still moves.
+
+        Raises:
+            BadInput: there is no such operation, or it moves nothing.
+            Conflict: it cannot be cancelled any more.
+            NotActing: another backend acts for this cluster.
+        """
+        _, work = self._found(operation_id, "cancel")
+        ongoing = await self._context.ongoing()
+        left = [p for p in work.moves if p in ongoing or p in work.waiting or p in work.unanswered]
+        if not left:
+            raise Conflict(
+                f"Operation {operation_id} moves nothing any more. Nothing was changed.",
+                advice="Undo it, to bring its partitions back to where they were.",
+            )
+        return await self._reassignments.cancel(
+            left,
+            preserve_throttles=preserve_throttles,
+            validate_only=validate_only,
+            timeout_s=timeout_s,
+            asker=asker,
+        )
+
+    async def undo(
+        self, operation_id: str, *, validate_only: bool, timeout_s: float, asker: Asker = NOBODY
+    ) -> ChangeAnswer:
+        """Move back what an operation that has ended moved, with its throttle.
+
+        Raises:
+            BadInput: there is no such operation, or it moved nothing.
+            Conflict: it has not ended, or nothing can go back.
+            NotActing: another backend acts for this cluster.
+        """
+        _, work = self._found(operation_id, "undo")
+        view = await self._context.view(work.topics)
+        plan = undo_plan((work.moves[partition] for partition in work.started), view)
+        notes = (
+            *plan.warnings,
+            *(f"{partition} stays: {why}." for partition, why in plan.left_out.items()),
+        )
+        if not plan.plan.replicas:
+            raise Conflict(
+                f"Nothing of operation {operation_id} can be moved back: {plan}. "
+                f"{' '.join(notes[:3])} Nothing was changed.",
+            )
+        answer = await self._reassignments.start(
+            ReassignRequest(
+                plan.plan,
+                throttle_bytes_per_s=work.throttle_bytes_per_s,
+                auto_remove_throttle=work.auto_remove,
+                additional=True,
+                validate_only=validate_only,
+                timeout_s=timeout_s,
+                caps=work.caps,
+                order=work.order,
+                asker=Asker(asker.who, asker.reason or f"undo of operation {operation_id}"),
+            )
+        )
+        return replace(answer, notes=(*answer.notes, *notes))
+
+    async def abandon(
+        self,
+        operation_id: str,
+        brokers: Collection[int],
+        *,
+        validate_only: bool,
+        asker: Asker = NOBODY,
+    ) -> ChangeAnswer:
+        """End an operation although brokers that are gone for good still have its throttle.
+
+        Raises:
+            BadInput: there is no such operation, or no broker is named.
+            Conflict: it is not waiting for its throttle to come off, or a broker answers.
+            NotActing: another backend acts for this cluster.
+        """
+        if not brokers:
+            raise BadInput("No broker is named; nothing was changed.")
+        async with self._context.lock:
+            operation, work = self._found(operation_id, "abandon")
+            state = await self._context.admin.describe((), timeout_s=self._context.timeout_s)
+            if alive := sorted(set(brokers) & state.brokers.keys()):
+                raise Conflict(
+                    f"Broker {listed(alive)} is up; its throttle comes off by itself. "
+                    "Nothing was changed."
+                )
+            if not validate_only:
+                self._registry.require()
+                words = f"broker {listed(sorted(brokers))} given up by {asker.who or 'an operator'}"
+                after = replace(operation, outcome=words)
+                ownership = self._registry.ownership.forget(brokers=brokers)
+                await self._registry.put(after, work, ownership)
+                await self._engine.lift(after, work)
+        outcome = tuple(Result(str(b), 0, "NONE", "its throttle stays there") for b in brokers)
+        return ChangeAnswer(validate_only, operation_id, outcome)
+
+    async def adopt(
+        self,
+        partitions: Collection[TopicPartition] | None,
+        *,
+        validate_only: bool,
+        asker: Asker = NOBODY,
+    ) -> ChangeAnswer:
+        """Take over the throttle of moves that somebody else started, so that it comes off.
+
+        None for every partition that moves and is of no operation of ours.
+
+        Raises:
+            Conflict: nothing of it moves, or it is ours already.
+            NotActing: another backend acts for this cluster.
+        """
+        async with self._context.lock:
+            ongoing = await self._context.ongoing()
+            moves = self._adoptable(partitions, ongoing)
+            topics = {partition.topic for partition in moves}
+            brokers = brokers_of(moves.values())
+            throttling = self._context.throttling
+            throttling.check_readable(brokers, topics)
+            present = await throttling.present(brokers, topics)
+            work = Work(moves, started=frozenset(moves), adopted=True)
+            operation = self._registry.draft(
+                OperationKind.ADOPT,
+                f"adopt the throttle of {counted(len(moves), 'partition')} of {listed(topics, 3)}",
+                asker=asker,
+                partitions=tuple(moves),
+            )
+            before = self._registry.ownership
+            step = before.adopt(
+                operation.id, brokers, throttled_replicas_of(moves.values()), present
+            )
+            difference = throttles_changed(before, step.after)
+            taken = shares_held(step.after, operation.id)
+            answers = tuple(
+                [
+                    Result(f"broker {broker} {key}", 0, "NONE", f"{rate} B/s comes off at the end")
+                    for (broker, key), rate in sorted(taken.rates.items())
+                ]
+                + [
+                    Result(f"topic {topic} {key}", 0, "NONE", f"{len(pairs)} replicas come off")
+                    for (topic, key), pairs in sorted(taken.lists.items())
+                ]
+            )
+            if not validate_only:
+                await self._registry.put(operation, work, step.after)
+                await throttling.carry_out(step.writes, present)
+                await self._registry.move(operation.id, State.RUNNING, "adopted")
+        notes = difference or (
+            "The moves have no throttle of their own; there is nothing to lift.",
+        )
+        return ChangeAnswer(validate_only, None if validate_only else operation.id, answers, notes)
+
+    def _adoptable(
+        self,
+        partitions: Collection[TopicPartition] | None,
+        ongoing: Mapping[TopicPartition, OngoingReassignment],
+    ) -> dict[TopicPartition, Move]:
+        ours: set[TopicPartition] = set()
+        for operation_id in self._registry.unfinished:
+            work = self._registry.work(operation_id)
+            ours |= set() if work is None else work.moves.keys()
+        wanted = set(ongoing) if partitions is None else set(partitions)
+        moves = {
+            partition: Move(partition, ongoing[partition].original, ongoing[partition].target)
+            for partition in sorted(wanted)
+            if partition in ongoing and partition not in ours
+        }
+        if not moves:
+            raise Conflict(
+                "Nothing of it is moved by somebody else at this moment. Nothing was changed."
+            )
+        return moves
+
+    def _found(self, operation_id: str, action: str) -> tuple[Operation, Work]:
+        operation, work = self._registry.get(operation_id), self._registry.work(operation_id)
+        if operation is None:
+            raise BadInput(f"There is no operation {operation_id}; nothing was changed.")
+        if work is None:
+            raise BadInput(f"Operation {operation_id} moves no partition; nothing was changed.")
+        if action not in (offered := actions_of(operation, work)):
+            others = f"It can be: {listed(offered)}." if offered else "Nothing can be done with it."
+            raise Conflict(
+                f"Operation {operation_id} is {operation.state}: no {action} is possible. "
+                f"Nothing was changed. {others}"
+            )
+        return operation, work
+
+    async def _asked(self, operation: Operation, state: State, asker: Asker) -> Operation:
+        """The operation in a new state, with the words of whoever wants it; written."""
+        self._registry.require()
+        words = f"{state.value} for {asker.who or 'an operator'}"
+        words += f": {asker.reason}" if asker.reason else ""
+        return await self._registry.move(operation.id, state, words)
+
+
+def _done(operation: Operation, what: str) -> Result:
+    return Result(operation.id, 0, "NONE", what)
