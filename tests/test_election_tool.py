@@ -25,6 +25,7 @@ from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError, PlanError
 from backend.tools import sockets
 from backend.tools.election import FLAGS, build_parser, main
+from backend.tools.options import who
 from backend.tools.sockets import socket_path
 from tests.kafka.launcher import RealKafka
 from tests.serving import serving
@@ -212,6 +213,8 @@ def test_what_was_elected_and_what_was_not(tool: Tool, stub: Stub, tmp_path: Pat
             "pause_ms": 0,
             "timeout_ms": 30_000,
             "validate_only": False,
+            "who": who(),
+            "reason": "",
         },
     )
     stub.says(change(("bar-0", "NONE", ""), ("foo-1", "OFFLINE", "broker 3 is offline")))

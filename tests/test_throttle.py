@@ -1,8 +1,6 @@
-"""Rates, throttled replica lists, and the ledger that says whose they are."""
+"""Rates and throttled replica lists, and what is cleared of them when a plan is done."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.throttle import (
+    NO_REPLICAS,
     BrokerThrottle,
     Move,
     ReplicaSet,
@@ -21,12 +20,11 @@ from backend.domain.throttle import (
     throttled_replicas_of,
 )
 from backend.errors import BadInput
-from backend.operations.ledger import NO_REPLICAS, Ledger
-from backend.operations.throttle import cleared_by
+from backend.operations.clearing import cleared_by
+from backend.operations.ownership import Ownership, Shares, present_of
 
 pairs = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=6)
 replica_sets = st.builds(ReplicaSet, pairs)
-lists = st.builds(ThrottledReplicas, replica_sets, replica_sets)
 
 
 @pytest.mark.parametrize(
@@ -88,89 +86,6 @@ def test_leaders_are_the_existing_brokers_and_followers_the_new_ones() -> None:
     assert brokers_of(moves) == (1, 2, 3)
 
 
-class Cluster:
-    """Configurations as a cluster would hold them, for the ledger's laws."""
-
-    def __init__(self, topics: dict[str, ThrottledReplicas], rates: dict[int, int | None]) -> None:
-        self.topics = dict(topics)
-        self.rates = dict(rates)
-
-    def present(self) -> Throttles:
-        rates = {b: BrokerThrottle(b, ThrottledRate(r, r)) for b, r in self.rates.items()}
-        return Throttles(rates, {t: r for t, r in self.topics.items() if r})
-
-    def begin(
-        self, ledger: Ledger, name: str, shares: dict[str, ThrottledReplicas], rates: dict[int, int]
-    ) -> None:
-        ledger.record(name, shares, rates, self.present())
-        for topic, share in shares.items():
-            now = self.topics.get(topic, NO_REPLICAS)
-            self.topics[topic] = ThrottledReplicas(
-                now.leaders | share.leaders, now.followers | share.followers
-            )
-        self.rates |= rates
-
-    def end(self, ledger: Ledger, name: str) -> None:
-        lift = ledger.lift(name, self.present())
-        self.topics |= lift.topics
-        self.rates |= {b: rate.leader_bytes_per_s for b, rate in lift.rates.items()}
-        ledger.forget_topics(name, ledger.topics_of(name))
-        ledger.forget_brokers(name, ledger.brokers_of(name))
-
-
-topic_tables = st.dictionaries(st.sampled_from("ab"), lists, max_size=2)
-rate_tables = st.dictionaries(st.integers(0, 3), st.integers(1_000, 1_003), max_size=4)
-
-
-@given(
-    topic_tables,
-    rate_tables,
-    st.lists(st.tuples(topic_tables, rate_tables), min_size=1, max_size=4),
-    st.data(),
-)
-def test_when_all_operations_have_ended_everything_is_as_it_was(
-    topics: Any, rates: Any, operations: list[Any], data: st.DataObject
-) -> None:
-    cluster = Cluster(topics, {broker: rates.get(broker) for broker in range(4)})
-    before = cluster.present()
-    ledger = Ledger()
-    running: list[str] = []
-    pending = list(enumerate(operations))
-    while pending or running:
-        if pending and (not running or data.draw(st.booleans())):
-            number, (shares, wanted) = pending.pop()
-            cluster.begin(ledger, str(number), shares, wanted)
-            running.append(str(number))
-        else:
-            cluster.end(ledger, running.pop(data.draw(st.integers(0, len(running) - 1))))
-    assert cluster.present() == before
-
-
-@given(topic_tables, st.lists(topic_tables, min_size=2, max_size=3))
-def test_ending_one_operation_keeps_what_the_others_need(topics: Any, shares: list[Any]) -> None:
-    cluster, ledger = Cluster(topics, {}), Ledger()
-    for number, share in enumerate(shares):
-        cluster.begin(ledger, str(number), share, {})
-    cluster.end(ledger, "0")
-    for share in shares[1:]:
-        for topic, needed in share.items():
-            assert needed.leaders.pairs <= cluster.topics[topic].leaders.pairs
-            assert needed.followers.pairs <= cluster.topics[topic].followers.pairs
-
-
-def test_a_foreign_edit_survives_the_lift() -> None:
-    share = {"a": ThrottledReplicas(ReplicaSet.parse("0:1"), ReplicaSet.parse("0:2"))}
-    cluster, ledger = Cluster({}, {}), Ledger()
-    cluster.begin(ledger, "ours", share, {})
-    cluster.topics["a"] = ThrottledReplicas(
-        ReplicaSet.parse("0:1,5:5"), ReplicaSet.parse("0:2,6:6")
-    )
-    cluster.end(ledger, "ours")
-    assert cluster.topics["a"] == ThrottledReplicas(
-        ReplicaSet.parse("5:5"), ReplicaSet.parse("6:6")
-    )
-
-
 def rated(**rates: int) -> dict[int, BrokerThrottle]:
     return {
         int(name.removeprefix("b")): BrokerThrottle(
@@ -185,7 +100,7 @@ def test_clearing_a_plan_leaves_a_broker_that_it_never_touched() -> None:
         rated(b1=1_000, b2=1_000, b9=5_000),
         {"a": ThrottledReplicas(ReplicaSet.parse("0:1"), ReplicaSet.parse("0:2"))},
     )
-    clearing = cleared_by([TopicPartition("a", 0)], present, Ledger())
+    clearing = cleared_by([TopicPartition("a", 0)], present, Ownership())
     assert clearing.brokers == (1, 2)
     assert clearing.topics == {"a": NO_REPLICAS}
 
@@ -198,7 +113,7 @@ def test_clearing_a_plan_leaves_what_another_move_lists() -> None:
             "b": ThrottledReplicas(ReplicaSet(), ReplicaSet.parse("4:2")),
         },
     )
-    clearing = cleared_by([TopicPartition("a", 0)], present, Ledger())
+    clearing = cleared_by([TopicPartition("a", 0)], present, Ownership())
     assert clearing.brokers == ()
     assert clearing.kept == {2: "throttled replicas of b name it"}
     assert clearing.topics == {"a": ThrottledReplicas(ReplicaSet.parse("1:1"), ReplicaSet())}
@@ -206,7 +121,7 @@ def test_clearing_a_plan_leaves_what_another_move_lists() -> None:
 
 def test_clearing_leaves_what_a_running_operation_owns() -> None:
     share = {"a": ThrottledReplicas(ReplicaSet.parse("0:1"), ReplicaSet.parse("0:2"))}
-    ledger = Ledger()
-    ledger.record("running", share, [1, 2], Throttles({}, {}))
+    prior = present_of(Throttles(rated(), {}), ["a"])
+    owned = Ownership().record("running", Shares.of(share, [1, 2], 1_000), prior).after
     present = Throttles(rated(b1=1_000, b2=1_000), share)
-    assert not cleared_by([TopicPartition("a", 0)], present, ledger)
+    assert not cleared_by([TopicPartition("a", 0)], present, owned)

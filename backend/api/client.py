@@ -11,18 +11,20 @@ import json
 import socket
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import httpx
 
 from backend.api import documents
+from backend.api.client_steering import SteeringClient, rates_json, replicas_json
 from backend.domain.answers import ChangeAnswer, GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.election import ElectionAnswer, UncleanAnswer
 from backend.domain.operation import Operation
 from backend.domain.plan import ReassignmentPlan
+from backend.domain.steering import MoveCaps
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
 from backend.errors import BackendError, BackendUnreachable
 
@@ -66,7 +68,7 @@ class Event:
         return documents.read_operation(self.document)
 
 
-class BackendClient:
+class BackendClient(SteeringClient):
     """One backend, at `unix:/path/to.sock` or `http://host:port`."""
 
     def __init__(self, address: str, *, timeout_s: float = 30.0) -> None:
@@ -184,8 +186,8 @@ class BackendClient:
             finally:
                 self._streams.discard(response)
 
-    # What changes the cluster. `validate_only` checks, and changes nothing; `who` and `reason`
-    # are for the audit.
+    # What changes the cluster. `validate_only` checks, and changes nothing; `preview` is the
+    # fingerprint of the preview that was agreed to; `who` and `reason` are for the audit.
 
     def reassign(
         self,
@@ -195,24 +197,28 @@ class BackendClient:
         log_dirs_throttle_bytes_per_s: int | None = None,
         auto_remove_throttle: bool = True,
         additional: bool = False,
+        caps: MoveCaps | None = None,
         allow_replication_factor_change: bool = True,
         validate_only: bool = False,
         timeout_ms: int = 10_000,
         cluster_id: str | None = None,
+        preview: str = "",
         who: str = "",
         reason: str = "",
     ) -> ChangeAnswer:
-        """Start moving partitions (KIP-179, reassignPartitions)."""
+        """Start moving partitions (KIP-179, reassignPartitions); all at once without `caps`."""
         body = {
             "plan": documents.plan_json(plan),
             "throttle_bytes_per_s": throttle_bytes_per_s,
             "log_dirs_throttle_bytes_per_s": log_dirs_throttle_bytes_per_s,
             "auto_remove_throttle": auto_remove_throttle,
             "additional": additional,
+            "caps": None if caps is None else asdict(caps),
             "allow_replication_factor_change": allow_replication_factor_change,
             "validate_only": validate_only,
             "timeout_ms": timeout_ms,
             "cluster_id": cluster_id,
+            "preview": preview,
             "who": who,
             "reason": reason,
         }
@@ -226,6 +232,7 @@ class BackendClient:
         validate_only: bool = False,
         timeout_ms: int = 10_000,
         cluster_id: str | None = None,
+        preview: str = "",
         who: str = "",
         reason: str = "",
     ) -> ChangeAnswer:
@@ -236,6 +243,7 @@ class BackendClient:
             "validate_only": validate_only,
             "timeout_ms": timeout_ms,
             "cluster_id": cluster_id,
+            "preview": preview,
             "who": who,
             "reason": reason,
         }
@@ -247,21 +255,16 @@ class BackendClient:
         *,
         validate_only: bool = False,
         cluster_id: str | None = None,
+        preview: str = "",
         who: str = "",
         reason: str = "",
     ) -> ChangeAnswer:
         """Set brokers' throttled rates; None in a rate removes it."""
         body = {
-            "rates": [
-                {
-                    "broker": broker,
-                    "leader_bytes_per_s": rate.leader_bytes_per_s,
-                    "follower_bytes_per_s": rate.follower_bytes_per_s,
-                }
-                for broker, rate in rates.items()
-            ],
+            "rates": rates_json(rates),
             "validate_only": validate_only,
             "cluster_id": cluster_id,
+            "preview": preview,
             "who": who,
             "reason": reason,
         }
@@ -273,17 +276,16 @@ class BackendClient:
         *,
         validate_only: bool = False,
         cluster_id: str | None = None,
+        preview: str = "",
         who: str = "",
         reason: str = "",
     ) -> ChangeAnswer:
         """Set topics' throttled replicas; an empty side is removed."""
         body = {
-            "replicas": [
-                {"topic": topic, "leaders": str(lists.leaders), "followers": str(lists.followers)}
-                for topic, lists in replicas.items()
-            ],
+            "replicas": replicas_json(replicas),
             "validate_only": validate_only,
             "cluster_id": cluster_id,
+            "preview": preview,
             "who": who,
             "reason": reason,
         }
@@ -298,6 +300,7 @@ class BackendClient:
         timeout_ms: int = 10_000,
         validate_only: bool = False,
         cluster_id: str | None = None,
+        preview: str = "",
         who: str = "",
         reason: str = "",
     ) -> ElectionAnswer:
@@ -314,6 +317,7 @@ class BackendClient:
             "timeout_ms": timeout_ms,
             "validate_only": validate_only,
             "cluster_id": cluster_id,
+            "preview": preview,
             "who": who,
             "reason": reason,
         }
@@ -369,6 +373,12 @@ class BackendClient:
     def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
         with _translated(self.address):
             return _document(self._http.get(path, params=parameters))
+
+    def _get_text(self, path: str, parameters: Mapping[str, str]) -> str:
+        with _translated(self.address):
+            response = self._http.get(path, params=parameters)
+            _raise_for_problem(response)
+            return response.text
 
     def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
         timeout = httpx.Timeout(10.0, read=None) if endless else httpx.USE_CLIENT_DEFAULT

@@ -13,8 +13,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from backend import __version__
 from backend.api import documents
@@ -34,10 +35,21 @@ from backend.tools.console import (
     show_report,
 )
 from backend.tools.gateway import ANSWER_MARGIN_S
-from backend.tools.options import Given, UsageError, backend_address, read_arguments
+from backend.tools.options import (
+    REASON_HELP,
+    Given,
+    UsageError,
+    backend_address,
+    read_arguments,
+    reason,
+    who,
+)
 from backend.tools.output import Report
 from backend.tools.quick import QuickReader
 from backend.tools.sockets import answers, socket_path
+
+if TYPE_CHECKING:
+    from backend.api.client import BackendClient
 
 PROG: Final = "kshunt kafka-preferred-replica-election"
 USAGE: Final = 1
@@ -96,6 +108,7 @@ FLAGS: Final[Mapping[str, tuple[str, str]]] = {
         "MS",
         f"How long to wait until they lead, for each batch (default {DEFAULT_TIMEOUT_MS}).",
     ),
+    "reason": ("TEXT", f"{REASON_HELP} Needs a backend, and starts one where none runs."),
     "validate-only": ("", "Say what would happen, and how it would spread the leaders."),
     "json": ("", "Print JSON, errors too."),
     "help": ("", "Print this and exit."),
@@ -119,13 +132,17 @@ class ElectionOptions:
     pause_ms: int = 0
     timeout_ms: int = DEFAULT_TIMEOUT_MS
     validate_only: bool = False
+    who: str = ""
+    """Who asks, for the audit."""
+    reason: str = ""
+    """Why, for the audit."""
     json: bool = False
 
 
-class Elector(Protocol):
-    """Whoever holds the election; `backend.api.client.BackendClient` does."""
+class Elect(Protocol):
+    """Holds the election, as `backend.api.client.BackendClient.elect_preferred_leaders` does."""
 
-    def elect_preferred_leaders(
+    def __call__(
         self,
         partitions: Sequence[TopicPartition] | None,
         *,
@@ -135,10 +152,6 @@ class Elector(Protocol):
         validate_only: bool,
     ) -> ElectionAnswer:
         """Elect preferred replicas as leaders, of every partition if None."""
-        ...
-
-    def close(self) -> None:
-        """Release the connections."""
         ...
 
 
@@ -161,8 +174,8 @@ def _main(argv: Sequence[str]) -> int:
         refuse_zookeeper()
     check_client_config(options.admin_config)
     partitions = _partitions(options.partitions_file)
-    with _open(options) as elector:
-        answer = elector.elect_preferred_leaders(
+    with _open(options) as elect:
+        answer = elect(
             partitions,
             batch_size=options.batch_size,
             pause_ms=options.pause_ms,
@@ -233,6 +246,8 @@ def parse_options(given: Mapping[str, str]) -> ElectionOptions:
         pause_ms=_whole(given, "batch-pause", 0, PAUSE_MS_MAX) or 0,
         timeout_ms=DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
         validate_only="validate-only" in given,
+        who=who(),
+        reason=reason(given),
         json="json" in given,
     )
 
@@ -277,6 +292,8 @@ class _QuickElections(QuickReader):
         pause_ms: int,
         timeout_ms: int,
         validate_only: bool,
+        who: str,
+        reason: str,
     ) -> ElectionAnswer:
         """See `BackendClient.elect_preferred_leaders`."""
         named = None if partitions is None else list(map(documents.partition_json, partitions))
@@ -286,33 +303,49 @@ class _QuickElections(QuickReader):
             "pause_ms": pause_ms,
             "timeout_ms": timeout_ms,
             "validate_only": validate_only,
+            "who": who,
+            "reason": reason,
         }
         return documents.read_election(self._ask("POST", "/v1/elections/preferred", body))
 
 
 @contextmanager
-def _open(options: ElectionOptions) -> Iterator[Elector]:
+def _open(options: ElectionOptions) -> Iterator[Elect]:
     """The backend that the options name, the private one if it runs, or else this process.
+
+    A reason has to be kept, and a backend keeps it: one is started where none runs.
 
     Raises:
         BackendUnreachable: the backend that the options name does not answer.
         ClusterUnreachable: no backend runs, and no broker answers this process.
     """
-    with closing(_elector(options)) as elector:
-        yield elector
+    address = _address(options)
+    if address:
+        with closing(_remote(address, options)) as remote:
+            yield partial(remote.elect_preferred_leaders, who=options.who, reason=options.reason)
+        return
+    # numpy would start a thread a core, which takes longer than all that is reckoned here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from backend.tools.local_election import LocalElections
+
+    settings = Settings(options.bootstrap_servers, options.admin_config)
+    with closing(LocalElections(settings)) as local:
+        yield local.elect_preferred_leaders
 
 
-def _elector(options: ElectionOptions) -> Elector:
-    address = options.backend
-    if not address:
-        path = socket_path(options.bootstrap_servers, options.admin_config)
-        if not answers(path):
-            # numpy would start a thread a core, which takes longer than all that is reckoned here.
-            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-            from backend.tools.local_election import LocalElections
+def _address(options: ElectionOptions) -> str:
+    """Of the backend, or empty where this process does it."""
+    if options.backend:
+        return options.backend
+    if options.reason and not options.validate_only:
+        from backend.tools.private import private_backend
 
-            return LocalElections(Settings(options.bootstrap_servers, options.admin_config))
-        address = f"unix:{path}"
+        return private_backend(options.bootstrap_servers, options.admin_config)
+    path = socket_path(options.bootstrap_servers, options.admin_config)
+    return f"unix:{path}" if answers(path) else ""
+
+
+def _remote(address: str, options: ElectionOptions) -> BackendClient | _QuickElections:
     paced = options.batch_size is not None
     patience_s = PATIENCE_S if paced else options.timeout_ms / 1000 + ANSWER_MARGIN_S
     if address.startswith("https:"):

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import argparse
 import enum
+import getpass
+import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,11 @@ from backend.errors import BadInput
 
 PROG: Final = "kshunt kafka-reassign-partitions"
 DEFAULT_TIMEOUT_MS: Final = 10_000
+REASON_HELP: Final = "Why, for the audit (kshunt audit shows it); at most 2000 characters."
+REASON_MAX: Final = 2_000
+WHO_MAX: Final = 200
+WHO_VARIABLE: Final = "KSHUNT_USER"
+"""Names whoever runs the tool, where user and host do not tell: a shared account, a container."""
 
 
 class UsageError(BadInput):
@@ -58,6 +66,10 @@ class Options:
     preserve_throttles: bool = False
     allow_replication_factor_change: bool = True
     timeout_ms: int = DEFAULT_TIMEOUT_MS
+    who: str = ""
+    """Who asks, for the audit."""
+    reason: str = ""
+    """Why, for the audit."""
     json: bool = False
 
 
@@ -161,6 +173,7 @@ FLAGS: Final = (
         "",
         _with(Action.EXECUTE),
     ),
+    _Flag("reason", REASON_HELP, "TEXT", _with(Action.EXECUTE, Action.CANCEL)),
     _Flag("json", "Print JSON, errors too."),
     _Flag("help", "Print this and exit."),
     _Flag("version", "Print the version and exit."),
@@ -271,6 +284,8 @@ def parse_options(given: Mapping[str, str]) -> Options:
         preserve_throttles="preserve-throttles" in given,
         allow_replication_factor_change="disallow-replication-factor-change" not in given,
         timeout_ms=_timeout_ms(given),
+        who=who(),
+        reason=reason(given),
         json="json" in given,
     )
 
@@ -324,6 +339,43 @@ def backend_address(given: Mapping[str, str]) -> str:
             f"'{address}' is no address of a backend; write unix:/path/to.sock or http://host:port"
         )
     return address
+
+
+def reason(given: Mapping[str, str]) -> str:
+    """Why a change is made, or empty where nothing was given.
+
+    Raises:
+        UsageError: it is empty or too long.
+    """
+    if "reason" not in given:
+        return ""
+    text = _sound(given["reason"]).strip()
+    if not text:
+        raise UsageError("Option reason requires an argument")
+    if len(text) > REASON_MAX:
+        raise UsageError(
+            f"The argument of option reason has {len(text)} characters; {REASON_MAX} are the most"
+        )
+    return text
+
+
+def who() -> str:
+    """Who runs this, as the audit will name them: `ada@bastion`, or what `KSHUNT_USER` says."""
+    named = os.environ.get(WHO_VARIABLE, "").strip()
+    return _sound(named or f"{_user()}@{socket.gethostname()}")[:WHO_MAX]
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run under a number that has no name.
+        return f"uid-{os.getuid()}"
+
+
+def _sound(text: str) -> str:
+    """The text without what UTF-8 cannot write: bytes of the command line that were no text."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _command_config(given: Mapping[str, str]) -> Path | None:

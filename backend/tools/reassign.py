@@ -104,6 +104,8 @@ def _execute(options: Options) -> Report:
                 additional=options.additional,
                 allow_replication_factor_change=options.allow_replication_factor_change,
                 timeout_ms=options.timeout_ms,
+                who=options.who,
+                reason=options.reason,
             )
         except BackendError as error:
             if error.status == Conflict.http_status and not options.additional:
@@ -119,6 +121,8 @@ def _cancel(options: Options) -> Report:
             tuple(plan.replicas),
             preserve_throttles=options.preserve_throttles,
             timeout_ms=options.timeout_ms,
+            who=options.who,
+            reason=options.reason,
         )
     return output.cancel_report(plan, answer)
 

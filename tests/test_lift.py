@@ -1,38 +1,34 @@
-"""The end of an operation whose throttle the cluster has taken off by itself."""
+"""How an operation ends: what comes off, what comes back, and what stays."""
 
 from __future__ import annotations
+
+import pytest
 
 from backend.admin.kafka import KafkaAdmin
 from backend.clock import SystemClock
 from backend.domain.operation import Operation, OperationState
 from backend.domain.plan import ReassignmentPlan
-from backend.domain.throttle import BrokerThrottle, ThrottledRate, Throttles
+from backend.domain.throttle import ThrottledRate
 from backend.embedded.metadata.records import ResourceType
-from backend.operations.ledger import NO_RATE, Ledger
+from backend.operations.context import Context
+from backend.operations.engine import Engine
 from backend.operations.reassign import Reassignments, ReassignRequest
 from backend.operations.registry import Registry
+from backend.operations.throttle import ThrottleChanges
 from tests.embedded_core import MB
 from tests.embedded_listeners import THROTTLED_RATES, rate
-from tests.native_support import (
-    ALTER_CONFIGS,
-    MOVING,
-    RATE,
-    REASSIGN,
-    T0,
-    TIMEOUT_S,
-    administered,
-    throttled,
-    ways,
-)
+from tests.native_support import ALTER_CONFIGS, MOVING, RATE, T0, TIMEOUT_S, administered, ways
 
 
 class Backend:
-    """What carries out operations."""
+    """What carries out operations, without a journal."""
 
     def __init__(self, admin: KafkaAdmin) -> None:
         self.registry = Registry(SystemClock(), lambda _: None)
-        self.ledger = Ledger()
-        self.moves = Reassignments(admin, self.registry, self.ledger, TIMEOUT_S)
+        context = Context(admin, self.registry, SystemClock(), TIMEOUT_S)
+        self.engine = Engine(context)
+        self.moves = Reassignments(context, self.engine)
+        self.throttles = ThrottleChanges(context)
 
     async def start(self, *, auto_remove_throttle: bool = True) -> None:
         plan = ReassignmentPlan({T0: (2, 4)}, {})
@@ -54,35 +50,23 @@ class Backend:
         return self.reassignment.outcome
 
 
-async def test_what_the_cluster_took_off_is_not_written_again() -> None:
-    async with administered() as (cluster, admin):
+@pytest.mark.parametrize("native", [False, True])
+async def test_a_throttle_comes_off_with_its_move(native: bool) -> None:
+    async with administered(native=native) as (cluster, admin):
         backend = Backend(admin)
         await backend.start()
         assert cluster.throttled() == MOVING
         cluster.pass_s(5)
-        await backend.moves.tick()
-        assert backend.state.value == "running"
+        await backend.engine.tick()
+        assert backend.state is OperationState.RUNNING
+        assert cluster.throttled() == MOVING
         cluster.pass_s(15)
-        written = cluster.image.offset
-        cluster.asked.clear()
-        await backend.moves.tick()
+        await backend.engine.tick()
         assert backend.state is OperationState.DONE
         assert backend.outcome == "1 of 1 where the plan wants them, throttle removed"
-        assert (ways(cluster), cluster.image.offset) == ([], written)
         assert cluster.throttled() == {}
-        assert not backend.ledger.owns_broker(4)
-        assert not backend.ledger.owned_replicas("t")
-
-
-async def test_what_the_cluster_does_not_take_off_is_lifted() -> None:
-    async with administered(native=False) as (cluster, admin):
-        backend = Backend(admin)
-        await backend.start()
-        cluster.pass_s(20)
-        assert cluster.throttled() == MOVING
-        await backend.moves.tick()
-        assert backend.state is OperationState.DONE
-        assert cluster.throttled() == {}
+        assert not backend.registry.ownership.rates
+        assert not backend.registry.ownership.lists
 
 
 async def test_what_an_operator_had_set_is_back_at_the_end() -> None:
@@ -90,27 +74,37 @@ async def test_what_an_operator_had_set_is_back_at_the_end() -> None:
         cluster.set(ResourceType.BROKER, "2", **{THROTTLED_RATES[0]: "5000000"})
         backend = Backend(admin)
         await backend.start()
-        assert REASSIGN not in ways(cluster)
+        assert cluster.throttle_of(2) == MOVING[2]
         cluster.pass_s(30)
-        await backend.moves.tick()
+        await backend.engine.tick()
         assert backend.state is OperationState.DONE
         assert cluster.throttled() == {2: {THROTTLED_RATES[0]: "5000000"}}
 
 
-async def test_what_an_operator_sets_while_it_moves_is_lifted_with_the_rest() -> None:
+async def test_a_rate_that_is_set_through_us_comes_off_with_the_operation() -> None:
     async with administered() as (cluster, admin):
         backend = Backend(admin)
         await backend.start()
-        await admin.alter_interbroker_throttled_rates(
-            {4: ThrottledRate(MB, MB)}, validate_only=False, timeout_s=TIMEOUT_S
-        )
+        await backend.throttles.alter_rates({4: ThrottledRate(MB, MB)}, validate_only=False)
         assert cluster.throttle_of(4) == rate(MB)
         cluster.pass_s(300)
-        cluster.asked.clear()
-        await backend.moves.tick()
-        assert backend.state is OperationState.DONE
-        assert ways(cluster) == []
+        await backend.engine.tick()
+        assert backend.reassignment.state is OperationState.DONE
         assert cluster.throttled() == {}
+
+
+async def test_a_rate_that_somebody_else_sets_stays() -> None:
+    async with administered() as (cluster, admin):
+        backend = Backend(admin)
+        await backend.start()
+        cluster.set(ResourceType.BROKER, "4", **dict.fromkeys(THROTTLED_RATES, str(MB)))
+        await backend.engine.tick()
+        assert {str(one) for one in backend.engine.drift}
+        assert cluster.throttle_of(4) == rate(MB)
+        cluster.pass_s(300)
+        await backend.engine.tick()
+        assert backend.state is OperationState.DONE
+        assert cluster.throttled() == {4: rate(MB)}
 
 
 async def test_a_throttle_that_shall_stay_stays_when_the_operation_ends() -> None:
@@ -118,7 +112,7 @@ async def test_a_throttle_that_shall_stay_stays_when_the_operation_ends() -> Non
         backend = Backend(admin)
         await backend.start(auto_remove_throttle=False)
         cluster.pass_s(20)
-        await backend.moves.tick()
+        await backend.engine.tick()
         assert backend.outcome.endswith("throttle left on, as asked")
         assert cluster.throttled() == MOVING
 
@@ -130,11 +124,23 @@ async def test_a_cancelled_move_leaves_nothing_to_lift() -> None:
         await backend.moves.cancel(
             [T0], preserve_throttles=False, validate_only=False, timeout_s=TIMEOUT_S
         )
+        assert cluster.throttled() == {}
         cluster.asked.clear()
-        await backend.moves.tick()
+        await backend.engine.tick()
         assert backend.state is OperationState.CANCELLED
         assert ALTER_CONFIGS not in ways(cluster)
-        assert cluster.throttled() == {}
+
+
+async def test_a_cancelled_move_may_keep_its_throttle() -> None:
+    async with administered() as (cluster, admin):
+        backend = Backend(admin)
+        await backend.start()
+        await backend.moves.cancel(
+            [T0], preserve_throttles=True, validate_only=False, timeout_s=TIMEOUT_S
+        )
+        await backend.engine.tick()
+        assert backend.state is OperationState.CANCELLED
+        assert cluster.throttled() == MOVING
 
 
 async def test_a_topic_that_was_deleted_meanwhile_needs_no_write() -> None:
@@ -142,21 +148,6 @@ async def test_a_topic_that_was_deleted_meanwhile_needs_no_write() -> None:
         backend = Backend(admin)
         await backend.start()
         cluster.drop("t")
-        cluster.asked.clear()
-        await backend.moves.tick()
+        await backend.engine.tick()
         assert backend.state is OperationState.DONE
-        assert ways(cluster) == []
-
-
-def test_a_lift_is_what_differs_and_a_silent_broker_is_not_taken_for_free() -> None:
-    ledger = Ledger()
-    share = throttled("0:1", "0:2")
-    free = {broker: BrokerThrottle(broker, NO_RATE) for broker in (1, 2, 3)}
-    ledger.record("ours", {"t": share, "u": share}, (1, 2, 3), Throttles(free, {}))
-    slow = BrokerThrottle(2, ThrottledRate(MB, MB))
-    present = Throttles({1: free[1], 2: slow}, {"u": share}, unknown_brokers=(3,))
-    lift = ledger.lift("ours", present)
-    assert lift.topics == {"u": throttled("", "")}
-    assert lift.rates == {2: NO_RATE, 3: NO_RATE}
-    assert lift.log_dir_rates == {2: None, 3: None}
-    assert not ledger.lift("ours", Throttles(free, {}))
+        assert cluster.throttled() == {}

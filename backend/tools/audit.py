@@ -1,0 +1,369 @@
+"""`kshunt audit`: who asked for what, when and why, what it touched, and what became of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from backend import __version__
+from backend.errors import BadInput
+from backend.settings import Settings
+from backend.tools import output
+from backend.tools.console import check_client_config, run_tool, show
+from backend.tools.options import Given, UsageError, backend_address, read_arguments
+from backend.tools.sockets import answers, socket_path
+
+if TYPE_CHECKING:
+    from backend.operations.audit import AuditRow
+
+PROG: Final = "kshunt audit"
+FORMATS: Final = ("text", "markdown", "json")
+SUFFIXES: Final[Mapping[str, str]] = {".md": "markdown", ".json": "json"}
+EMPTY: Final = "The journal of this cluster holds no audit entry."
+NONE_FOUND: Final = "The journal of this cluster holds no audit entry of that time and operation."
+
+DESCRIPTION: Final = """\
+Show what was asked of kshunt: who, when and why, what it touched, and what became of it.
+
+The entries are in the cluster's journal, whichever backend wrote them. A backend that runs is
+asked; where none does, this command reads the journal by itself. Nothing is created or changed.
+"""
+
+EPILOG: Final = """\
+Who and why are the words of whoever asked: --reason of the tools, and KSHUNT_USER or the user and
+host. An entry that cannot be read is shown as that, whatever --operation says.
+
+exit codes:
+  0   done, also where there is no entry
+  1   an error; no file was written
+  64  wrong usage
+"""
+
+FLAGS: Final[Mapping[str, tuple[str, str]]] = {
+    "bootstrap-server": (
+        "HOST:PORT[,...]",
+        "Brokers to connect to first. REQUIRED unless --backend is given.",
+    ),
+    "backend": ("unix:PATH|http://HOST:PORT", "Use this shared kshunt backend instead."),
+    "command-config": (
+        "FILE",
+        "Java properties file of an admin client, to go with --bootstrap-server.",
+    ),
+    "since": (
+        "TIME",
+        "From this time on: 90s, 30m, 2h or 7d ago, or 2026-11-21, 2026-11-21T20:50, "
+        "2026-11-21T20:50:00+01:00 (local time where no offset is given).",
+    ),
+    "until": ("TIME", "Before this time, written in the same way."),
+    "operation": ("ID", "Of this operation only."),
+    "format": (
+        "|".join(FORMATS),
+        "text is a line an entry, cut to the terminal's width; markdown and json are whole. "
+        "Without it: what the name of --output ends with (.md, .json), or text.",
+    ),
+    "output": ("FILE", "Write this file, whole or not at all, instead of standard output."),
+    "force": ("", "Replace the file of --output if it is there."),
+    "help": ("", "Print this and exit."),
+    "version": ("", "Print the version and exit."),
+}
+
+_AGO: Final = re.compile(r"([0-9]{1,9})([smhd])")
+_UNITS_MS: Final[Mapping[str, int]] = {
+    "s": 1_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+_OPERATION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """A command line that has passed every check which needs no cluster."""
+
+    bootstrap_servers: str = ""
+    backend: str = ""
+    """Address of a shared backend: unix:/path or http://host:port."""
+    command_config: Path | None = None
+    """Absolute."""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    operation_id: str = ""
+    format: str = "text"
+    output: Path | None = None
+    """None is for standard output."""
+    force: bool = False
+
+
+class AuditReader(Protocol):
+    """Whoever reads the audit; `backend.api.client.BackendClient` does."""
+
+    def audit(
+        self, *, since_ms: int | None, until_ms: int | None, operation_id: str
+    ) -> tuple[str, tuple[AuditRow, ...]]:
+        """The cluster's id, and the lines, newest last."""
+        ...
+
+    def close(self) -> None:
+        """Release the connections."""
+        ...
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tool; its exit code is described in --help."""
+    return run_tool(PROG, _main, argv, interrupted="Interrupted. Nothing was changed.")
+
+
+def _main(argv: Sequence[str]) -> int:
+    given = read_arguments(argv, build_parser())
+    if "help" in given:
+        show(build_parser().format_help().rstrip(), sys.stdout)
+        return output.DONE
+    if "version" in given:
+        show(f"kshunt {__version__}", sys.stdout)
+        return output.DONE
+    options = parse_options(given, time.time_ns() // 1_000_000)
+    check_client_config(options.command_config)
+    if options.output is not None:
+        check_target(options.output, force=options.force)
+    with _open(options) as reader:
+        cluster_id, rows = reader.audit(
+            since_ms=options.since_ms,
+            until_ms=options.until_ms,
+            operation_id=options.operation_id,
+        )
+    _deliver(options, cluster_id, rows)
+    return output.DONE
+
+
+def _deliver(options: AuditOptions, cluster_id: str, rows: Sequence[AuditRow]) -> None:
+    text = _rendered(options, cluster_id, rows)
+    if options.output is None:
+        _show(text)
+    else:
+        write_file(options.output, f"{text.rstrip()}\n", force=options.force)
+        _show(f"Entries written to {options.output}: {len(rows)}.")
+
+
+def _rendered(options: AuditOptions, cluster_id: str, rows: Sequence[AuditRow]) -> str:
+    from backend.operations.audit_report import as_json, as_markdown, as_text
+
+    if options.format == "json":
+        return as_json(rows, cluster_id)
+    if options.format == "markdown":
+        return as_markdown(rows, cluster_id).rstrip()
+    on_terminal = options.output is None and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if on_terminal else None
+    chosen = (options.since_ms, options.until_ms, options.operation_id) != (None, None, "")
+    return as_text(rows, width=width) or (NONE_FOUND if chosen else EMPTY)
+
+
+def _show(text: str) -> None:
+    """Print, also where the terminal's encoding lacks a character."""
+    encoding = sys.stdout.encoding or "utf-8"
+    show(text.encode(encoding, "backslashreplace").decode(encoding), sys.stdout)
+
+
+# Flags
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser, for its help; `options.read_arguments` is the way to use it."""
+    parser = argparse.ArgumentParser(
+        prog=PROG,
+        usage=f"{PROG} --bootstrap-server HOST:PORT[,...] [OPTION ...]",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    for name, (metavar, words) in FLAGS.items():
+        parser.add_argument(
+            f"--{name}",
+            action=Given,
+            nargs=None if metavar else 0,
+            metavar=metavar or None,
+            help=words,
+            dest="given",
+            default=argparse.SUPPRESS,
+        )
+    return parser
+
+
+def parse_options(given: Mapping[str, str], now_ms: int) -> AuditOptions:
+    """Check what was given.
+
+    Raises:
+        UsageError: flags are missing, do not go together, or have a value that cannot be meant.
+    """
+    _check_source(given)
+    if "force" in given and "output" not in given:
+        raise UsageError("--force goes with --output")
+    config, target = given.get("command-config"), given.get("output")
+    since_ms, until_ms = (_time_ms(given, name, now_ms) for name in ("since", "until"))
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise UsageError("--since is not before --until")
+    return AuditOptions(
+        bootstrap_servers=given.get("bootstrap-server", ""),
+        backend=backend_address(given),
+        command_config=None if config is None else Path(config).absolute(),
+        since_ms=since_ms,
+        until_ms=until_ms,
+        operation_id=_operation_id(given),
+        format=_format(given),
+        output=None if target is None else Path(target),
+        force="force" in given,
+    )
+
+
+def _check_source(given: Mapping[str, str]) -> None:
+    """Exactly one of the two ways to name a cluster."""
+    ways = [way for way in ("bootstrap-server", "backend") if way in given]
+    if len(ways) != 1:
+        raise UsageError("Please specify either --bootstrap-server or --backend")
+    for name in (*ways, "output", "operation"):
+        if not given.get(name, "x").strip():
+            raise UsageError(f"Option {name} requires an argument")
+    if "command-config" in given and "backend" in given:
+        raise UsageError(
+            "--command-config goes with --bootstrap-server; a backend has its own configuration"
+        )
+
+
+def _time_ms(given: Mapping[str, str], name: str, now_ms: int) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        return max(0, now_ms - int(ago[1]) * _UNITS_MS[ago[2]])
+    try:
+        # A time without an offset is that of this machine.
+        return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(
+            f"Cannot parse argument '{text}' of option {name}: 90s, 30m, 2h, 7d, 2026-11-21 or "
+            "2026-11-21T20:50:00+01:00 is needed"
+        ) from None
+
+
+def _operation_id(given: Mapping[str, str]) -> str:
+    text = given.get("operation", "")
+    if text and not _OPERATION_ID.fullmatch(text):
+        raise UsageError(f"'{text}' is no id of an operation")
+    return text
+
+
+def _format(given: Mapping[str, str]) -> str:
+    chosen = given.get("format") or SUFFIXES.get(Path(given.get("output", "")).suffix, "text")
+    if chosen not in FORMATS or given.get("format") == "":
+        raise UsageError(
+            f"Cannot parse argument '{given.get('format')}' of option format: one of "
+            f"{', '.join(FORMATS)} is needed"
+        )
+    return chosen
+
+
+# The way to the journal
+
+
+@contextmanager
+def _open(options: AuditOptions) -> Iterator[AuditReader]:
+    """The backend that the options name, the private one if it runs, or else this process.
+
+    Raises:
+        BackendUnreachable: the backend that the options name does not answer.
+        ClusterUnreachable: no backend runs, and no broker answers this process.
+    """
+    with closing(_reader(options)) as reader:
+        yield reader
+
+
+def _reader(options: AuditOptions) -> AuditReader:
+    address = options.backend
+    if not address:
+        path = socket_path(options.bootstrap_servers, options.command_config)
+        if not answers(path):
+            # numpy would start a thread a core, and nothing is reckoned here.
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+            from backend.tools.local_audit import LocalAudit
+
+            return LocalAudit(Settings(options.bootstrap_servers, options.command_config))
+        address = f"unix:{path}"
+    from backend.api.client import BackendClient
+
+    return BackendClient(address)
+
+
+# The file
+
+
+def check_target(path: Path, *, force: bool) -> None:
+    """Refuse what must not be replaced.
+
+    Raises:
+        BadInput: the file is there and may not be replaced, or it is no ordinary file.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unwritten(path, error.strerror) from None
+    if not stat.S_ISREG(mode):
+        raise _unwritten(path, "it is there, and no ordinary file")
+    if not force:
+        raise _exists(path)
+
+
+def write_file(path: Path, text: str, *, force: bool) -> None:
+    """Write a file so that whoever looks finds all of it or nothing.
+
+    Raises:
+        BadInput: it cannot be written, or is there and may not be replaced.
+    """
+    check_target(path, force=force)
+    draft = path.with_name(f".kshunt-audit-{secrets.token_hex(8)}")
+    try:
+        _write_through(draft, text.encode())
+        if force:
+            draft.replace(path)
+        else:
+            # Unlike a rename, a link never takes the place of a file that came in the meantime.
+            path.hardlink_to(draft)
+    except FileExistsError:
+        raise _exists(path) from None
+    except OSError as error:
+        raise _unwritten(path, error.strerror) from None
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _write_through(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _exists(path: Path) -> BadInput:
+    return _unwritten(path, "it is there", "Name another file, or add --force to replace it.")
+
+
+def _unwritten(path: Path, why: str | None, advice: str = "Name another file.") -> BadInput:
+    return BadInput(f"The file {path} was not written: {why}.", advice=advice)

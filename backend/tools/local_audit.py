@@ -1,0 +1,71 @@
+"""The audit read from the journal by this very process, for when no backend runs.
+
+It follows, and never becomes the writer: it creates no topic, writes nothing, and fences nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Final
+
+from backend.admin.journal_topic import TopicJournal
+from backend.admin.properties import load_client_config
+from backend.clock import SystemClock
+from backend.errors import ClusterUnreachable
+from backend.operations.audit import AuditRow, read_audit, selected
+from backend.operations.journal_codec import JournalState
+from backend.settings import Settings
+from backend.tools.local import LocalReader
+
+READ_S: Final = 30.0
+"""A journal that cannot be read to its end in this time is given up."""
+
+
+class LocalAudit(LocalReader):
+    """What a backend would answer of the audit, read here."""
+
+    def __init__(self, settings: Settings) -> None:
+        """As `LocalReader`."""
+        super().__init__(settings)
+        self._settings = settings
+
+    def audit(
+        self,
+        *,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        operation_id: str = "",
+    ) -> tuple[str, tuple[AuditRow, ...]]:
+        """See `BackendClient.audit`.
+
+        Raises:
+            ClusterUnreachable: the journal could not be read in time.
+            NotAuthorized: the cluster refuses this principal.
+        """
+        cluster_id, state = self._runner.run(self._read())
+        rows = selected(
+            read_audit(state), since_ms=since_ms, until_ms=until_ms, operation_id=operation_id
+        )
+        return cluster_id, rows
+
+    async def _read(self) -> tuple[str, JournalState]:
+        cluster_id = await self._queries.cluster_id()
+        journal = TopicJournal(
+            self._settings.bootstrap_servers,
+            load_client_config(self._settings.command_config),
+            cluster_id=cluster_id,
+            writer="audit",
+            clock=SystemClock(),
+        )
+        try:
+            async with asyncio.timeout(READ_S), aclosing(journal.follow()) as states:
+                return cluster_id, await anext(states)
+        except TimeoutError:
+            raise ClusterUnreachable(
+                f"The journal could not be read to its end within {READ_S:g} s. Nothing was "
+                "changed.",
+                advice="See that its topic has a leader, and that no broker is overloaded.",
+            ) from None
+        finally:
+            await journal.close()
