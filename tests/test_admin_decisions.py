@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from kafka.protocol.admin import DescribeConfigsResponse, IncrementalAlterConfigsResponse
 
 from backend.admin import configs, decisions, requests
+from backend.admin.addresses import bootstrap_addresses
 from backend.admin.configs import ConfigValue
 from backend.admin.decisions import Situation, check_plan, columns_of, lags, moves_of
 from backend.admin.faults import (
@@ -32,7 +33,7 @@ from backend.admin.faults import (
     whole_call_error,
     whole_cluster_error,
 )
-from backend.admin.kafka import KafkaAdmin, bootstrap_addresses
+from backend.admin.kafka import KafkaAdmin
 from backend.admin.port import OK, ClusterAdmin, ItemResult, ReassignOptions
 from backend.admin.together import together
 from backend.domain.assignment import Assignment
@@ -240,8 +241,27 @@ def test_a_rate_is_what_holds_and_kafkas_default_is_none() -> None:
     )
     assert throttle.rate == ThrottledRate(500, None)
     assert throttle.log_dir_bytes_per_s is None
-    assert throttle.source == "STATIC_BROKER_CONFIG"
-    assert configs.broker_throttle(1, {}).source == ""
+    assert throttle.leader_source == "STATIC_BROKER_CONFIG"
+    assert (throttle.follower_source, throttle.log_dir_source) == ("", "")
+    assert throttle.sources == ("STATIC_BROKER_CONFIG",)
+    assert configs.broker_throttle(1, {}).sources == ()
+
+
+def test_each_rate_has_a_source_of_its_own() -> None:
+    throttle = configs.broker_throttle(
+        1,
+        values(
+            leader=("500", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+            follower=("600", "DYNAMIC_BROKER_CONFIG"),
+            dirs=("700", "STATIC_BROKER_CONFIG"),
+        ),
+    )
+    assert throttle.rate == ThrottledRate(500, 600)
+    assert throttle.sources == (
+        "DYNAMIC_DEFAULT_BROKER_CONFIG",
+        "DYNAMIC_BROKER_CONFIG",
+        "STATIC_BROKER_CONFIG",
+    )
 
 
 def test_what_cannot_be_read_is_not_taken_for_empty() -> None:
@@ -406,14 +426,16 @@ def offsets(*entries: tuple[int, int]) -> OffsetColumns:
 
 def test_lag_is_the_leaders_end_less_the_replicas() -> None:
     rows = assignment([("t", 0, 1, 1, True), ("t", 0, 2, 1, False), ("t", 0, 3, 1, True)])
-    found = lags(rows, {1: offsets((100, 0)), 2: offsets((40, 0)), 3: offsets((103, 0))}, 5)
+    ends = {1: offsets((100, 0)), 2: offsets((40, 0)), 3: offsets((103, 0))}
+    found = lags(rows, ends, {1: 5, 2: 4, 3: 6})
     assert [(lag.broker, lag.lag_messages, lag.in_isr) for lag in found] == [
         (1, 0, True),
         (2, 60, False),
         # Read a moment later than the leader: ahead of it is not behind it.
         (3, 0, True),
     ]
-    assert {lag.status_ms for lag in found} == {5}
+    # A lag is as old as the older of the two offsets that it is reckoned from.
+    assert [lag.status_ms for lag in found] == [5, 4, 5]
     assert all(lag.result.ok for lag in found)
 
 
@@ -432,7 +454,7 @@ def test_what_is_not_known_is_minus_one_and_says_why() -> None:
             2: offsets((-1, 6), (5, 0)),
             3: item_error(BrokerDown("gone")),
         },
-        0,
+        {1: 7, 2: 7, 3: 7},
     )
     assert [(lag.lag_messages, lag.result.error_name) for lag in found] == [
         (0, "NONE"),
@@ -443,6 +465,7 @@ def test_what_is_not_known_is_minus_one_and_says_why() -> None:
         (-1, "LEADER_NOT_AVAILABLE"),
     ]
     assert "broker 3, its leader" in found[5].result.message
+    assert [lag.status_ms for lag in found] == [7, -1, -1, -1, -1, -1]
 
 
 def test_partitions_become_columns_sorted_and_once() -> None:
@@ -457,5 +480,5 @@ def test_only_the_partitions_asked_for_are_kept() -> None:
     rows = assignment([("t", 0, 1, 1, True), ("t", 1, 2, 2, True), ("u", 0, 1, 1, True)])
     kept = decisions.rows_of(rows, [P1, TopicPartition("u", 5), TopicPartition("x", 0)])
     assert kept.broker.tolist() == [2]
-    (missing,) = decisions.missing_lags([P1, P2], {P1}, 3)
+    (missing,) = decisions.missing_lags([P1, P2], {P1})
     assert (missing.partition, missing.lag_messages, missing.result.error_code) == (P2, -1, 3)

@@ -15,6 +15,7 @@ import pytest
 from backend.admin.decisions import columns_of
 from backend.admin.kafka import KafkaAdmin
 from backend.admin.port import ReassignOptions
+from backend.domain.alteration import AlteredTopic
 from backend.domain.cluster import TopicPartition
 from backend.domain.throttle import ThrottledRate
 from backend.errors import BrokerUnreachable, ClusterUnreachable, ConfigError
@@ -95,6 +96,34 @@ async def answers(admin: KafkaAdmin, broker: int) -> bool:
     except BrokerUnreachable:
         return False
     return True
+
+
+async def test_a_dead_broker_keeps_replicas_and_is_given_none_by_itself(
+    fragile: RealKafka, admin: KafkaAdmin
+) -> None:
+    pair = await topic_with(admin, "dead-pair", [[1, VICTIM], [1, 2]])
+    single = await topic_with(admin, "dead-single", [[VICTIM], [1]])
+
+    async def answer(topic: str, wanted: AlteredTopic) -> str:
+        results = await admin.alter_topics(
+            {topic: wanted}, validate_only=False, timeout_s=TIMEOUT_S
+        )
+        return results[topic].error_name
+
+    async with killed(fragile, VICTIM):
+        await wait_until_async(
+            lambda: brokers_are(admin, {1, 2}), DEADLINE_S, "the dead broker is fenced"
+        )
+        assert await answer(pair, AlteredTopic(-1, 3)) == "INVALID_REPLICATION_FACTOR"
+        stranger = AlteredTopic(assignments={0: [99, 1]})
+        assert await answer(pair, stranger) == "UNKNOWN_MEMBER_ID"
+        dead = AlteredTopic(3, -1, {2: [VICTIM]})
+        assert await answer(single, dead) == "INVALID_REPLICA_ASSIGNMENT"
+        assert await answer(pair, AlteredTopic(3, -1, {2: [VICTIM, 1]})) == "NONE"
+        assert await answer(pair, AlteredTopic(assignments={1: [2, VICTIM]})) == "NONE"
+    await replicas_become(admin, TopicPartition(pair, 1), (2, VICTIM))
+    assert (await states_of(admin, pair))[2].replicas == (VICTIM, 1)
+    assert len(await states_of(admin, single)) == 2
 
 
 async def test_a_dead_broker_is_skipped_and_found_again(

@@ -8,18 +8,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from backend.admin.configs import BROKER
 from backend.admin.decisions import columns_of
 from backend.admin.kafka import KafkaAdmin
 from backend.admin.port import PartitionResults, ReassignOptions
 from backend.domain.cluster import TopicPartition
-from backend.domain.throttle import LEADER_RATE, ThrottledRate
+from backend.domain.throttle import ThrottledRate
 from backend.errors import BrokerUnreachable
 from backend.settings import Settings
 from backend.wire import seeds
-from backend.wire.raw import RawRequest
 from tests.admin_support import (
     DEADLINE_S,
     NO_RATE,
@@ -37,8 +34,6 @@ from tests.contract import DIFFERENCES, ContractCluster, differs
 from tests.support import wait_until_async
 
 RATE = 2_000_000
-SET, DELETE = 0, 1
-"""Operations of IncrementalAlterConfigs (KIP-339)."""
 NOWHERE = 99
 """No broker has this id."""
 
@@ -102,39 +97,6 @@ async def test_a_broker_that_does_not_exist_is_unreachable(admin: KafkaAdmin) ->
         await admin.log_dirs(NOWHERE, timeout_s=TIMEOUT_S)
     throttles = await admin.throttles([1, NOWHERE], [], timeout_s=TIMEOUT_S)
     assert throttles.unknown_brokers == (NOWHERE,)
-
-
-async def test_rates_are_effective_values_with_their_source(
-    cluster: ContractCluster, admin: KafkaAdmin
-) -> None:
-    async def write(broker: str, value: str | None) -> None:
-        # The cluster-wide default ("") cannot be written by confluent-kafka.
-        operation = DELETE if value is None else SET
-        resource = (BROKER, broker, [(LEADER_RATE, operation, value)])
-        request = RawRequest.of(
-            IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-        )
-        await admin._links.call(2, request, timeout_s=TIMEOUT_S, lane="write")
-
-    async def shows(rate: int | None, source: str) -> None:
-        async def now() -> bool:
-            found = (await admin.throttles([2], [], timeout_s=TIMEOUT_S)).rates[2]
-            return (found.rate.leader_bytes_per_s, found.source) == (rate, source)
-
-        await wait_until_async(now, DEADLINE_S, f"broker 2 shows {rate} from {source!r}")
-
-    await shows(None, "")
-    try:
-        await write("", "7000000")
-        await shows(7_000_000, "DYNAMIC_DEFAULT_BROKER_CONFIG")
-        await write("2", "5000000")
-        await shows(5_000_000, "DYNAMIC_BROKER_CONFIG")
-        await write("2", str(2**63 - 1))
-        await shows(None, "")
-    finally:
-        await write("", None)
-        await write("2", None)
-    await shows(None, "")
 
 
 async def test_many_topics_are_read_in_chunks(
@@ -484,3 +446,18 @@ async def test_the_lag_of_what_does_not_exist_is_unknown(admin: KafkaAdmin) -> N
         [TopicPartition("no-such-topic", 0)], timeout_s=TIMEOUT_S
     )
     assert (status.lag_messages, status.result.error_name) == (-1, "UNKNOWN_TOPIC_OR_PARTITION")
+    assert status.status_ms == -1
+
+
+async def test_a_status_says_when_it_was_so(admin: KafkaAdmin) -> None:
+    partition = TopicPartition(await topic_with(admin, "status", [[1, 2, 3]]), 0)
+    alone = TopicPartition(await topic_with(admin, "status", [[2]]), 0)
+
+    async def told() -> dict[tuple[TopicPartition, int], int]:
+        status = await admin.replica_status([partition, alone], timeout_s=TIMEOUT_S)
+        assert all(lag.result.ok and lag.lag_messages == 0 for lag in status)
+        return {(lag.partition, lag.broker): lag.status_ms for lag in status}
+
+    first, second = await told(), await told()
+    assert first.keys() == {(partition, 1), (partition, 2), (partition, 3), (alone, 2)}
+    assert all(0 < first[replica] <= second[replica] for replica in first)

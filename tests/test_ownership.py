@@ -15,6 +15,7 @@ from backend.domain.throttle import (
     ThrottledReplicas,
     Throttles,
 )
+from backend.errors import UnreadableOwnership
 from backend.operations.ownership import (
     ListCellId,
     Ownership,
@@ -26,7 +27,6 @@ from backend.operations.ownership import (
 )
 from backend.operations.ownership_cells import FoundRate, ListKey, RateKey, Source
 from backend.operations.ownership_json import (
-    UnreadableOwnership,
     changed_documents,
     from_documents,
     readable,
@@ -72,7 +72,8 @@ def test_what_was_not_read_is_not_written_and_what_is_found_there_stays() -> Non
     assert lifted.writes.rates == {RATE: 7}
     assert not lifted.writes.lists
     unread = step.after.lift("a", silent)
-    assert unread.after.unlifted("a") == (RATE, LIST)
+    # A broker that was never written need not come back for the operation to end.
+    assert unread.after.unlifted("a") == (LIST,)
     assert not unread.after.lift("a", reading(10, "0:1")).writes
 
 
@@ -113,6 +114,31 @@ def test_the_port_gets_both_sides_of_a_broker_and_of_a_topic() -> None:
     assert writes.port_log_dir_rates() == {}
     both = ThrottledReplicas(leaders, ReplicaSet.parse("5:5"))
     assert writes.port_replicas(present) == {"t": both}
+
+
+def test_each_rate_is_from_where_its_own_source_says() -> None:
+    throttle = BrokerThrottle(
+        1,
+        ThrottledRate(5, 7),
+        8,
+        leader_source=Source.DYNAMIC_DEFAULT,
+        follower_source=Source.DYNAMIC_BROKER,
+        log_dir_source=Source.STATIC,
+    )
+    found = present_of(Throttles({1: throttle}, {}), ()).rates
+    assert [found[1, key] for key in RateKey] == [
+        FoundRate(5, Source.DYNAMIC_DEFAULT),
+        FoundRate(7, Source.DYNAMIC_BROKER),
+        FoundRate(8, Source.STATIC),
+    ]
+    assert [found[1, key].own_bytes_per_s for key in RateKey] == [None, 7, None]
+
+
+def test_a_rate_from_an_unknown_source_is_not_taken_for_read() -> None:
+    throttle = BrokerThrottle(1, ThrottledRate(5, None), leader_source="UNKNOWN")
+    found = present_of(Throttles({1: throttle}, {}), ()).rates
+    assert (1, RateKey.LEADER) not in found
+    assert found[1, RateKey.FOLLOWER] == FoundRate(None, Source.DEFAULT)
 
 
 def stored() -> dict[str, Any]:

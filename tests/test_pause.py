@@ -138,7 +138,7 @@ def test_a_broker_that_is_down_or_silent_is_told_apart() -> None:
 
 def test_a_leaders_rate_that_is_inherited_is_not_pinned() -> None:
     inherited = rated({3: (FAST, None)})
-    inherited[3] = replace(inherited[3], source="DYNAMIC_DEFAULT_BROKER_CONFIG")
+    inherited[3] = replace(inherited[3], leader_source="DYNAMIC_DEFAULT_BROKER_CONFIG")
     pause = pause_writes(OURS, one_move(throttles=Throttles(inherited, followers(a="0:3"))))
     assert pause.rates == {3: ThrottledRate(None, FLOOR)}
 

@@ -24,6 +24,7 @@ from backend.domain.snapshot import (
     ReplicaStatus,
     Snapshot,
 )
+from backend.domain.stuck import Cause, Replica, Stuck
 from backend.domain.throttle import (
     BrokerThrottle,
     ReplicaSet,
@@ -62,6 +63,8 @@ class ScriptedCluster:
     partitions: dict[TopicPartition, ScriptedPartition] = field(default_factory=dict)
     rates: dict[int, ThrottledRate] = field(default_factory=dict)
     lists: dict[str, ThrottledReplicas] = field(default_factory=dict)
+    stuck: dict[Replica, Stuck] = field(default_factory=dict)
+    """Replicas that do not advance, and why."""
     down: dict[int, str] = field(default_factory=dict)
     """Brokers that do not answer, and why."""
     silent_lag: set[int] = field(default_factory=set)
@@ -187,6 +190,7 @@ class ScriptedCluster:
             log_dirs=tuple(self._log_dir(id) for id in sorted(self.racks)),
             log_dir_paths=("/var/lib/kafka",),
             history=tuple(self.history[-900:]),
+            explained=dict(self.stuck),
             sweep_ms=self.now_ms,
             problems=tuple(
                 f"Broker {id} does not answer: {why}. Its rows are old."
@@ -215,6 +219,7 @@ class ScriptedCluster:
             "leader_throttled": (partition.partition, broker) in lists.leaders,
             "follower_throttled": (partition.partition, broker) in lists.followers,
             "status": self._status_of(broker, lag, known),
+            "cause": self._cause_of(partition, broker),
             "log_end_offset": UNKNOWN if copied else end - lag // MESSAGE_BYTES,
             "lag_messages": lag // MESSAGE_BYTES if known else UNKNOWN,
             "size_bytes": state.size_bytes - lag if known else UNKNOWN,
@@ -223,9 +228,16 @@ class ScriptedCluster:
             "catch_up_messages_per_s": speed / MESSAGE_BYTES if known else math.nan,
             "catch_up_bytes_per_s": speed if known else math.nan,
             "fetched_bytes_per_s": max(speed, 0.0) if known and adding else math.nan,
-            "eta_s": _eta(lag, speed) if known else math.nan,
+            "eta_s": self._eta(partition, broker, lag, speed) if known else math.nan,
             "sampled_ms": self.now_ms,
         }
+
+    def _eta(self, partition: TopicPartition, broker: int, lag: int, speed: float) -> float:
+        return math.inf if self._cause_of(partition, broker).is_stuck else _eta(lag, speed)
+
+    def _cause_of(self, partition: TopicPartition, broker: int) -> Cause:
+        why = self.stuck.get((partition, broker))
+        return Cause.NONE if why is None else why.cause
 
     def _status_of(self, broker: int, lag: int, known: bool) -> ReplicaStatus:
         if broker in self.down:
@@ -248,7 +260,7 @@ class ScriptedCluster:
                 id: BrokerThrottle(
                     id,
                     self.rates.get(id, nothing),
-                    source="DYNAMIC_BROKER_CONFIG" if id in self.rates else "",
+                    leader_source="DYNAMIC_BROKER_CONFIG" if id in self.rates else "",
                 )
                 for id in answered
             },

@@ -94,8 +94,19 @@ class BrokerThrottle:
     rate: ThrottledRate
     log_dir_bytes_per_s: int | None = None
     """Rate of moves between this broker's own log directories."""
-    source: str = ""
-    """Kafka's config source of the leader rate, for example DYNAMIC_BROKER_CONFIG."""
+    leader_source: str = ""
+    """Where the leader's rate is from, as Kafka's config source, for example
+    DYNAMIC_BROKER_CONFIG; empty where there is no such rate."""
+    follower_source: str = ""
+    """Where the follower's rate is from, likewise."""
+    log_dir_source: str = ""
+    """Where the rate of moves between log directories is from, likewise."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where the rates are from, each source once."""
+        found = (self.leader_source, self.follower_source, self.log_dir_source)
+        return tuple(dict.fromkeys(source for source in found if source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +196,10 @@ class Move:
     def removing(self) -> tuple[int, ...]:
         """Brokers that lose their replica, in the present order."""
         return tuple(broker for broker in self.current if broker not in self.target)
+
+
+NO_RATE: Final = ThrottledRate(None, None)
+NO_REPLICAS: Final = ThrottledReplicas()
 
 
 def throttled_replicas_of(moves: Iterable[Move]) -> dict[str, ThrottledReplicas]:

@@ -59,7 +59,8 @@ def broker_table(facts: Facts, order: Order) -> SmallTable[BrokerRow]:
 
 def _more(facts: Facts, row: BrokerRow) -> list[tuple[str, str]]:
     """Its directories one by one, and where its throttle is configured."""
-    source = row.throttle.source if row.throttle is not None else "could not be read"
+    throttle = row.throttle
+    source = ", ".join(throttle.sources) if throttle is not None else "could not be read"
     directories = [
         (f"Directory {directory.path}", _directory_words(directory))
         for directory in facts.snapshot.log_dirs

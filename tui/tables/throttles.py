@@ -5,14 +5,20 @@ Two kinds of row: a broker with its two rates, and a topic with its two replica 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from backend.domain.steering import ShownDrift, ShownOrphan
 from backend.domain.throttle import BrokerThrottle, ReplicaSet, ThrottledReplicas
 from tui.tables.base import Cell, Column, Order, RowKey
 from tui.tables.facts import Facts
+from tui.tables.mending import drift_words, orphan_words, owner_words, readable
 from tui.tables.small import Field, SmallTable
 from tui.text import plural, rate_text
+
+if TYPE_CHECKING:
+    from tui.store import Job
 
 
 class RateKey(NamedTuple):
@@ -41,19 +47,72 @@ class ThrottleRow:
     tone: str = ""
     note_tone: str = "dim"
     known: bool = True
+    drift: tuple[ShownDrift, ...] = ()
+    orphans: tuple[ShownOrphan, ...] = ()
 
 
-def throttle_table(facts: Facts, order: Order) -> SmallTable[ThrottleRow]:
-    """Rates of every broker, then lists of every topic that has one."""
+def throttle_table(
+    facts: Facts,
+    order: Order,
+    drift: Sequence[ShownDrift] = (),
+    orphans: Sequence[ShownOrphan] = (),
+) -> SmallTable[ThrottleRow]:
+    """Rates of every broker, then lists of every topic that has one, or should have."""
     throttles = facts.snapshot.throttles
     idle = not facts.moving.any()
     rows: dict[RowKey, ThrottleRow] = {
         RateKey(id): _rate_row(id, throttles.rates.get(id), idle)
         for id in sorted(facts.snapshot.brokers)
     }
-    for topic in sorted(throttles.replicas):
-        rows[ListKey(topic)] = _list_row(topic, throttles.replicas[topic], idle)
-    return SmallTable(FIELDS, rows, order)
+    named = {one.topic for one in (*drift, *orphans) if one.topic is not None}
+    for topic in sorted(named.union(throttles.replicas)):
+        rows[ListKey(topic)] = _list_row(
+            topic, throttles.replicas.get(topic, ThrottledReplicas()), idle
+        )
+    for key, row in rows.items():
+        rows[key] = _judged(
+            row,
+            tuple(one for one in drift if _key_of(one) == key),
+            tuple(one for one in orphans if _key_of(one) == key),
+        )
+    return SmallTable(FIELDS, rows, order, more=_more)
+
+
+def _key_of(one: ShownDrift | ShownOrphan) -> RowKey:
+    return ListKey(one.topic or "") if one.broker is None else RateKey(one.broker)
+
+
+def _judged(
+    row: ThrottleRow, drift: tuple[ShownDrift, ...], orphans: tuple[ShownOrphan, ...]
+) -> ThrottleRow:
+    """The row with what is wrong about it."""
+    if drift:
+        first = drift[0]
+        should = f"should be {readable(first.wanted)}" if first.broker is not None else first.kind
+        return replace(
+            row, note=f"DRIFT: {should}", note_tone="bad", drift=drift, orphans=orphans
+        )
+    if orphans:
+        return replace(row, note=f"orphan: {orphans[0].origin}", note_tone="warn", orphans=orphans)
+    return row
+
+
+def _more(row: ThrottleRow) -> list[tuple[str, str]]:
+    """What is wrong about it, in full."""
+    return [
+        *(("Drift", f"{drift_words(one)} ({owner_words(one.operations)})") for one in row.drift),
+        *(("Orphan", f"{orphan_words(one)}: {one.origin}") for one in row.orphans),
+    ]
+
+
+def throttle_hint(facts: Facts, job: Job, foreign: int) -> str:
+    """What is wrong with the throttles, in a few words; empty where nothing is."""
+    parts = [
+        f"{len(job.drift):,} drifted" if job.drift else "",
+        plural(len(job.orphans), "orphan") if job.orphans else "",
+        f"{plural(foreign, 'move')} of others" if foreign else "",
+    ]
+    return ", ".join(part for part in parts if part) or orphan_hint(facts)
 
 
 def orphan_hint(facts: Facts) -> str:
@@ -95,10 +154,10 @@ def _rate_row(id: int, throttle: BrokerThrottle | None, idle: bool) -> ThrottleR
 
 
 def _source(throttle: BrokerThrottle) -> str:
-    """Kafka's config source in words an operator reads at a glance."""
+    """Kafka's config sources in words an operator reads at a glance."""
     if not _has_rate(throttle):
         return ""
-    return throttle.source.lower().replace("_", " ")
+    return ", ".join(throttle.sources).lower().replace("_", " ")
 
 
 def _list_row(topic: str, lists: ThrottledReplicas, idle: bool) -> ThrottleRow:
@@ -138,7 +197,7 @@ FIELDS: Final[tuple[Field[ThrottleRow], ...]] = (
         lambda row: row.follower,
     ),
     Field(
-        Column("note", "Note", 25, 0, 2),
+        Column("note", "Note", 25, 70, 2, grows=True, comfort=25),
         lambda row, width: Cell(row.note, row.note_tone),
         lambda row: row.note,
     ),
