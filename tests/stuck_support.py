@@ -34,7 +34,7 @@ from backend.embedded.metadata.records import ResourceType
 from backend.telemetry import assemble
 from backend.telemetry.rates import Rates
 from backend.telemetry.stuck import Diagnosis, Replica, Watch, diagnose
-from backend.telemetry.stuck_words import explain_all
+from backend.telemetry.stuck_words import explain
 
 SWEEP_TICKS = 10
 Causes = dict[tuple[str, int, int], Cause]
@@ -163,6 +163,15 @@ def causes_of(diagnosis: Diagnosis) -> Causes:
     return found
 
 
+def published_causes(snapshot: Snapshot) -> Causes:
+    """The causes of a snapshot's rows that have one."""
+    rows = snapshot.replicas
+    return {
+        (*snapshot.partition_of(row), int(rows.broker[row])): Cause(int(rows.cause[row]))
+        for row in np.flatnonzero(rows.cause).tolist()
+    }
+
+
 def stuck_of(diagnosis: Diagnosis) -> Causes:
     """The causes of the rows that are stuck."""
     return {key: cause for key, cause in causes_of(diagnosis).items() if cause.is_stuck}
@@ -170,7 +179,8 @@ def stuck_of(diagnosis: Diagnosis) -> Causes:
 
 def words_of(diagnosis: Diagnosis) -> dict[tuple[str, int, int], Stuck]:
     """What an operator is told."""
-    return {(*one.partition, one.broker): one for one in explain_all(diagnosis, 10_000)}
+    found = (explain(diagnosis, row) for row in diagnosis.rows().tolist())
+    return {(*one.partition, one.broker): one for one in found if one is not None}
 
 
 def needs_of(diagnosis: Diagnosis) -> dict[tuple[int, str], RateNeed]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from backend.api import documents
 from backend.api.client import BackendClient
+from backend.api.documents import progress_json, read_progress
 from backend.domain.answers import LogDirRow, ProgressRow, VerifyAnswer, VerifyRow, VerifyState
 from backend.domain.cluster import NO_BROKER, OngoingReassignment, PartitionState, TopicPartition
 from backend.domain.plan import ReassignmentPlan, format_plan
@@ -23,7 +24,9 @@ from backend.domain.progress import (
     log_dir_rows,
     progress_rows,
     verify_rows,
+    with_causes,
 )
+from backend.domain.stuck import Cause, Stuck
 from backend.tools.output import progress_report, verify_report
 from backend.tools.reassign import main
 from tests.kafka.launcher import RealKafka
@@ -298,6 +301,23 @@ def test_gone_astray_is_what_waiting_does_not_mend(
 # What the tool prints, and its exit codes
 
 
+def test_a_replica_that_is_stuck_says_why_and_what_to_do_on_a_line_of_its_own() -> None:
+    rows = (
+        ProgressRow(MY_0, 0, "In sync", 0, in_sync=True),
+        ProgressRow(MY_0, 1, "Behind: 10456 messages behind", 10456, in_sync=False),
+    )
+    why = Stuck(MY_0, 1, Cause.THROTTLE_TOO_LOW, "It has 1000 B/s.", "Raise it to 25000 B/s.")
+    told = with_causes(rows, {(MY_0, 1): why})
+    assert read_progress(progress_json(told)) == told
+    report = progress_report(told)
+    assert report.code == 2
+    assert report.document["rows"][1]["cause"] == "throttle_too_low"
+    assert report.text == (
+        f"{format_progress(rows)}\n"
+        "  Stuck (throttle_too_low): It has 1000 B/s. Raise it to 25000 B/s."
+    )
+
+
 @pytest.mark.parametrize(
     ("statuses", "code"),
     [
@@ -324,6 +344,9 @@ def test_progress_reports_its_rows_and_an_exit_code(statuses: list[str], code: i
                 "status": text,
                 "lag_messages": None,
                 "in_sync": text == "In sync",
+                "cause": None,
+                "reason": "",
+                "action": "",
             }
             for text in statuses
         ]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.api.frames import SCHEMA, FrameWriter, decode_frame, encode_frame, read_snapshots
-from backend.domain.cluster import Broker, LogDir
+from backend.domain.cluster import Broker, LogDir, TopicPartition
 from backend.domain.snapshot import (
     COLUMNS,
     DTYPES,
@@ -26,7 +26,9 @@ from backend.domain.snapshot import (
     gone_rows,
     take,
 )
+from backend.domain.stuck import Cause, RateNeed, Stuck
 from backend.domain.throttle import (
+    FOLLOWER_RATE,
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
@@ -36,6 +38,18 @@ from backend.domain.throttle import (
 
 TOPICS = ("a", "b.c", "cfg[red]x[/red]", "日本")
 BROKERS = (0, 1, 7, 2**31 - 1)
+
+EXPLAINED = tuple(
+    Stuck(
+        TopicPartition("a", number),
+        7,
+        Cause.THROTTLE_TOO_LOW,
+        "too low",
+        "raise it",
+        (RateNeed(7, FOLLOWER_RATE, 1_000, 2_000, 3_000),),
+    )
+    for number in range(3)
+)
 
 keys = st.tuples(st.integers(0, len(TOPICS) - 1), st.integers(0, 5), st.sampled_from(BROKERS))
 facts = st.tuples(
@@ -59,6 +73,7 @@ def replicas_of(table: dict[tuple[int, int, int], tuple[int, bool, float]]) -> R
             "lag_messages": lag,
             "in_isr": flag,
             "eta_s": rate,
+            "cause": max(lag, 0) * 4,
         }
         for name, value in row.items():
             columns[name].append(value)
@@ -84,6 +99,7 @@ def snapshot_of(replicas: Replicas, version: int = 1, topics: tuple[str, ...] = 
         log_dir_paths=("/d",),
         history=tuple(HistoryPoint(at, at * 2, 1) for at in range(version)),
         problems=("broker 9 does not answer",),
+        explained={(one.partition, one.broker): one for one in EXPLAINED},
     )
 
 
@@ -126,8 +142,39 @@ def test_an_arrow_stream_carries_every_snapshot(history: list[Any]) -> None:
     assert len(received) == len(sent)
     for one, other in zip(received, sent, strict=True):
         assert_equal(one.replicas, other.replicas)
-        for part in ("version", "topics", "brokers", "throttles", "log_dirs", "history"):
+        for part in (
+            "version",
+            "topics",
+            "brokers",
+            "throttles",
+            "log_dirs",
+            "history",
+            "explained",
+        ):
             assert getattr(one, part) == getattr(other, part), part
+
+
+def test_words_that_replicas_share_travel_once() -> None:
+    frame = encode_frame(snapshot_of(replicas_of({(0, 0, 7): (2, False, 1.0)})))
+    (entry,) = frame.header["explained"]
+    assert entry["replicas"] == [["a", number, 7] for number in range(3)]
+    assert entry["cause"] == "throttle_too_low"
+
+
+def test_a_replica_is_explained_in_its_own_words_or_in_those_of_its_cause() -> None:
+    table = {(0, 0, 7): (2, False, 1.0), (0, 9, 7): (2, False, 1.0), (0, 9, 8): (0, True, 1.0)}
+    snapshot = snapshot_of(replicas_of(table))
+    snapshot.replicas.cause[:2] = Cause.THROTTLE_TOO_LOW
+    assert snapshot.why(0) == EXPLAINED[0]
+    assert snapshot.why(1) == Stuck.plain(TopicPartition("a", 9), 7, Cause.THROTTLE_TOO_LOW)
+    assert snapshot.why(2) is None
+
+
+def test_only_a_change_of_cause_sends_a_row_again() -> None:
+    table = {(0, 0, 7): (2, False, 1.0), (0, 1, 7): (2, False, 1.0)}
+    before, after = replicas_of(table), replicas_of(table)
+    after.cause[1] = Cause.BROKER_DOWN
+    assert changed_rows(before, after).tolist() == [False, True]
 
 
 def test_a_new_topic_starts_the_stream_anew() -> None:

@@ -1,4 +1,4 @@
-"""The causes as the sampler sees them, over sockets, in a cluster whose clock is ours."""
+"""The causes in the sampler's snapshots, over sockets, in a cluster whose clock is ours."""
 
 from __future__ import annotations
 
@@ -6,8 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+import numpy as np
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.columns import PartitionColumns
+from backend.domain.snapshot import Snapshot
 from backend.domain.stuck import Cause
-from backend.domain.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
+from backend.domain.throttle import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LOG_DIR_RATE,
+    ReplicaSet,
+    ThrottledReplicas,
+)
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.core import Timing
 from backend.embedded.metadata.records import ResourceType
@@ -24,17 +36,18 @@ from backend.embedded.scenario.model import (
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.settings import SamplerSettings
 from backend.telemetry.hub import SnapshotHub
-from backend.telemetry.sampler import Sampler
-from backend.telemetry.stuck import Diagnosis, Watch, diagnose
+from backend.telemetry.sampler import Sampler, not_asked
+from backend.telemetry.stuck import Owned
 from tests.admin_support import connected
-from tests.stuck_support import Causes, apply_needs, causes_of, configure, needs_of, stuck_of
+from tests.stuck_support import Causes, apply_needs, configure, published_causes
 
 MB = 1_000_000
 IN_TIME_S = 35
 NEW = ("t", 0, 4)
 BROKERS = plain_brokers(4, log_dirs=2)
 MOVE = Reassign(0, moves={("t", 0): (1, 2, 4)}, throttle_bytes_per_s=2 * MB)
-QUICK = SamplerSettings(tick_s=0.5, broker_timeout_s=0.3)
+PATIENCE_S = 5.0
+"""A broker that runs may be slow on a busy machine; the cluster's clock stands still meanwhile."""
 
 
 class ClusterClock:
@@ -59,27 +72,28 @@ class Sampled:
     def __init__(self, cluster: EmbeddedCluster, sampler: Sampler) -> None:
         self.cluster = cluster
         self._sampler = sampler
-        self._watch = Watch()
+        self.owned: Owned = {}
 
-    async def tick(self) -> Diagnosis | None:
+    async def tick(self) -> Snapshot | None:
         self.cluster.advance(1_000)
-        snapshot = await self._sampler.tick()
-        return None if snapshot is None else diagnose(snapshot, self._watch.update(snapshot))
+        return await self._sampler.tick()
 
-    async def until(self, goal: Callable[[Causes], bool], seconds: int = IN_TIME_S) -> Diagnosis:
+    async def until(self, goal: Callable[[Causes], bool], seconds: int = IN_TIME_S) -> Snapshot:
         found: Causes = {}
         for _ in range(seconds):
-            diagnosis = await self.tick()
-            found = {} if diagnosis is None else causes_of(diagnosis)
-            if diagnosis is not None and goal(found):
-                return diagnosis
+            snapshot = await self.tick()
+            found = {} if snapshot is None else published_causes(snapshot)
+            if snapshot is not None and goal(found):
+                return snapshot
         raise AssertionError(f"after {seconds} s there are still {found}")
 
     async def pass_quietly(self, seconds: int) -> None:
         """Nothing is stuck all the while."""
         for _ in range(seconds):
-            diagnosis = await self.tick()
-            assert diagnosis is None or stuck_of(diagnosis) == {}
+            snapshot = await self.tick()
+            if snapshot is not None:
+                assert not snapshot.explained
+                assert not any(c.is_stuck for c in published_causes(snapshot).values())
 
 
 @asynccontextmanager
@@ -89,6 +103,7 @@ async def sampled(
     size: float = 500 * MB,
     on: Sequence[int] = (1, 2, 3),
     timing: Timing | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> AsyncIterator[Sampled]:
     """Topic t with one partition that broker 1 leads, on the cluster's own clock."""
     topic = TopicSpec(
@@ -106,16 +121,24 @@ async def sampled(
         run_cluster(spec, scenario) as here,
         connected(here.cluster.bootstrap_servers) as admin,
     ):
-        sampler = Sampler(admin, ClusterClock(here.cluster), QUICK, SnapshotHub())
-        yield Sampled(here.cluster, sampler)
+        clock = ClusterClock(here.cluster)
+        # A tick waits for every answer, or for its time-out.
+        settings = SamplerSettings(tick_s=2 * patience_s, broker_timeout_s=patience_s)
+        sampler = Sampler(admin, clock, settings, SnapshotHub(), lambda: seen.owned)
+        seen = Sampled(here.cluster, sampler)
+        yield seen
 
 
 async def test_a_throttle_below_what_is_written_and_the_rate_that_would_do() -> None:
     async with sampled(MOVE, rate=3 * MB) as seen:
-        diagnosis = await seen.until(lambda found: found == {NEW: Cause.THROTTLE_TOO_LOW})
-        needs = needs_of(diagnosis)
-        assert set(needs) == {(1, LEADER_RATE), (4, FOLLOWER_RATE)}
-        apply_needs(seen.cluster.core, needs.values())
+        snapshot = await seen.until(lambda found: found == {NEW: Cause.THROTTLE_TOO_LOW})
+        said = snapshot.explained[TopicPartition("t", 0), 4]
+        assert {(need.broker, need.key) for need in said.rates} == {
+            (1, LEADER_RATE),
+            (4, FOLLOWER_RATE),
+        }
+        assert all(f"to {need.needs_bytes_per_s} B/s" in said.action for need in said.rates)
+        apply_needs(seen.cluster.core, said.rates)
         await seen.until(lambda found: not found, 10)
         await seen.pass_quietly(10)
         seen.cluster.advance(5_400_000)
@@ -134,7 +157,9 @@ async def test_a_destination_that_crashes() -> None:
     async with sampled(MOVE) as seen:
         await seen.pass_quietly(5)
         await seen.cluster.stop_broker(4, crash=True)
-        await seen.until(lambda found: found == {NEW: Cause.BROKER_DOWN})
+        snapshot = await seen.until(lambda found: found == {NEW: Cause.BROKER_DOWN})
+        said = snapshot.explained[TopicPartition("t", 0), 4]
+        assert said.action == "Start broker 4, or cancel the move and choose another one."
 
 
 async def test_a_disk_that_fails() -> None:
@@ -147,7 +172,8 @@ async def test_a_disk_that_fails() -> None:
 
 
 async def test_a_leader_that_hangs() -> None:
-    async with sampled(MOVE, timing=Timing(session_timeout_ms=600_000)) as seen:
+    timing = Timing(session_timeout_ms=600_000)
+    async with sampled(MOVE, timing=timing, patience_s=0.5) as seen:
         await seen.pass_quietly(5)
         seen.cluster.stall_broker(1)
         await seen.until(lambda found: found == {NEW: Cause.SOURCE_UNREACHABLE})
@@ -163,17 +189,20 @@ async def test_a_link_that_carries_next_to_nothing() -> None:
         await seen.until(lambda found: found == {NEW: Cause.COPY_TOO_SLOW})
 
 
+RETURNS_LATE = (
+    Configure(0, {FOLLOWER_REPLICAS: "*"}, topics=("t",)),
+    Configure(0, {FOLLOWER_RATE: str(2 * MB)}, brokers=(4,)),
+    BrokerEvent(2, "crash", (4,)),
+    BrokerEvent(60, "start", (4,)),
+)
+"""Broker 4 has much to catch up, under a throttle that no move needs."""
+
+
 async def test_a_throttle_that_no_move_needs() -> None:
-    events = (
-        Configure(0, {FOLLOWER_REPLICAS: "*"}, topics=("t",)),
-        Configure(0, {FOLLOWER_RATE: str(2 * MB)}, brokers=(4,)),
-        BrokerEvent(2, "crash", (4,)),
-        BrokerEvent(60, "start", (4,)),
-    )
-    async with sampled(*events, rate=3 * MB, on=(1, 2, 4)) as seen:
+    async with sampled(*RETURNS_LATE, rate=3 * MB, on=(1, 2, 4)) as seen:
         seen.cluster.advance(58_000)
-        diagnosis = await seen.until(lambda found: found == {NEW: Cause.THROTTLE_ORPHAN}, 45)
-        assert diagnosis.snapshot.brokers[4].problem == ""
+        snapshot = await seen.until(lambda found: found == {NEW: Cause.THROTTLE_ORPHAN}, 45)
+        assert snapshot.brokers[4].problem == ""
         configure(seen.cluster.core, ResourceType.BROKER, "4", {FOLLOWER_RATE: None})
         await seen.until(lambda found: not found, 35)
 
@@ -184,3 +213,36 @@ async def test_a_replica_that_stays_and_is_down() -> None:
         down = ("t", 0, 2)
         wanted = {NEW: Cause.REMAINING_OUT_OF_ISR, down: Cause.BROKER_DOWN}
         await seen.until(lambda found: found == wanted)
+
+
+async def test_a_throttle_that_an_operation_of_ours_needs_is_no_orphan() -> None:
+    listed = ThrottledReplicas(followers=ReplicaSet(frozenset({(0, 4)})))
+    async with sampled(*RETURNS_LATE, rate=3 * MB, on=(1, 2, 4)) as seen:
+        seen.owned = {"t": listed}
+        seen.cluster.advance(58_000)
+        await seen.until(lambda found: found == {NEW: Cause.THROTTLE_TOO_LOW}, 45)
+        seen.owned = {"t": ThrottledReplicas(leaders=listed.followers)}
+        await seen.until(lambda found: found == {NEW: Cause.THROTTLE_ORPHAN}, 2)
+
+
+async def test_a_copy_between_directories_that_never_ends() -> None:
+    throttle = Configure(0, {LOG_DIR_RATE: str(MB)}, brokers=(3,))
+    async with sampled(throttle, rate=3 * MB) as seen:
+        await seen.pass_quietly(3)
+        core, copy = seen.cluster.core, ("t", 0, 3)
+        held, state = core.plane.named("t", 0), core.image.partition("t", 0)
+        assert held is not None
+        assert state is not None
+        other = next(p for p in core.image.brokers[3].log_dirs if p != state.log_dir(3))
+        core.plane.move_log_dir(held, 3, other)
+        snapshot = await seen.until(lambda found: found == {copy: Cause.LOG_DIR_MOVE})
+        assert snapshot.replicas.in_isr.all()
+        apply_needs(core, snapshot.explained[TopicPartition("t", 0), 3].rates)
+        await seen.until(lambda found: not found)
+
+
+def test_what_a_broker_was_not_asked_for_stays_known() -> None:
+    kept = frozenset({(TopicPartition("a", 0), 1), (TopicPartition("b", 3), 1)})
+    asked = PartitionColumns(("b", "c"), np.array([0, 1]), np.array([3, 0]))
+    assert not_asked(kept, asked) == {(TopicPartition("a", 0), 1)}
+    assert not_asked(frozenset(), asked) == frozenset()

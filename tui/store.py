@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from backend.api.client import ClusterInfo
     from backend.domain.operation import Operation
     from backend.domain.snapshot import Snapshot
+    from backend.domain.steering import AuditLine, ShownDrift, ShownOrphan, Standing
     from tui.tables.facts import Facts, Summary
     from tui.tables.filters import Term
 
@@ -73,12 +74,22 @@ class Job:
     operations: tuple[Operation, ...]
     now_ms: int
     """By the backend's clock."""
+    drift: tuple[ShownDrift, ...] = ()
+    orphans: tuple[ShownOrphan, ...] = ()
 
 
 class Derived(Message):
     """A table is ready."""
 
-    def __init__(self, job: Job, table: Table, facts: Facts, summary: Summary, hint: str) -> None:
+    def __init__(
+        self,
+        job: Job,
+        table: Table,
+        facts: Facts,
+        summary: Summary,
+        hint: str,
+        foreign: int = 0,
+    ) -> None:
         super().__init__()
         self.job = job
         self.table = table
@@ -86,6 +97,8 @@ class Derived(Message):
         self.summary = summary
         self.hint = hint
         """What the view says above its rows, or empty."""
+        self.foreign = foreign
+        """Partitions that move, throttled, and that no operation here owns."""
 
     def can_replace(self, message: Message) -> bool:
         """A newer table of the same view makes this one needless."""
@@ -113,9 +126,21 @@ class Store:
     info: ClusterInfo | None = None
     connection: Connection = Connection()
     operations: tuple[Operation, ...] = ()
+    standing: Standing | None = None
+    """Which backend acts; None until it is known."""
+    drift: tuple[ShownDrift, ...] = ()
+    """Throttles of ours that somebody else changed."""
+    orphans: tuple[ShownOrphan, ...] = ()
+    """Throttles that no move justifies, as far as somebody has asked."""
+    unanswered: dict[str, str] = field(default_factory=dict)
+    """Why a question could not be answered, by what it is about."""
+    audits: dict[str, tuple[AuditLine, ...]] = field(default_factory=dict)
+    """The audit of an operation, by its id."""
     summary: Summary | None = None
     facts: Facts | None = None
     """Of the snapshot that the tables show."""
+    foreign: int = 0
+    """Partitions that move, throttled, and that no operation here owns."""
     queries: dict[str, Query] = field(default_factory=lambda: dict.fromkeys(VIEWS, Query()))
     tables: dict[str, Table] = field(default_factory=dict)
     hints: dict[str, str] = field(default_factory=dict)
@@ -158,7 +183,24 @@ class Store:
         """What has to be computed for a view, or None while there is nothing to show."""
         if self.snapshot is None:
             return None
-        return Job(view, self.queries[view], self.snapshot, self.operations, self.now_ms)
+        return Job(
+            view,
+            self.queries[view],
+            self.snapshot,
+            self.operations,
+            self.now_ms,
+            self.drift,
+            self.orphans,
+        )
+
+    def operation(self, key: object) -> Operation | None:
+        """The operation with this id."""
+        return next((one for one in self.operations if one.id == key), None)
+
+    @property
+    def running(self) -> bool:
+        """True while an operation has not ended."""
+        return any(not operation.state.ended for operation in self.operations)
 
     def take_derived(self, derived: Derived) -> None:
         """A table is ready."""
@@ -167,6 +209,7 @@ class Store:
         self.jobs[derived.job.view] = derived.job
         self.facts = derived.facts
         self.summary = derived.summary
+        self.foreign = derived.foreign
 
 
 class Deriver:
@@ -216,13 +259,16 @@ class Deriver:
 
     def _derive(self, job: Job) -> Derived:
         from tui.tables.facts import Facts
-        from tui.tables.throttles import orphan_hint
+        from tui.tables.progress import foreign_moves
+        from tui.tables.throttles import throttle_hint
 
         if self._facts is None or self._facts.snapshot is not job.snapshot:
             self._facts = Facts(job.snapshot)
         facts = self._facts
-        hint = orphan_hint(facts) if job.view == THROTTLES else ""
-        return Derived(job, _BUILDERS[job.view](facts, job), facts, facts.summary, hint)
+        foreign = foreign_moves(facts, job.operations)
+        hint = throttle_hint(facts, job, foreign) if job.view == THROTTLES else ""
+        table = _BUILDERS[job.view](facts, job)
+        return Derived(job, table, facts, facts.summary, hint, foreign)
 
 
 def _partitions(facts: Facts, job: Job) -> Table:
@@ -241,13 +287,13 @@ def _brokers(facts: Facts, job: Job) -> Table:
 def _throttles(facts: Facts, job: Job) -> Table:
     from tui.tables.throttles import throttle_table
 
-    return throttle_table(facts, job.query.order)
+    return throttle_table(facts, job.query.order, job.drift, job.orphans)
 
 
 def _operations(facts: Facts, job: Job) -> Table:
     from tui.tables.operations import operation_table
 
-    return operation_table(job.operations, job.now_ms, job.query.order)
+    return operation_table(facts, job.operations, job.now_ms, job.query.order, job.drift)
 
 
 _BUILDERS: Final[Mapping[str, Callable[[Facts, Job], Table]]] = {

@@ -30,8 +30,9 @@ from backend.operations.engine import Engine
 from backend.operations.journal import Journal
 from backend.operations.journal_codec import JournalState
 from backend.operations.keeper import Self
-from backend.operations.lease import Duty
+from backend.operations.lease import Duty, Terms
 from backend.operations.mending import Mending
+from backend.operations.needed import needed_lists
 from backend.operations.previews import Previews
 from backend.operations.queries import Queries
 from backend.operations.reassign import Reassignments
@@ -65,6 +66,8 @@ class Backend:
     """Reaches the cluster's journal, given its id and ours."""
     address: str = ""
     """Where its API can be reached, for other backends of the cluster."""
+    terms: Terms | None = None
+    """The lease's times; None: those that every backend of a cluster has."""
     hub: SnapshotHub = field(init=False)
     events: EventLog = field(init=False)
     registry: Registry = field(init=False)
@@ -90,7 +93,7 @@ class Backend:
         admin, clock, timeout_s = self.admin, self.clock, self.settings.request_timeout_s
         me = Self.here(f"kshunt-{secrets.token_hex(4)}", self.address, clock.now_ms())
         self.hub, self.events = SnapshotHub(), EventLog(clock.now_ms())
-        self.seat = Seat(self._cluster_id, self.open_journal, me, clock, self._duty_is)
+        self.seat = Seat(self._cluster_id, self.open_journal, me, clock, self._duty_is, self.terms)
         self.registry = Registry(clock, self._operation_changed, self.seat, me.backend)
         self.queries = Queries(admin, clock, lambda: self.registry.ownership, timeout_s=timeout_s)
         context = Context(admin, self.registry, clock, timeout_s, lambda: self.hub.latest)
@@ -103,7 +106,13 @@ class Backend:
         self.alterations = Alterations(context)
         self.elections = Elections(admin, self.registry, timeout_s, clock)
         self.unclean = UncleanElections(admin, self.registry, clock, timeout_s)
-        self.sampler = Sampler(admin, clock, self.settings.sampler, self.hub)
+        self.sampler = Sampler(
+            admin,
+            clock,
+            self.settings.sampler,
+            self.hub,
+            lambda: needed_lists(self.registry.ownership),
+        )
 
     async def start(self) -> None:
         """Begin to sample, to keep the seat among the cluster's backends, and to act."""

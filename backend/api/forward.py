@@ -37,7 +37,9 @@ DECIDE_S: Final = 8.0
 """So long a backend that has just started may need to see whether another one lives."""
 CONNECT_S: Final = 3.0
 
-_READS: Final = frozenset({"/v1/reassignments/progress", "/v1/reassignments/generate"})
+_READS: Final = frozenset(
+    {"/v1/reassignments/progress", "/v1/reassignments/generate", "/v1/replicas/status"}
+)
 _ENDS: Final = frozenset({"preview"})
 """The last step of paths that only say what a change would do."""
 _HOP: Final = frozenset(

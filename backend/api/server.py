@@ -23,6 +23,7 @@ import uvicorn
 
 from backend.api.app import create_app
 from backend.api.backend import Backend
+from backend.api.forward import Forward
 from backend.api.problems import problem
 from backend.clock import Clock
 from backend.errors import ConfigError
@@ -158,7 +159,7 @@ async def serve(backend: Backend, listen: Listen, *, linger_s: float | None = No
     """
     listener, listen = bind(listen)
     backend.address = listen.address
-    activity = Activity(create_app(backend), backend.clock)
+    activity = Activity(Forward(create_app(backend), backend.seat), backend.clock)
     config = uvicorn.Config(
         activity,
         log_config=None,

@@ -61,6 +61,11 @@ class ProgressRow:
     lag_messages: int | None
     """None where there is no such replica or its lag is unknown."""
     in_sync: bool
+    cause: str = ""
+    """Why it is stuck, a `Cause.key`; empty where it is not, or where nobody has watched it."""
+    reason: str = ""
+    action: str = ""
+    """What to do next."""
 
 
 class VerifyState(enum.StrEnum):

@@ -6,12 +6,13 @@ Pure, and without arrays: a one-shot tool calls it, and its start-up time counts
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from backend.domain.answers import LogDirRow, ProgressRow, VerifyAnswer, VerifyRow, VerifyState
 from backend.domain.cluster import NO_BROKER, OngoingReassignment, PartitionState, TopicPartition
 from backend.domain.plan import ReassignmentPlan
+from backend.domain.stuck import Replica, Stuck
 
 IN_SYNC: Final = "In sync"
 UNKNOWN_TOPIC: Final = "Unknown topic"
@@ -95,11 +96,26 @@ def _why_unknown(state: PartitionState, broker: int, reached: Collection[int]) -
     return f"broker {broker} has not reported an offset yet"
 
 
+def with_causes(
+    rows: Iterable[ProgressRow], stuck: Mapping[Replica, Stuck]
+) -> tuple[ProgressRow, ...]:
+    """The rows with what a backend that watches them knows of those that are stuck."""
+    return tuple(_with_cause(row, stuck.get((row.partition, row.broker))) for row in rows)
+
+
+def _with_cause(row: ProgressRow, why: Stuck | None) -> ProgressRow:
+    if why is None:
+        return row
+    return replace(row, cause=why.cause.key, reason=why.reason, action=why.action)
+
+
 def format_progress(rows: Iterable[ProgressRow]) -> str:
     """The table of KIP-179. Its columns have the seed's widths, and grow where an entry needs it.
 
-    The rule is as wide as the columns before the status, and seven more.
+    The rule is as wide as the columns before the status, and seven more. Under a replica that is
+    stuck stands one line more, indented, with the cause and what to do next.
     """
+    rows = tuple(rows)
     cells = [("Topic", "Partition", "Broker", "Status")]
     cells += [
         (row.partition.topic, str(row.partition.partition), str(row.broker), row.status)
@@ -110,11 +126,16 @@ def format_progress(rows: Iterable[ProgressRow]) -> str:
         max(smallest, *(len(cell[column]) + gap for cell in cells))
         for column, smallest in enumerate((11, 11, 8))
     ]
-    lines = [
+    heading, *lines = [
         "".join(text.ljust(width) for text, width in zip(cell, widths, strict=False)) + cell[-1]
         for cell in cells
     ]
-    return "\n".join([lines[0], "-" * (sum(widths) + 7), *lines[1:]])
+    said = [line + _stuck_line(row) for line, row in zip(lines, rows, strict=True)]
+    return "\n".join([heading, "-" * (sum(widths) + 7), *said])
+
+
+def _stuck_line(row: ProgressRow) -> str:
+    return f"\n  Stuck ({row.cause}): {row.reason} {row.action}".rstrip() if row.cause else ""
 
 
 def verify_rows(

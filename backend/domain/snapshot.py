@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.cluster import Broker, LogDir, TopicPartition
+from backend.domain.stuck import STUCK_CAUSES, Cause, Replica, Stuck
 from backend.domain.throttle import Throttles
 
 UNKNOWN: Final = -1
@@ -54,6 +55,8 @@ class Replicas:
     """Listed in the topic's follower.replication.throttled.replicas."""
     status: NDArray[np.uint8]
     """A `ReplicaStatus`."""
+    cause: NDArray[np.uint8]
+    """A `backend.domain.stuck.Cause`: why it does not advance, 0 where it does."""
     log_end_offset: NDArray[np.int64]
     lag_messages: NDArray[np.int64]
     """Leader's log end offset less this replica's, both as their own brokers report them."""
@@ -125,6 +128,8 @@ class Snapshot:
     """When the whole cluster was last swept."""
     problems: tuple[str, ...] = ()
     """What could not be read, one sentence each."""
+    explained: Mapping[Replica, Stuck] = field(default_factory=dict)
+    """Stuck replicas in words of their own, up to `Limits.replicas_explained`."""
 
     def topic_of(self, row: int) -> str:
         """The topic's name of a row."""
@@ -133,6 +138,18 @@ class Snapshot:
     def partition_of(self, row: int) -> TopicPartition:
         """The partition of a row."""
         return TopicPartition(self.topic_of(row), int(self.replicas.partition[row]))
+
+    def why(self, row: int) -> Stuck | None:
+        """Why a row does not advance, and what to do; None where it does.
+
+        In words of its own where it is one of `explained`, else in those of its cause.
+        """
+        cause = Cause(int(self.replicas.cause[row]))
+        if cause is Cause.NONE:
+            return None
+        partition, broker = self.partition_of(row), int(self.replicas.broker[row])
+        found = self.explained.get((partition, broker))
+        return Stuck.plain(partition, broker, cause) if found is None else found
 
 
 DTYPES: Final[Mapping[str, Any]] = {
@@ -147,6 +164,7 @@ DTYPES: Final[Mapping[str, Any]] = {
     "leader_throttled": np.dtype(np.bool_),
     "follower_throttled": np.dtype(np.bool_),
     "status": np.dtype(np.uint8),
+    "cause": np.dtype(np.uint8),
     "log_end_offset": np.dtype(np.int64),
     "lag_messages": np.dtype(np.int64),
     "size_bytes": np.dtype(np.int64),
@@ -179,6 +197,12 @@ def moving_rows(replicas: Replicas, starts: NDArray[np.intp]) -> NDArray[np.bool
     counts = np.diff(np.append(starts, len(replicas)))
     by_row: NDArray[np.bool_] = np.repeat(by_partition, counts)
     return by_row
+
+
+def stuck_rows(replicas: Replicas) -> NDArray[np.bool_]:
+    """Rows that cannot arrive before somebody does something."""
+    stuck: NDArray[np.bool_] = np.isin(replicas.cause, np.array(STUCK_CAUSES, np.uint8))
+    return stuck
 
 
 def known_brokers(*tables: Replicas) -> NDArray[np.int32]:

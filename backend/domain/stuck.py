@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from backend.domain.cluster import TopicPartition
+
+Replica: TypeAlias = tuple[TopicPartition, int]
+"""A partition, and the broker that hosts it."""
 
 
 class Cause(enum.IntEnum):
@@ -57,6 +62,100 @@ class Cause(enum.IntEnum):
         """Whether somebody must do something before the replica can arrive."""
         return self not in (Cause.NONE, Cause.WAITING_TURN, Cause.TOO_SHORT)
 
+    @property
+    def key(self) -> str:
+        """Its name in the API: `throttle_too_low`."""
+        return self.name.lower()
+
+
+STUCK_CAUSES: Final = tuple(cause for cause in Cause if cause.is_stuck)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """A cause in words that hold of every replica that has it."""
+
+    short: str
+    """Two or three words, for a column."""
+    reason: str
+    action: str
+    """Empty where nothing is to be done."""
+
+
+ABOUT: Final[Mapping[Cause, About]] = {
+    Cause.BROKER_DOWN: About(
+        "broker down",
+        "Its broker is not registered, or does not answer.",
+        "Start the broker, or cancel the move and choose another one.",
+    ),
+    Cause.LOG_DIR_OFFLINE: About(
+        "log dir offline",
+        "Its broker runs, and the log directory that it lies in does not work.",
+        "Mend the disk and restart the broker, or cancel the move.",
+    ),
+    Cause.NO_LEADER: About(
+        "no leader",
+        "The partition has no leader, so there is nothing to fetch.",
+        "Bring back a broker of the ISR; an unclean election is the last resort and loses records.",
+    ),
+    Cause.CONTROLLER: About(
+        "controller silent",
+        "Everything is copied, and the controller does not take note: the ISR or the move stays.",
+        "Look at the controller's log, and whether the controllers have a majority.",
+    ),
+    Cause.SOURCE_UNREACHABLE: About(
+        "source unreachable",
+        "The partition's leader does not answer.",
+        "Bring the leader's broker back; if it is fenced, another replica of the ISR takes over.",
+    ),
+    Cause.THROTTLE_FLOOR: About(
+        "throttle holds it",
+        "A throttle of its move is 0, or at the floor that only holds (a paused move).",
+        "Resume the operation if it is paused, or raise the throttle.",
+    ),
+    Cause.THROTTLE_TOO_LOW: About(
+        "throttle too low",
+        "A throttle of its move is at or below what is written to the replicas that share it.",
+        "Raise the throttle to the rate that is named.",
+    ),
+    Cause.THROTTLE_ORPHAN: About(
+        "orphan throttle",
+        "A throttle holds it, and there is no move that the throttle belongs to.",
+        "Take the rate off, and the topic's throttled replicas, unless they are meant.",
+    ),
+    Cause.REMAINING_OUT_OF_ISR: About(
+        "waits for a replica",
+        "It is in sync; its move waits for a replica that stays and does not catch up.",
+        "Help the replica that stays, or move it elsewhere in the same reassignment.",
+    ),
+    Cause.DISK_FULL: About(
+        "disk full",
+        "Its log directory has less free than it lacks.",
+        "Free space on the broker, or move the replica to another directory.",
+    ),
+    Cause.LOG_DIR_MOVE: About(
+        "dir move too slow",
+        "It moves to another directory of its broker, and the throttle of that is too low.",
+        "Raise replica.alter.log.dirs.io.max.bytes.per.second of its broker.",
+    ),
+    Cause.WAITING_TURN: About(
+        "waits for its turn",
+        "The throttle suffices, and others that share it are served first: not stuck.",
+        "",
+    ),
+    Cause.COPY_TOO_SLOW: About(
+        "copy too slow",
+        "No throttle explains it: the way from its leader carries less than is written.",
+        "Look at the network, the disks, and its broker's log for ReplicaFetcherThread errors.",
+    ),
+    Cause.TOO_SHORT: About(
+        "watched too short",
+        "It has not come nearer yet, and was not watched for long enough to say more.",
+        "",
+    ),
+}
+"""Every cause but NONE."""
+
 
 @dataclass(frozen=True, slots=True)
 class RateNeed:
@@ -85,3 +184,19 @@ class Stuck:
     """What to do next, in one sentence; empty where nothing is to be done."""
     rates: tuple[RateNeed, ...] = ()
     """The throttles that are too low; empty for other causes."""
+
+    @classmethod
+    def plain(cls, partition: TopicPartition, broker: int, cause: Cause) -> Stuck:
+        """In the words that hold of every replica with that cause."""
+        about = ABOUT[cause]
+        return cls(partition, broker, cause, about.reason, about.action)
+
+
+def cause_table() -> str:
+    """The README's table of causes, in Markdown, in the order in which they are looked for."""
+    lines = ["| cause | what is so | what to do |", "|---|---|---|"]
+    lines += [
+        f"| `{cause.key}` | {about.reason} | {about.action or 'nothing'} |"
+        for cause, about in ABOUT.items()
+    ]
+    return "\n".join(lines)

@@ -23,7 +23,7 @@ from typing import Final
 from backend.admin.port import ReassignOptions, ReassignOutcome
 from backend.domain.assignment import partition_states
 from backend.domain.cluster import OngoingReassignment, TopicPartition
-from backend.domain.operation import Operation, OperationState
+from backend.domain.operation import Operation, OperationKind, OperationState
 from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActing
 from backend.operations.context import Context
 from backend.operations.drift import ListDrift, RateDrift, drift
@@ -43,6 +43,17 @@ UNANSWERED: Final = frozenset({7, 13})
 SCHEDULE_EVERY_S: Final = 1.0
 SCHEDULE_SHARE: Final = 5.0
 """A schedule is made no oftener than this many times as long as it takes to read for it."""
+
+UNDER_LOCK: Final = frozenset(
+    {
+        OperationKind.CANCEL,
+        OperationKind.THROTTLED_RATES,
+        OperationKind.THROTTLED_REPLICAS,
+        OperationKind.DRIFT,
+        OperationKind.ORPHANS,
+    }
+)
+"""What begins and ends while its verb holds the lock."""
 
 Ongoing = Mapping[TopicPartition, OngoingReassignment]
 
@@ -102,6 +113,7 @@ class Engine:
         present = await self._context.throttling.present()
         self.drift = drift(self._registry.ownership, present)
         await self._outstanding(present)
+        await self._close()
         for operation_id in self._registry.unfinished:
             operation, work = self._registry.get(operation_id), self._registry.work(operation_id)
             if operation is None or work is None:
@@ -116,6 +128,14 @@ class Engine:
             except Exception as error:
                 log.exception("Operation %s: a step failed", operation_id)
                 self._remark(operation_id, f"no step was taken: {error!r}; see the backend's log")
+
+    async def _close(self) -> None:
+        """End what ends with its answer and failed before it: while a tick holds the lock, no such
+        verb is at work."""
+        for operation_id in self._registry.unfinished:
+            operation = self._registry.get(operation_id)
+            if operation is not None and operation.kind in UNDER_LOCK:
+                await self._registry.move(operation_id, State.FAILED, _LOST)
 
     def _remark(self, operation_id: str, words: str) -> None:
         operation = self._registry.get(operation_id)
@@ -339,8 +359,8 @@ class Engine:
 
 
 _LOST: Final = (
-    "the backend that did it ended before it said how it went: look at the cluster, and ask for it "
-    "again if it is not done"
+    "it broke off before it said how it went: look at the cluster, and ask for it again if it is "
+    "not done"
 )
 
 

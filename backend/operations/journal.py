@@ -42,6 +42,17 @@ class Journal(Protocol):
         """
         ...
 
+    async def peek(self) -> JournalState:
+        """What is committed, with what was acknowledged already and is not shown to readers yet.
+
+        A transaction that somebody left open is waited for a moment, and then passed over.
+
+        Raises:
+            JournalUnavailable: the cluster did not answer.
+            JournalUnusable, NotAuthorized, WrongCluster: as `open`.
+        """
+        ...
+
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
     ) -> None:

@@ -254,7 +254,15 @@ class Keeper:
                 self._tell()
 
     async def _take_over(self) -> bool:
+        began = self._now()
         try:
+            # Kafka acknowledges a heartbeat before it shows it to readers. To fence who has just
+            # begun would leave nobody who acts for as long as silence lasts.
+            state = await self._journal.peek()
+            if state.heartbeat != self._lease.heard:
+                self._lease = self._lease.read(state.heartbeat, began, self._now())
+                await self._clock.wait_s(TICK_S)
+                return False
             state = await self._journal.open()
         except JournalUnavailable as failed:
             log.info("Could not take over: %s", failed)
@@ -294,10 +302,13 @@ class Keeper:
         self._tell()
 
     def _fail(self, failed: KshuntError) -> None:
-        log.warning("The journal cannot be used: %s", failed)
+        if self._trouble is None or str(failed) != str(self._trouble):
+            log.warning("The journal cannot be used: %s", failed)
         self._failures += 1
         self._trouble = failed
-        self._lose()
+        if self._lease.writes:
+            self._lease = self._lease.lost()
+        self._tell()
 
     def _now(self) -> Moment:
         return Moment.of(self._clock)

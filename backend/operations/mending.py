@@ -92,8 +92,8 @@ class Mending:
                 ownership=step.after,
             )
             written = await self._context.throttling.carry_out(step.writes, present)
-        answer = ChangeAnswer(False, operation.id, answers, written.problems)
-        return await recorded(self._registry, operation, answer)
+            answer = ChangeAnswer(False, operation.id, answers, written.problems)
+            return await recorded(self._registry, operation, answer)
 
     async def orphans(self) -> tuple[Orphan, ...]:
         """Rates and listed replicas that no move justifies and no operation of ours holds."""
@@ -127,8 +127,8 @@ class Mending:
             )
             written = await self._write(plan.writes, situation)
             await self._context.throttling.confirm()
-        answer = ChangeAnswer(False, operation.id, answers, (*kept, *written.problems))
-        return await recorded(self._registry, operation, answer)
+            answer = ChangeAnswer(False, operation.id, answers, (*kept, *written.problems))
+            return await recorded(self._registry, operation, answer)
 
     async def _write(self, writes: Settings, situation: Situation) -> Written:
         """Write values that are nobody's; they need no record of ours."""

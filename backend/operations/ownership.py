@@ -343,6 +343,7 @@ class Ownership:
             j: cell.reduced(operation_id, keep.lists.get(j, frozenset()), undo=undo)
             for j, cell in self.lists.items()
         }
+        rates = {i: cell for i, cell in rates.items() if cell.shares or not cell.untouched}
         touched_rates = [i for i, cell in self.rates.items() if operation_id in cell.shares]
         touched_lists = [j for j, cell in self.lists.items() if operation_id in cell.shares]
         return planned(Ownership(rates, lists), present, touched_rates, touched_lists)

@@ -135,6 +135,11 @@ class RateCell:
         }
 
     @property
+    def untouched(self) -> bool:
+        """True where the prior value was never read, and so nothing was ever written."""
+        return self.prior is None and not self.known
+
+    @property
     def held_rates(self) -> bool:
         """True while a running operation wants a rate here."""
         return any(
@@ -204,6 +209,8 @@ class RateCell:
         liftable = (ShareState.HELD, ShareState.LEFT) if undo else (ShareState.HELD,)
         if share is None or share.state not in liftable:
             return self
+        if self.untouched:
+            return replace(self, shares={o: s for o, s in self.shares.items() if o != operation_id})
         stays = not share.auto_remove and not undo
         state = ShareState.LEFT if stays else ShareState.ENDING
         return self.with_share(operation_id, replace(share, state=state))

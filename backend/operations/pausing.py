@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation, OperationState
 from backend.domain.throttle import ReplicaSet
 from backend.operations.context import Context
@@ -19,6 +20,7 @@ from backend.operations.ownership import ListCellId, RateCellId, Shares
 from backend.operations.ownership_cells import ListKey, Pairs, RateKey
 from backend.operations.pause import FLOOR_BYTES_PER_S, Pause, PauseRecord, pause_writes
 from backend.operations.throttling import become, shares_held
+from backend.operations.view import ClusterView
 from backend.operations.work import Work
 
 CHECK_EVERY_S: Final = 10.0
@@ -49,7 +51,7 @@ class Pausing:
         view = await self._context.view(work.topics, throttles=True)
         held = shares_held(registry.ownership, operation.id)
         record = work.pause or PauseRecord()
-        pause = pause_writes(work.live, view, follower_share(held), record)
+        pause = pause_writes(moving(work, view), view, follower_share(held), record)
         present = await throttling.present(pause.rates, pause.topics)
         shares, record = paused_shares(held, pause, record)
         step = become(registry.ownership, operation.id, shares, present, auto_remove=_removes(work))
@@ -94,6 +96,17 @@ class Pausing:
 def _removes(work: Work) -> bool:
     """Whether shares come off: those that only a pause has put there always do."""
     return work.auto_remove or work.throttle_bytes_per_s is None
+
+
+def moving(work: Work, view: ClusterView) -> tuple[TopicPartition, ...]:
+    """The operation's partitions that move where it wants them; elsewhere somebody else leads
+    them, and their copies are not ours to hold."""
+    return tuple(
+        partition
+        for partition in work.live
+        if partition in view.ongoing
+        and view.ongoing[partition].target == work.moves[partition].target
+    )
 
 
 def follower_share(held: Shares) -> Mapping[str, ReplicaSet]:

@@ -234,8 +234,8 @@ class Reassignments:
             notes = await self._unmark(set(wanted) - stopped, preserve_throttles)
             if not preserve_throttles and stopped - ours:
                 notes = (*notes, *await self._clear(stopped - ours, timeout_s))
-        answer = ChangeAnswer(False, operation.id, results(outcomes), notes)
-        return await recorded(self._registry, operation, answer)
+            answer = ChangeAnswer(False, operation.id, results(outcomes), notes)
+            return await recorded(self._registry, operation, answer)
 
     def _cancellable(
         self, partition: TopicPartition, move: OngoingReassignment | None

@@ -12,9 +12,9 @@ from typing import Final
 from backend.clock import Clock
 from backend.errors import ClusterError, NotActing
 from backend.operations.journal import Journal
-from backend.operations.journal_codec import Body, JournalState
-from backend.operations.keeper import Keeper, Self
-from backend.operations.lease import Duty, Found
+from backend.operations.journal_codec import Body, Heartbeat, JournalState
+from backend.operations.keeper import GLANCE_S, Keeper, Self
+from backend.operations.lease import Duty, Found, Terms
 from backend.operations.registry import has_unfinished
 
 RETRY_S: Final = 1.0
@@ -32,6 +32,7 @@ class Seat:
         me: Self,
         clock: Clock,
         changed: Callable[[Duty, JournalState], None],
+        terms: Terms | None = None,
     ) -> None:
         """`open_journal` is given the cluster's id and ours; `changed` is told of each duty."""
         self.me = me
@@ -39,6 +40,7 @@ class Seat:
         self._open_journal = open_journal
         self._clock = clock
         self._changed = changed
+        self._terms = terms
         self._journal: Journal | None = None
         self._keeper: Keeper | None = None
 
@@ -69,12 +71,26 @@ class Seat:
         trouble = None if self._keeper is None else self._keeper.trouble
         return remarks if trouble is None else (*remarks, str(trouble))
 
+    @property
+    def patience_s(self) -> float:
+        """For how much longer the one that acts has to be silent for this one to take over."""
+        return 0.0 if self._keeper is None else self._keeper.patience_s
+
+    async def other(self, timeout_s: float) -> Heartbeat | None:
+        """The other backend that acts, if any; waits while that is not known."""
+        until_s = self._clock.monotonic_s() + timeout_s
+        while self._keeper is None and self._clock.monotonic_s() < until_s:
+            await self._clock.wait_s(GLANCE_S)
+        if self._keeper is None:
+            return None
+        return await self._keeper.other(until_s - self._clock.monotonic_s())
+
     async def run(self) -> None:
         """Keep the seat, until cancelled."""
         journal = self._open_journal(await self._identified(), self.me.backend)
         self._journal = journal
         self._keeper = Keeper(
-            journal, self.me, self._clock, self._changed, unfinished=has_unfinished
+            journal, self.me, self._clock, self._changed, self._terms, unfinished=has_unfinished
         )
         await self._keeper.run()
 
@@ -104,7 +120,7 @@ class Seat:
         while self._keeper is None:
             if self._clock.monotonic_s() >= until_s:
                 self.require()
-            await self._clock.wait_s(0.02)
+            await self._clock.wait_s(GLANCE_S)
         await self._keeper.ready(until_s - self._clock.monotonic_s())
 
     def require(self) -> None:

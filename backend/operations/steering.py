@@ -20,7 +20,7 @@ from backend.operations.audit_lines import throttles_changed
 from backend.operations.context import Context
 from backend.operations.engine import Engine
 from backend.operations.pause import pause_writes
-from backend.operations.pausing import Pausing, follower_share
+from backend.operations.pausing import Pausing, follower_share, moving
 from backend.operations.reassign import Reassignments, ReassignRequest
 from backend.operations.results import counted, listed
 from backend.operations.throttling import shares_held
@@ -75,7 +75,7 @@ class Steering:
             operation, work = self._found(operation_id, "pause")
             view = await self._context.view(work.topics, throttles=True)
             held = shares_held(self._registry.ownership, operation_id)
-            foreseen = pause_writes(work.live, view, follower_share(held))
+            foreseen = pause_writes(moving(work, view), view, follower_share(held))
             if not validate_only:
                 asked = await self._asked(operation, State.PAUSING, asker)
                 await self._pausing.hold(asked, work)

@@ -27,7 +27,13 @@ from backend.errors import BadInput
 from backend.operations.context import Context
 from backend.operations.drift import ListDrift, accept, drift
 from backend.operations.ownership import Ownership, Present, RateCellId
-from backend.operations.ownership_cells import NO_RATE_FOUND, RateKey, ShareState
+from backend.operations.ownership_cells import (
+    NO_RATE_FOUND,
+    FoundRate,
+    RateCell,
+    RateKey,
+    ShareState,
+)
 from backend.operations.registry import Registry
 from backend.operations.results import counted, listed, results
 
@@ -85,8 +91,8 @@ class ThrottleChanges:
                 _but_held(rates, held), validate_only=False, timeout_s=context.timeout_s
             )
             await context.throttling.confirm()
-        answer = ChangeAnswer(False, operation.id, results(outcomes), notes)
-        return await recorded(self._registry, operation, answer)
+            answer = ChangeAnswer(False, operation.id, results(outcomes), notes)
+            return await recorded(self._registry, operation, answer)
 
     async def _held(
         self, rates: Mapping[int, ThrottledRate]
@@ -151,8 +157,8 @@ class ThrottleChanges:
                 replicas, validate_only=False, timeout_s=context.timeout_s
             )
             await self._accept({t for t, outcome in outcomes.items() if outcome.ok})
-        answer = ChangeAnswer(False, operation.id, results(outcomes))
-        return await recorded(self._registry, operation, answer)
+            answer = ChangeAnswer(False, operation.id, results(outcomes))
+            return await recorded(self._registry, operation, answer)
 
     async def _accept(self, topics: set[str]) -> None:
         """What an operator listed through us is no drift."""
@@ -185,14 +191,25 @@ def rated(
                 continue
             value: int | None = getattr(rate, name)
             if value is None:
-                freed = cell.accepted(NO_RATE_FOUND)
-                freed = freed if found is None else freed.insisted(found)
-                ownership = replace(ownership, rates={**ownership.rates, cell_id: freed})
+                ownership = replace(
+                    ownership, rates={**ownership.rates, cell_id: _freed(cell, found)}
+                )
                 continue
             holders = [o for o, s in cell.shares.items() if s.state is ShareState.HELD]
             for operation_id in holders:
                 ownership = ownership.change(operation_id, {cell_id: value}, present).after
     return ownership
+
+
+def _freed(cell: RateCell, found: FoundRate | None) -> RateCell:
+    """The cell of a rate that an operator wants to be gone.
+
+    Where it could not be read, what is ours is still there, and goes when it can be.
+    """
+    freed = cell.accepted(NO_RATE_FOUND)
+    if found is not None:
+        return freed.insisted(found)
+    return replace(freed, known=freed.known | cell.known | {cell.wanted_bytes_per_s})
 
 
 def _but_held(

@@ -165,7 +165,7 @@ def replicas(
     throttles: Throttles,
     silent_brokers: frozenset[int],
 ) -> Replicas:
-    """The columns of a snapshot, without rates (`Rates` adds them).
+    """The columns of a snapshot, without rates (`Rates` adds them) and causes (`Diagnosis`).
 
     `silent_brokers` did not answer when they were last asked: what they lead has no known lag.
     """
@@ -190,6 +190,7 @@ def replicas(
         leader_throttled=leader_throttled,
         follower_throttled=follower_throttled,
         status=_status(assignment, lag_messages),
+        cause=np.zeros(len(assignment), np.uint8),
         log_end_offset=observed.log_end_offset.copy(),
         lag_messages=lag_messages,
         size_bytes=observed.size_bytes.copy(),

@@ -11,15 +11,16 @@ Algorithm
     for moving partitions only. A tick starts the requests that are due and not under way, waits
     for those whose last turn was prompt, merges whatever has arrived, and publishes. A request
     that was not prompt is not waited for; its answer is merged by a later tick, or its time-out
-    marks the broker silent.
+    marks the broker silent. Each snapshot is diagnosed before it is published
+    (`backend.telemetry.stuck`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -42,12 +43,17 @@ from backend.domain.snapshot import (
     Replicas,
     Snapshot,
 )
+from backend.domain.stuck import STUCK_CAUSES, Replica
 from backend.domain.throttle import Throttles
 from backend.errors import KshuntError
 from backend.settings import LIMITS, SamplerSettings
 from backend.telemetry import assemble
+from backend.telemetry.focus import concerned_rows, focused
 from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.rates import Rates
+from backend.telemetry.stuck import NOTHING_OWNED, Owned, diagnose, dir_moves_of
+from backend.telemetry.stuck_words import explain_stuck
+from backend.telemetry.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +87,8 @@ class _Picture:
     """Partitions that move, or moved a moment ago."""
     throttles: Throttles = field(default_factory=lambda: Throttles({}, {}))
     log_dirs: dict[int, tuple[LogDir, ...]] = field(default_factory=dict)
+    dir_moves: dict[int, frozenset[Replica]] = field(default_factory=dict)
+    """By broker: replicas that it copies to another of its directories."""
     paths: dict[str, int] = field(default_factory=dict)
     answered_ms: dict[int, int] = field(default_factory=dict)
     problems: dict[Key, str] = field(default_factory=dict)
@@ -92,9 +100,16 @@ class Sampler:
     """Owns the picture of one cluster; see the module's text."""
 
     def __init__(
-        self, admin: ClusterAdmin, clock: Clock, settings: SamplerSettings, hub: SnapshotHub
+        self,
+        admin: ClusterAdmin,
+        clock: Clock,
+        settings: SamplerSettings,
+        hub: SnapshotHub,
+        owned: Callable[[], Owned] = lambda: NOTHING_OWNED,
     ) -> None:
+        """`owned` is asked on the event loop, once a snapshot: what our operations need listed."""
         self._admin = admin
+        self._owned = owned
         self._clock = clock
         self._settings = settings
         self._hub = hub
@@ -105,6 +120,7 @@ class Sampler:
         self._sweep_due_s = 0.0
         self._broker_due_s: dict[int, float] = {}
         self._rates = Rates()
+        self._watch = Watch()
         self._wake = asyncio.Event()
 
     def nudge(self) -> None:
@@ -144,7 +160,7 @@ class Sampler:
             self._merge(key, self._running.pop(key))
         if self._picture.state is None:
             return None
-        snapshot = await asyncio.to_thread(self._snapshot)
+        snapshot = await asyncio.to_thread(self._snapshot, self._owned())
         await self._hub.publish(snapshot)
         return snapshot
 
@@ -321,6 +337,11 @@ class Sampler:
         broker, columns = answer.key[1], answer.answer
         picture.log_dirs[broker] = columns.dirs
         self._renumber_paths()
+        _, partitions, everything = answer.asked
+        moves = frozenset(dir_moves_of(broker, columns))
+        if not everything:
+            moves |= not_asked(picture.dir_moves.get(broker, frozenset()), partitions)
+        picture.dir_moves[broker] = moves
         if picture.index is not None and picture.observed is not None:
             assemble.observe_log_dirs(
                 picture.index, picture.observed, broker, columns, picture.paths, answer.at_ms
@@ -336,7 +357,7 @@ class Sampler:
 
     # Publishing
 
-    def _snapshot(self) -> Snapshot:
+    def _snapshot(self, ours: Owned) -> Snapshot:
         picture = self._picture
         state, index, observed = picture.state, picture.index, picture.observed
         if state is None or index is None or observed is None:
@@ -349,7 +370,7 @@ class Sampler:
         self._version += 1
         now_ms = self._clock.now_ms()
         picture.history = _extended(picture.history, rows, self._rates.last_lag_bytes, now_ms)
-        return Snapshot(
+        snapshot = Snapshot(
             version=self._version,
             taken_ms=now_ms,
             sweep_ms=picture.sweep_ms,
@@ -364,6 +385,22 @@ class Sampler:
             history=picture.history,
             problems=tuple(sorted(set(picture.problems.values()))),
         )
+        return self._diagnosed(snapshot, ours)
+
+    def _diagnosed(self, snapshot: Snapshot, ours: Owned) -> Snapshot:
+        """Fill in the causes, in place, and add words; who is stuck has no ETA but never."""
+        answering = {b for b, status in snapshot.brokers.items() if not status.stale}
+        kept = self._picture.dir_moves.items()
+        moves = [one for broker, found in kept if broker in answering for one in found]
+        rows = concerned_rows(snapshot, moves)
+        part = focused(snapshot, rows)
+        diagnosis = diagnose(part, self._watch.update(part), moves, ours)
+        replicas = snapshot.replicas
+        replicas.cause[rows] = diagnosis.causes
+        # The average rate of one that has just stopped still promises an end.
+        stuck = rows[np.isin(diagnosis.causes, STUCK_CAUSES)]
+        replicas.eta_s[stuck] = np.where(replicas.eta_s[stuck] != 0, np.inf, 0.0)
+        return replace(snapshot, explained=explain_stuck(diagnosis, LIMITS.replicas_explained))
 
     def _broker_statuses(
         self, state: ClusterState, silent: frozenset[int]
@@ -403,6 +440,15 @@ def _partition_columns(assignment: Assignment, rows: NDArray[np.int64]) -> Parti
         topic_index=topic_index.astype(np.int32),
         partition=assignment.partition[rows],
     )
+
+
+def not_asked(moves: frozenset[Replica], asked: PartitionColumns) -> frozenset[Replica]:
+    """Those of some replicas that a broker was not asked for."""
+    if not moves:
+        return moves
+    numbers = zip(asked.topic_index.tolist(), asked.partition.tolist(), strict=True)
+    known = {(asked.topics[topic], partition) for topic, partition in numbers}
+    return frozenset(one for one in moves if tuple(one[0]) not in known)
 
 
 def _extended(

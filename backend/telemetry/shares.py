@@ -196,11 +196,14 @@ def share_of(
     )
 
 
-def is_down(status: BrokerStatus | None, taken_ms: int) -> bool:
-    """Whether a broker is not registered, or has been silent for some seconds."""
+def is_down(status: BrokerStatus | None, taken_ms: int, began_ms: int) -> bool:
+    """Whether a broker is not registered, or has been silent for some seconds.
+
+    One that has never answered is silent since `began_ms`, when somebody began to ask.
+    """
     if status is None:
         return True
-    silent_ms = taken_ms - (status.answered_ms or 0)
+    silent_ms = taken_ms - (began_ms if status.answered_ms is None else status.answered_ms)
     return status.stale and (not status.broker.host or silent_ms > SILENT_MS)
 
 
@@ -212,19 +215,25 @@ def _unused(key: str, broker: NDArray[np.int32]) -> Share:
     return Share(key, broker, none, nobody, nothing, nothing, nothing, nothing, nothing)
 
 
-def down_rows(snapshot: Snapshot, broker: NDArray[np.int32]) -> Mask:
+def down_rows(snapshot: Snapshot, broker: NDArray[np.int32], began_ms: int) -> Mask:
     """Rows whose broker, or leader, is down; a partition without a leader has none that is."""
     known = set(snapshot.brokers) | {int(one) for one in numbered(broker)[0]} - {NO_BROKER}
-    gone = [b for b in known if is_down(snapshot.brokers.get(b), snapshot.taken_ms)]
+    taken_ms, statuses = snapshot.taken_ms, snapshot.brokers
+    gone = [b for b in known if is_down(statuses.get(b), taken_ms, began_ms)]
     found: Mask = np.isin(broker, np.array(sorted(gone), np.int32))
     return found
 
 
-def sides_of(snapshot: Snapshot, shape: Shape, written: Floats) -> tuple[Share, Share]:
+def sides_of(
+    snapshot: Snapshot, shape: Shape, written: Floats, began_ms: int
+) -> tuple[Share, Share]:
     """The leader's side and the follower's; `written` as `followers_of` takes it."""
     replicas = snapshot.replicas
     has_leader = shape.leader_row >= 0
-    reached = ~down_rows(snapshot, replicas.broker) & ~down_rows(snapshot, replicas.leader)
+    down, source_down = (
+        down_rows(snapshot, brokers, began_ms) for brokers in (replicas.broker, replicas.leader)
+    )
+    reached = ~down & ~source_down
     fetching = has_leader & ~shape.leads & reached & (replicas.status != ReplicaStatus.OFFLINE)
     followers = followers_of(replicas, written, fetching, replicas.in_isr)
     leader_listed = has_leader & replicas.leader_throttled[shape.leader_row]

@@ -17,8 +17,9 @@ Algorithm
     because the rate was raised or others arrived, it is too early to blame the way. At last,
     replicas that are in sync are given the blame of the ones that their move waits for.
 
-    A throttle belongs to a move if the replica's partition moves, or if the list is `*` and some
-    partition of the topic moves. Else it is an orphan. In turns: a follower gets up to a megabyte
+    A throttle belongs to a move if the replica's partition moves, if the list is `*` and some
+    partition of the topic moves, or if an operation of ours needs the replica listed, be its move
+    still to begin or just over. Else it is an orphan. In turns: a follower gets up to a megabyte
     at once and then waits until the quota has paid for it, so a replica is not stuck if its part
     of the throttle is a few such turns in the time watched, or if it does get its part.
     Sources: KIP-73; KIP-455; KAFKA-19975 (a move waits for replicas that stay).
@@ -26,9 +27,9 @@ Algorithm
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,17 +45,16 @@ from backend.domain.snapshot import (
     pack_keys,
     replica_keys,
 )
-from backend.domain.stuck import Cause
-from backend.domain.throttle import (
-    RATE_MIN_BYTES_PER_S,
-)
+from backend.domain.stuck import Cause, Replica
+from backend.domain.throttle import LEADER_RATE, RATE_MIN_BYTES_PER_S, ThrottledReplicas
 from backend.telemetry.shares import Shape, Share, copies_of, down_rows, numbered
 from backend.telemetry.watch import ENOUGH_S, Watch, Watched
 
-__all__ = ["ENOUGH_S", "Diagnosis", "Replica", "Watch", "diagnose", "dir_moves_of"]
+__all__ = ["ENOUGH_S", "Diagnosis", "Owned", "Replica", "Watch", "diagnose", "dir_moves_of"]
 
-Replica = tuple[TopicPartition, int]
-"""A partition, and the broker that hosts it."""
+Owned: TypeAlias = Mapping[str, ThrottledReplicas]
+"""By topic: the replicas that running operations of ours need listed."""
+NOTHING_OWNED: Final[Owned] = {}
 
 FLOOR_BYTES_PER_S: Final = RATE_MIN_BYTES_PER_S
 """A rate up to this only holds: no move is started with less."""
@@ -98,24 +98,27 @@ class Diagnosis:
 
 
 def diagnose(
-    snapshot: Snapshot, watched: Watched, dir_moves: Collection[Replica] = ()
+    snapshot: Snapshot,
+    watched: Watched,
+    dir_moves: Collection[Replica] = (),
+    ours: Owned = NOTHING_OWNED,
 ) -> Diagnosis:
     """The cause of each row. `watched` is what `Watch.update` said of this snapshot.
 
     `dir_moves` are replicas that are being copied to another directory of their broker
-    (`dir_moves_of`); a snapshot does not tell of them.
+    (`dir_moves_of`); a snapshot does not tell of them. The throttles of `ours` are no orphans.
     """
     replicas, shape = snapshot.replicas, watched.shape
     wants = ~replicas.in_isr & ~replicas.removing & ~shape.leads
     if not len(dir_moves) and not (wants | replicas.adding).any():
         return Diagnosis(snapshot, watched, (), np.zeros(len(replicas), np.uint8))
-    down = down_rows(snapshot, replicas.broker)
-    source_down = down_rows(snapshot, replicas.leader)
+    down = down_rows(snapshot, replicas.broker, watched.began_ms)
+    source_down = down_rows(snapshot, replicas.leader, watched.began_ms)
     stopped = wants & ~watched.nearer & watched.enough
     copying = _rows_of(snapshot, dir_moves)
     sides, written = watched.sides, watched.written_bytes_per_s
     copies = copies_of(snapshot.throttles, replicas, written, copying)
-    floor, low, orphan, queued = _throttled(snapshot, watched, sides, wants, stopped)
+    floor, low, orphan, queued = _throttled(snapshot, watched, wants, stopped, ours)
     too_slow_copy = copies.held & (copies.rate_bytes_per_s <= lowest_rate(copies))
     found = {
         Cause.BROKER_DOWN: wants & down,
@@ -174,14 +177,10 @@ def lowest_rate(share: Share) -> Floats:
 
 
 def _throttled(
-    snapshot: Snapshot,
-    watched: Watched,
-    sides: tuple[Share, Share],
-    wants: Mask,
-    stopped: Mask,
+    snapshot: Snapshot, watched: Watched, wants: Mask, stopped: Mask, ours: Owned
 ) -> tuple[Mask, Mask, Mask, Mask]:
     """Rows at a floor, under a throttle that is too low, under an orphan, and in a queue."""
-    replicas = snapshot.replicas
+    replicas, sides = snapshot.replicas, watched.sides
     floor, low, orphan = (np.zeros(len(replicas), np.bool_) for _ in range(3))
     held = np.zeros(len(replicas), np.bool_)
     for share, owned in zip(sides, _owned(snapshot, watched.shape), strict=True):
@@ -190,6 +189,7 @@ def _throttled(
         soon = replicas.lag_bytes <= share.rate_bytes_per_s * FLOOR_ARRIVES_S
         holds &= ~(soon & (replicas.lag_bytes != UNKNOWN))
         never = holds | (stopped & share.held & (share.rate_bytes_per_s <= lowest_rate(share)))
+        owned |= _needed(snapshot, share, never & ~owned, ours)
         floor |= holds & owned
         low |= never & owned
         orphan |= never & ~owned
@@ -201,15 +201,27 @@ def _owned(snapshot: Snapshot, shape: Shape) -> tuple[Mask, Mask]:
     replicas, count = snapshot.replicas, len(snapshot.topics)
     moves = np.bincount(replicas.topic_index[shape.moving], minlength=count) > 0
     whole = np.zeros((2, max(count, 1)), np.bool_)
-    for number, topic in enumerate(snapshot.topics):
-        lists = snapshot.throttles.replicas.get(topic)
-        if lists is not None and moves[number]:
+    for number in np.flatnonzero(moves).tolist():
+        lists = snapshot.throttles.replicas.get(snapshot.topics[number])
+        if lists is not None:
             whole[:, number] = lists.leaders.everything, lists.followers.everything
     leaders, followers = whole
     return (
         shape.moving | leaders[replicas.topic_index],
         shape.moving | followers[replicas.topic_index],
     )
+
+
+def _needed(snapshot: Snapshot, share: Share, rows: Mask, ours: Owned) -> Mask:
+    """Of some rows, those whose listing on this side an operation of ours needs."""
+    needed = np.zeros(len(rows), np.bool_)
+    for row in np.flatnonzero(rows).tolist() if ours else ():
+        lists = ours.get(snapshot.topic_of(row))
+        if lists is not None:
+            listed = lists.leaders if share.key == LEADER_RATE else lists.followers
+            pair = (int(snapshot.replicas.partition[row]), int(share.broker[row]))
+            needed[row] = pair in listed
+    return needed
 
 
 def _in_queue(replicas: Replicas, watched: Watched, sides: tuple[Share, Share]) -> Mask:

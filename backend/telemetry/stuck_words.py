@@ -5,14 +5,14 @@ Rates are whole bytes a second, as Kafka's configurations have them, so that the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from backend.domain.snapshot import UNKNOWN
-from backend.domain.stuck import Cause, RateNeed, Stuck
+from backend.domain.stuck import STUCK_CAUSES, Cause, RateNeed, Replica, Stuck
 from backend.telemetry.stuck import Diagnosis, free_bytes
 
 Words = tuple[str, str]
@@ -30,12 +30,11 @@ def explain(diagnosis: Diagnosis, row: int) -> Stuck | None:
     return Stuck(partition, replica.broker, cause, reason, action, replica.needs(cause))
 
 
-def explain_all(diagnosis: Diagnosis, most: int) -> Iterator[Stuck]:
-    """Up to `most` replicas that have a cause, in the snapshot's order."""
-    for row in diagnosis.rows()[:most].tolist():
-        found = explain(diagnosis, row)
-        if found is not None:
-            yield found
+def explain_stuck(diagnosis: Diagnosis, most: int) -> dict[Replica, Stuck]:
+    """Up to `most` replicas that are stuck."""
+    rows = np.flatnonzero(np.isin(diagnosis.causes, STUCK_CAUSES))[:most]
+    found = (explain(diagnosis, row) for row in rows.tolist())
+    return {(one.partition, one.broker): one for one in found if one is not None}
 
 
 @dataclass(frozen=True, slots=True)

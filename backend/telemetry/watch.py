@@ -52,6 +52,8 @@ class Watched:
     """What watching showed of a snapshot's rows. Arrays have shape (replicas,)."""
 
     shape: Shape
+    began_ms: int
+    """When the first snapshot was taken."""
     seconds: Floats
     """For how long the row was seen to lack something, at most a little over `ENOUGH_S`."""
     nearer: Mask
@@ -112,6 +114,7 @@ class Watch:
     """Remembers the last samples of a cluster; one for each that is watched."""
 
     def __init__(self) -> None:
+        self._began_ms: int | None = None
         self._samples: list[_Sample] = []
         self._produced = Produced()
         self._topics: dict[str, int] = {}
@@ -120,13 +123,14 @@ class Watch:
     def update(self, snapshot: Snapshot) -> Watched:
         """Take a snapshot in, and say what its rows have done. Snapshots come in their order."""
         replicas, shape = snapshot.replicas, Shape.of(snapshot.replicas)
+        began_ms = self._began_ms = snapshot.taken_ms if self._began_ms is None else self._began_ms
         keys = self._keys(snapshot)
         messages, in_bytes = self._rates(replicas, shape, keys)
         lacking = replicas.adding | (~replicas.in_isr & ~replicas.removing & ~shape.leads)
         lacking &= (replicas.status != ReplicaStatus.OFFLINE) & (shape.leader_row >= 0)
         whole = shape.moving & ~shape.any_of(~replicas.in_isr & ~replicas.removing)
         rows = np.flatnonzero(lacking)
-        sides = sides_of(snapshot, shape, in_bytes)
+        sides = sides_of(snapshot, shape, in_bytes, began_ms)
         due = np.minimum(*(side.fair_bytes_per_s() for side in sides))
         near = np.nan_to_num(messages) * CAUGHT_UP_S
         now = _sample(snapshot, shape, keys, rows, _State(near, due, whole))
@@ -134,6 +138,7 @@ class Watch:
         self._keep(now)
         return Watched(
             shape=shape,
+            began_ms=began_ms,
             seconds=found.seconds,
             nearer=found.nearer,
             caught_up=found.caught_up,
@@ -150,12 +155,14 @@ class Watch:
         replicas = snapshot.replicas
         if len(self._topics) > _FORGET * len(snapshot.topics) + 1_000:
             self._topics, self._samples, self._produced = {}, [], Produced()
-        topics = [self._topics.setdefault(t, len(self._topics)) for t in snapshot.topics]
+        topics = np.zeros(len(snapshot.topics), np.int64)
+        for index in np.flatnonzero(np.bincount(replicas.topic_index)).tolist():
+            topic = snapshot.topics[index]
+            topics[index] = self._topics.setdefault(topic, len(self._topics))
         ids, place = numbered(replicas.broker)
         brokers = [self._brokers.setdefault(int(one), len(self._brokers)) for one in ids]
-        numbers = np.array(topics, np.int64)[replicas.topic_index] if topics else place
         keys: Ints = (
-            (numbers << 44)
+            (topics[replicas.topic_index] << 44)
             | (replicas.partition.astype(np.int64) << 20)
             | (np.array(brokers, np.int64)[place] if brokers else place)
         )

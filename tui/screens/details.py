@@ -46,7 +46,7 @@ class DetailsScreen(Dialog[None]):
 
 
 def details(table: Table, key: RowKey) -> list[tuple[str, str]]:
-    """Label and value of every column of the row with this key."""
+    """Label and value of every column of the row with this key; what is urgent comes first."""
     row = table.row_of(key)
     if row is None:
         return [("", "This row is gone.")]
@@ -56,4 +56,4 @@ def details(table: Table, key: RowKey) -> list[tuple[str, str]]:
         (column.name, cell.text.strip() or "-")
         for (column, _), cell in zip(placed, cells, strict=True)
     ]
-    return [*said, *table.more(row)]
+    return [*table.first(row), *said, *table.more(row)]

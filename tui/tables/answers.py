@@ -9,6 +9,7 @@ from typing import Final
 
 from backend.domain.answers import ChangeAnswer, Result
 from tui.tables.base import Cell, Column, RowKey
+from tui.tables.mending import readable
 from tui.tables.small import Field, SmallTable
 
 NOT_NEEDED: Final = "ELECTION_NOT_NEEDED"
@@ -66,12 +67,13 @@ def headline(answer: ChangeAnswer) -> tuple[str, str]:
 
 
 def _row(result: Result, validate_only: bool, change: str) -> AnswerRow:
+    item = readable(result.item)
     if result.ok:
-        words = result.message or ("would succeed" if validate_only else "done")
-        return AnswerRow(result.item, change, words, "good")
+        words = readable(result.message) or ("would succeed" if validate_only else "done")
+        return AnswerRow(item, change, words, "good")
     if result.error_name == NOT_NEEDED:
-        return AnswerRow(result.item, change, "led by its preferred replica already", "dim")
-    return AnswerRow(result.item, change, _failure(result), "bad")
+        return AnswerRow(item, change, "led by its preferred replica already", "dim")
+    return AnswerRow(item, change, _failure(result), "bad")
 
 
 def _fields(rows: Sequence[AnswerRow]) -> list[Field[AnswerRow]]:

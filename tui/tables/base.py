@@ -107,6 +107,10 @@ class Table(Protocol):
         """The row's texts for these columns."""
         ...
 
+    def first(self, row: int) -> list[tuple[str, str]]:
+        """Label and text of what has to be known before the columns, for the details."""
+        ...
+
     def more(self, row: int) -> list[tuple[str, str]]:
         """Label and text of what the columns do not say, for the details."""
         ...

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +18,9 @@ from backend.domain.snapshot import (
     Snapshot,
     moving_rows,
     partition_starts,
+    stuck_rows,
 )
+from backend.domain.stuck import Cause
 
 
 class Facts:
@@ -54,6 +57,11 @@ class Facts:
         """Replicas that still have to copy: added ones, and ones out of the in-sync set."""
         copying: NDArray[np.bool_] = self.rows.status != ReplicaStatus.IN_SYNC
         return copying | self.rows.adding
+
+    @cached_property
+    def stuck(self) -> NDArray[np.bool_]:
+        """Replicas that cannot arrive before somebody does something."""
+        return stuck_rows(self.rows)
 
     @cached_property
     def topic_places(self) -> dict[str, int]:
@@ -121,7 +129,14 @@ class Summary:
     leaderless_partitions: int = 0
     misled_partitions: int = 0
     """Partitions that are not led by their preferred replica."""
+    stuck: Mapping[Cause, int] = field(default_factory=dict)
+    """How many replicas each cause keeps from arriving."""
     problems: tuple[str, ...] = ()
+
+    @property
+    def stuck_replicas(self) -> int:
+        """How many replicas are stuck."""
+        return sum(self.stuck.values())
 
 
 def known_sum(values: NDArray[np.int64]) -> tuple[int, int]:
@@ -140,7 +155,7 @@ def rate_sum(values: NDArray[np.float32]) -> float:
 def _summary(facts: Facts) -> Summary:
     rows, arriving = facts.rows, facts.arriving
     remaining, remaining_unknown = known_sum(rows.lag_bytes[arriving])
-    earliest, latest, eta_never, eta_unknown = _eta(rows, arriving & ~rows.in_isr)
+    earliest, latest, eta_never, eta_unknown = eta_range(rows, arriving & ~rows.in_isr)
     preferred = rows.position == 0
     return Summary(
         moving_partitions=int(facts.moving[facts.starts].sum()),
@@ -156,11 +171,17 @@ def _summary(facts: Facts) -> Summary:
         behind_replicas=int(((rows.status == ReplicaStatus.BEHIND) & ~facts.moving).sum()),
         leaderless_partitions=int((rows.leader[facts.starts] < 0).sum()),
         misled_partitions=int((preferred & (rows.leader != rows.broker)).sum()),
+        stuck=_stuck(facts),
         problems=facts.snapshot.problems,
     )
 
 
-def _eta(rows: Replicas, copying: NDArray[np.bool_]) -> tuple[float, float, int, int]:
+def _stuck(facts: Facts) -> dict[Cause, int]:
+    counts = np.bincount(facts.rows.cause[facts.stuck])
+    return {Cause(value): int(counts[value]) for value in np.flatnonzero(counts).tolist()}
+
+
+def eta_range(rows: Replicas, copying: NDArray[np.bool_]) -> tuple[float, float, int, int]:
     """When the move will be done, from and to, and how many replicas have no ETA.
 
     From: the copies on their way to one broker share its throttle and its network, and when one of

@@ -88,7 +88,7 @@ def _word(word: str, facts: Facts) -> NDArray[np.bool_]:
         "removing": lambda: rows.removing,
         "throttled": lambda: rows.leader_throttled | rows.follower_throttled,
         "stale": lambda: facts.stale,
-        "stuck": lambda: np.isinf(rows.eta_s),
+        "stuck": lambda: facts.stuck,
         # The preferred replica of a partition that somebody else leads.
         "misled": lambda: (rows.position == 0) & ~leads,
     }

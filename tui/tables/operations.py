@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from backend.domain.operation import Operation, OperationState
+from backend.domain.steering import ShownDrift
 from tui.tables.base import Cell, Column, Order, RowKey
+from tui.tables.facts import Facts
+from tui.tables.progress import Progress, progress_of
 from tui.tables.small import Field, SmallTable
-from tui.text import duration_text, names_text, rate_text
+from tui.text import bytes_text, duration_text, names_text, rate_text
 
 _KINDS: Final = {
-    "reassign": "reassign",
-    "cancel": "cancel",
     "throttled_rates": "rates",
     "throttled_replicas": "lists",
-    "election": "election",
+    "alter_topics": "topics",
 }
-_TONES: Final = {
+TONES: Final = {
+    OperationState.QUEUED: "dim",
+    OperationState.PAUSING: "warn",
+    OperationState.PAUSED: "warn",
+    OperationState.CANCELLING: "warn",
+    OperationState.UNKNOWN: "bad",
     OperationState.DONE: "good",
     OperationState.CANCELLED: "dim",
     OperationState.FAILED: "bad",
 }
+ETA_RANGE: Final = 1.25
+"""Where the latest ETA is later than this many times the earliest, both are said."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRow:
-    """An operation, and the time by the backend's clock."""
+    """An operation, how far it is, and the time by the backend's clock."""
 
     operation: Operation
     now_ms: int
+    progress: Progress | None = None
+    """None where it has ended, or moves nothing."""
+    drift: tuple[ShownDrift, ...] = ()
+    """Its throttles that somebody else changed."""
 
     @property
     def age_s(self) -> float:
@@ -45,14 +58,29 @@ class OperationRow:
 
 
 def operation_table(
-    operations: Sequence[Operation], now_ms: int, order: Order
+    facts: Facts,
+    operations: Sequence[Operation],
+    now_ms: int,
+    order: Order,
+    drift: Sequence[ShownDrift] = (),
 ) -> SmallTable[OperationRow]:
-    """Operations, newest first."""
+    """Operations: those that have not ended first, and then the newest."""
     newest = sorted(operations, key=lambda operation: (operation.started_ms, operation.id))[::-1]
     rows: dict[RowKey, OperationRow] = {
-        operation.id: OperationRow(operation, now_ms) for operation in newest
+        operation.id: OperationRow(
+            operation,
+            now_ms,
+            progress_of(facts, operation),
+            tuple(one for one in drift if operation.id in one.operations),
+        )
+        for operation in sorted(newest, key=lambda operation: operation.state.ended)
     }
     return SmallTable(FIELDS, rows, order, more=_more)
+
+
+def kind_words(operation: Operation) -> str:
+    """Its kind in one word."""
+    return _KINDS.get(operation.kind.value, operation.kind.value)
 
 
 def _more(row: OperationRow) -> list[tuple[str, str]]:
@@ -62,9 +90,64 @@ def _more(row: OperationRow) -> list[tuple[str, str]]:
     throttled = operation.throttle_bytes_per_s is not None
     return [
         ("Operation", operation.id),
+        ("Reason", operation.reason or "-"),
         *([("Its throttle", removal)] if throttled else []),
         ("Partitions", names_text(operation.partitions, 40) or "-"),
     ]
+
+
+def left_text(progress: Progress, *, tight: bool = False) -> str:
+    """What is left to copy, at least."""
+    text = bytes_text(progress.left_bytes, tight=tight)
+    return f">{text}" if progress.at_least and progress.left_bytes >= 0 else text
+
+
+def eta_words(progress: Progress, to: str, never: str) -> str:
+    """From and to; `never` where a replica does not arrive at its rate."""
+    if progress.eta_never:
+        return never
+    text = duration_text(progress.eta_s)
+    if progress.eta_latest_s > progress.eta_s * ETA_RANGE:
+        text = f"{text}{to}{duration_text(progress.eta_latest_s)}"
+    more = progress.eta_unknown or progress.waiting
+    return f">{text}" if more and not math.isnan(progress.eta_s) else text
+
+
+def held(operation: Operation) -> bool:
+    """True where its copies stand still on purpose, so that an ETA would mean nothing."""
+    return operation.state in (OperationState.PAUSED, OperationState.PAUSING)
+
+
+def _state(row: OperationRow, width: int) -> Cell:
+    state = row.operation.state
+    tone = "bad" if row.drift else TONES.get(state, "strong")
+    return Cell(f"{state.value} !" if row.drift else state.value, tone)
+
+
+def _arrived(row: OperationRow, width: int) -> Cell:
+    if row.progress is None:
+        return Cell("")
+    return Cell(f"{row.progress.arrived:,}/{row.progress.replicas:,}")
+
+
+def _left(row: OperationRow, width: int) -> Cell:
+    return Cell("" if row.progress is None else left_text(row.progress, tight=width < 10))
+
+
+def _eta(row: OperationRow, width: int) -> Cell:
+    if row.progress is None:
+        return Cell("")
+    if held(row.operation):
+        return Cell("held", "warn")
+    words = eta_words(row.progress, "-", "never")
+    if len(words) > width:
+        # The worse of the two is the one to plan with.
+        words = duration_text(row.progress.eta_latest_s)
+    return Cell(words, "bad" if row.progress.eta_never else "")
+
+
+def _waiting(row: OperationRow, width: int) -> Cell:
+    return Cell(f"{row.operation.waiting:,}" if row.operation.waiting else "")
 
 
 def _throttle(row: OperationRow, width: int) -> Cell:
@@ -80,18 +163,60 @@ def _outcome(row: OperationRow, width: int) -> Cell:
     return Cell(row.operation.outcome, tone)
 
 
+def _who(row: OperationRow, width: int) -> Cell:
+    """Who asked; the user alone where there is no room for the host."""
+    who = row.operation.who
+    if not who:
+        return Cell("-", "dim")
+    return Cell(who if len(who) <= width else who.partition("@")[0])
+
+
+def _left_value(row: OperationRow) -> int:
+    return -2 if row.progress is None else row.progress.left_bytes
+
+
+def _eta_value(row: OperationRow) -> float:
+    if row.progress is None:
+        return -2.0
+    eta_s = math.inf if row.progress.eta_never else row.progress.eta_latest_s
+    return -1.0 if math.isnan(eta_s) else eta_s
+
+
 FIELDS: Final[tuple[Field[OperationRow], ...]] = (
     Field(
-        Column("state", "State", 9, 0, 0),
-        lambda row, width: Cell(
-            row.operation.state.value, _TONES.get(row.operation.state, "strong")
-        ),
+        Column("state", "State", 10, 0, 0),
+        _state,
         lambda row: row.operation.state.value,
     ),
     Field(
-        Column("kind", "What", 8, 0, 1),
-        lambda row, width: Cell(_KINDS.get(row.operation.kind.value, row.operation.kind.value)),
-        lambda row: row.operation.kind.value,
+        Column("kind", "What", 8, 0, 9, extra=True),
+        lambda row, width: Cell(kind_words(row.operation)),
+        lambda row: kind_words(row.operation),
+    ),
+    Field(
+        Column("summary", "Summary", 20, 70, 0, grows=True, comfort=30),
+        lambda row, width: Cell(row.operation.summary),
+        lambda row: row.operation.summary,
+    ),
+    Field(
+        Column("arrived", "Copied", 7, 11, 1, 2, right=True, label="Replicas"),
+        _arrived,
+        lambda row: -1 if row.progress is None else row.progress.arrived,
+    ),
+    Field(
+        Column("left", "Left", 7, 10, 1, 2, right=True, label="Bytes left"),
+        _left,
+        _left_value,
+    ),
+    Field(
+        Column("eta", "ETA", 6, 15, 1, 1, right=True),
+        _eta,
+        _eta_value,
+    ),
+    Field(
+        Column("waiting", "Wait", 5, 7, 8, 2, right=True, label="Waiting"),
+        _waiting,
+        lambda row: row.operation.waiting,
     ),
     Field(
         Column("age", "Ago", 6, 0, 2, right=True),
@@ -104,17 +229,17 @@ FIELDS: Final[tuple[Field[OperationRow], ...]] = (
         lambda row: row.took_s,
     ),
     Field(
-        Column("throttle", "Thr", 6, 15, 3, right=True, label="Throttle"),
+        Column("throttle", "Thr", 6, 15, 6, 4, right=True, label="Throttle"),
         _throttle,
         lambda row: row.operation.throttle_bytes_per_s or 0,
     ),
     Field(
-        Column("summary", "Summary", 20, 70, 0, grows=True, comfort=36),
-        lambda row, width: Cell(row.operation.summary),
-        lambda row: row.operation.summary,
+        Column("who", "Who", 10, 24, 3, 3),
+        _who,
+        lambda row: row.operation.who,
     ),
     Field(
-        Column("outcome", "Outcome", 14, 60, 4, grows=True, comfort=32),
+        Column("outcome", "Outcome", 14, 60, 7, grows=True, comfort=24),
         _outcome,
         lambda row: row.operation.outcome,
     ),

@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.snapshot import ReplicaStatus
+from backend.domain.stuck import Cause
 from tui.tables.base import Cell, Column, Order, Placed, RowKey
+from tui.tables.causes import stuck_word, why_lines
 from tui.tables.facts import Facts
 from tui.tables.filters import Term
 from tui.tables.masks import mask_of
 from tui.text import bytes_text, count_text, duration_text, eta_text, rate_text, speed_text
 
+_STUCK_RANK: Final = max(ReplicaStatus) + 1
 FOLLOW_ORDER: Final = Order("lag_bytes", reverse=True)
 """How the moving replicas are sorted while they are followed: the furthest behind first."""
 
@@ -73,6 +76,11 @@ class PartitionTable:
         """The row's texts for these columns."""
         place = int(self._rows[row])
         return [_CELLS[column.key](self.facts, place, width) for column, width in placed]
+
+    def first(self, row: int) -> list[tuple[str, str]]:
+        """Why the replica does not advance, and what to do."""
+        snapshot = self.facts.snapshot
+        return why_lines(snapshot.why(int(self._rows[row])), snapshot)
 
     def more(self, row: int) -> list[tuple[str, str]]:
         """The partition's other replicas, who is in sync, and where this one lies."""
@@ -139,7 +147,7 @@ _SORT_VALUES: Final[dict[str, Callable[[Facts], NDArray[Any]]]] = {
     "partition": lambda facts: facts.rows.partition.astype(np.int64),
     "broker": lambda facts: facts.rows.broker.astype(np.int64),
     "role": _role_rank,
-    "status": lambda facts: facts.rows.status.astype(np.int64),
+    "status": lambda facts: np.where(facts.stuck, _STUCK_RANK, facts.rows.status.astype(np.int64)),
     "lag_messages": lambda facts: _lag_rank(facts.rows.lag_messages),
     "lag_bytes": lambda facts: _lag_rank(facts.rows.lag_bytes),
     "rate": lambda facts: _speed_rank(facts.rows.catch_up_bytes_per_s),
@@ -212,7 +220,13 @@ _STATUS: Final = {
 
 
 def _status(facts: Facts, place: int, width: int) -> Cell:
-    """KIP-179's words; the number of messages where there is room for all of them."""
+    """KIP-179's words; the number of messages where there is room for all of them.
+
+    A replica that is stuck says so, and its cause where there is room; its lag has columns of
+    its own.
+    """
+    if facts.stuck[place]:
+        return Cell(stuck_word(Cause(int(facts.rows.cause[place])), width), "bad")
     status = ReplicaStatus(int(facts.rows.status[place]))
     cell = _STATUS[status]
     lag = int(facts.rows.lag_messages[place])

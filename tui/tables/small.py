@@ -69,6 +69,10 @@ class SmallTable(Generic[R]):
         value = self._rows[row][1]
         return [self._fields[column.key].cell(value, width) for column, width in placed]
 
+    def first(self, row: int) -> list[tuple[str, str]]:
+        """Nothing comes before the columns."""
+        return []
+
     def more(self, row: int) -> list[tuple[str, str]]:
         """Label and text of what the columns do not say."""
         return self._more(self._rows[row][1]) if self._more is not None else []

@@ -64,7 +64,8 @@ def throttle_table(
         RateKey(id): _rate_row(id, throttles.rates.get(id), idle)
         for id in sorted(facts.snapshot.brokers)
     }
-    named = {one.topic for one in (*drift, *orphans) if one.topic is not None}
+    named = {one.topic for one in drift if one.topic is not None}
+    named |= {one.topic for one in orphans if one.topic is not None}
     for topic in sorted(named.union(throttles.replicas)):
         rows[ListKey(topic)] = _list_row(
             topic, throttles.replicas.get(topic, ThrottledReplicas()), idle
@@ -89,9 +90,7 @@ def _judged(
     if drift:
         first = drift[0]
         should = f"should be {readable(first.wanted)}" if first.broker is not None else first.kind
-        return replace(
-            row, note=f"DRIFT: {should}", note_tone="bad", drift=drift, orphans=orphans
-        )
+        return replace(row, note=f"DRIFT: {should}", note_tone="bad", drift=drift, orphans=orphans)
     if orphans:
         return replace(row, note=f"orphan: {orphans[0].origin}", note_tone="warn", orphans=orphans)
     return row
@@ -101,7 +100,7 @@ def _more(row: ThrottleRow) -> list[tuple[str, str]]:
     """What is wrong about it, in full."""
     return [
         *(("Drift", f"{drift_words(one)} ({owner_words(one.operations)})") for one in row.drift),
-        *(("Orphan", f"{orphan_words(one)}: {one.origin}") for one in row.orphans),
+        *(("Orphan", orphan_words(one)) for one in row.orphans),
     ]
 
 

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.text import Span, Text
 from textual.widget import Widget
 
+from tui.attention import attention
 from tui.store import ConnectionState, Store
 from tui.text import (
     NEVER_TEXT,
@@ -109,7 +110,11 @@ class StatusBar(Widget):
         if store.snapshot is None:
             return printable(self._address)
         words = f"cluster {store.cluster_id} at {store.bootstrap_servers}"
-        return printable(f"{words}  READ-ONLY" if self._read_only else words)
+        standing = store.standing
+        if standing is not None and standing.follows:
+            # What the operator does is done by that one, so it stands where it is not cut.
+            words = f"follows {standing.acting} on {standing.host}, {words}"
+        return printable(f"READ-ONLY  {words}" if self._read_only else words)
 
     def _connection_words(self) -> tuple[str, str]:
         store = self._store
@@ -134,13 +139,14 @@ class StatusBar(Widget):
             return self._idle_line(summary, width)
         parts = [
             f" Moving {plural(summary.moving_partitions, 'partition')}",
+            *_stuck(summary),
             f"{self._remaining(summary)} left",
             f"ETA {self._eta(summary)}",
             rate_text(summary.rate_bytes_per_s),
             plural(summary.moving_replicas, "replica"),
         ]
         line = Text(join_fitting(parts, width, self._separator), no_wrap=True, end="")
-        line.highlight_words([NEVER_TEXT], self._style("bad"))
+        line.highlight_words([NEVER_TEXT, *_stuck(summary)], self._style("bad"))
         self._add_spark(line, width)
         return line
 
@@ -159,7 +165,7 @@ class StatusBar(Widget):
         return f" {self._glyphs.dot} "
 
     def _idle_line(self, summary: Summary, width: int) -> Text:
-        parts = [" Nothing moves"]
+        parts = [" Nothing moves", *_stuck(summary)]
         if summary.leaderless_partitions:
             parts.append(f"{plural(summary.leaderless_partitions, 'partition')} without a leader")
         if summary.offline_replicas:
@@ -183,7 +189,9 @@ class StatusBar(Widget):
         """The whole move's ETA: it is over when the last replica is."""
         if summary.eta_never:
             of = f" ({summary.eta_never:,} of {summary.moving_replicas:,})"
-            return NEVER_TEXT + (of if summary.moving_replicas > 1 else "")
+            # Where these are the stuck ones, their number is said already.
+            said = summary.moving_replicas == 1 or summary.eta_never == summary.stuck_replicas
+            return NEVER_TEXT + ("" if said else of)
         text = duration_text(summary.eta_s)
         if summary.eta_latest_s > summary.eta_s * ETA_RANGE:
             text = f"{text} to {duration_text(summary.eta_latest_s)}"
@@ -191,16 +199,19 @@ class StatusBar(Widget):
 
     def _problem_line(self) -> Text | None:
         store = self._store
-        problems: tuple[str, ...] = store.summary.problems if store.summary is not None else ()
-        tone = "warn"
+        problems, tone = attention(store), "warn"
         if store.connection.state is ConnectionState.LOST:
             problems, tone = (store.connection.reason,), "bad"
         if not problems:
             return None
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        more = f" (and {len(problems) - 1} more: !)" if len(problems) > 1 else ""
         room = max(self.size.width - cell_len(more) - 3, 1)
         text = fit(printable(problems[0]), room, self._glyphs).rstrip()
         return Text(f" {self._glyphs.alert} {text}{more}", self._style(tone), no_wrap=True, end="")
+
+
+def _stuck(summary: Summary) -> list[str]:
+    return [f"{summary.stuck_replicas:,} stuck"] if summary.stuck_replicas else []
 
 
 def _look(lines: list[Text]) -> list[tuple[str, list[Span]]]:

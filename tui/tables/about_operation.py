@@ -1,0 +1,173 @@
+"""One operation in full, for the pane below the table: plan, progress, history, next keys."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.steering import AuditLine
+from tui.actions import ACTIONS, can, key_name
+from tui.tables.facts import Facts
+from tui.tables.mending import drift_words, readable
+from tui.tables.operations import TONES, OperationRow, eta_words, held, kind_words, left_text
+from tui.tables.progress import originals
+from tui.text import NEVER_TEXT, Glyphs, bytes_text, duration_text, plural, rate_text
+from tui.widgets.pane import PaneLine
+
+SHARES: Final = (2, 1)
+"""Of the lines that are left, how they are shared between moves and audit lines."""
+
+
+def moment_text(ms: int) -> str:
+    """`2025-10-09 08:53:20 UTC`."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000))
+
+
+def title_of(row: OperationRow) -> str:
+    """The pane's title."""
+    operation = row.operation
+    return f"{kind_words(operation)} {operation.id}: {operation.state.value}"
+
+
+def about(
+    row: OperationRow,
+    facts: Facts,
+    audit: Sequence[AuditLine],
+    glyphs: Glyphs,
+    room: int,
+) -> list[PaneLine]:
+    """What there is to say in so many lines; what can be done is always among it."""
+    head = [*_drift(row), *_facts(row)]
+    tail = [_can(row.operation)]
+    left = max(room - len(head) - len(tail), 0)
+    moves = list(_moves(row.operation, facts, glyphs))
+    history = [_history(line) for line in audit]
+    audit_room = min(len(history), max(left - len(moves), left * SHARES[1] // sum(SHARES)))
+    moves = _first(moves, left - audit_room, len(row.operation.partitions))
+    audit_room = min(len(history), left - len(moves))
+    newest = history[len(history) - audit_room :] if audit_room else []
+    return [*head, *_labelled("Moves", moves), *_labelled("Audit", newest), *tail]
+
+
+def _facts(row: OperationRow) -> Iterable[PaneLine]:
+    operation = row.operation
+    who = operation.who or "somebody"
+    why = f": {operation.reason}" if operation.reason else ""
+    ago = f"{moment_text(operation.started_ms)} ({duration_text(row.age_s)} ago)"
+    yield PaneLine("Asked by", f"{who}{why}")
+    took = f", took {duration_text(row.took_s)}" if operation.ended_ms else ""
+    yield PaneLine("Began", f"{ago}{took}")
+    if operation.throttle_bytes_per_s is not None or operation.partitions:
+        yield PaneLine("Throttle", _throttle_words(operation))
+    if row.progress is not None:
+        yield _progress(row)
+    if operation.outcome:
+        tone = TONES.get(operation.state, "") if operation.state.ended else "warn"
+        yield PaneLine("Outcome", readable(operation.outcome), tone)
+
+
+def _throttle_words(operation: Operation) -> str:
+    if operation.kind is OperationKind.ADOPT:
+        return "as it was found; comes off when the moves end"
+    if operation.throttle_bytes_per_s is None:
+        return "none"
+    stays = "comes off when the move ends" if operation.auto_remove_throttle else "stays on"
+    if operation.state.ended:
+        stays = "has come off" if operation.auto_remove_throttle else "was left on"
+    return f"{rate_text(operation.throttle_bytes_per_s)} a broker, {stays}"
+
+
+def _progress(row: OperationRow) -> PaneLine:
+    progress = row.progress
+    assert progress is not None
+    parts = [
+        f"{progress.arrived:,} of {plural(progress.replicas, 'replica')}",
+        f"{left_text(progress)} of {bytes_text(progress.copy_bytes)} left",
+    ]
+    if progress.waiting:
+        parts.append(f"{plural(progress.waiting, 'partition')} waiting")
+    tone = ""
+    if held(row.operation):
+        parts.append("held by the pause")
+    else:
+        parts.append(f"ETA {eta_words(progress, ' to ', NEVER_TEXT)}")
+        tone = "bad" if progress.eta_never else ""
+    return PaneLine("Copied", ", ".join(parts), tone)
+
+
+def _drift(row: OperationRow) -> Iterable[PaneLine]:
+    for one in row.drift[:2]:
+        yield PaneLine("Drift", drift_words(one), "bad")
+    if len(row.drift) > 2:
+        yield PaneLine("", f"and {len(row.drift) - 2} more", "bad")
+
+
+def _moves(operation: Operation, facts: Facts, glyphs: Glyphs) -> Iterable[PaneLine]:
+    """From where to where each partition goes, those that still move first."""
+    before = originals(operation)
+    lines = [_move(partition, before, facts, glyphs) for partition in operation.partitions[:500]]
+    yield from (line for _, line in sorted(lines, key=lambda entry: entry[0]))
+
+
+def _move(
+    partition: TopicPartition,
+    before: dict[TopicPartition, tuple[int, ...]],
+    facts: Facts,
+    glyphs: Glyphs,
+) -> tuple[int, PaneLine]:
+    span = facts.rows_of(*partition)
+    rows = facts.rows
+    here = [(int(rows.broker[row]), row) for row in span]
+    moving = any(rows.adding[row] or rows.removing[row] for _, row in here)
+    was = before.get(partition) or tuple(b for b, row in here if not rows.adding[row])
+    target = tuple(b for b, row in here if not rows.removing[row])
+    name = str(partition)
+    if not here:
+        return 2, PaneLine("", f"{name}  is gone", "warn")
+    if not moving and target == was:
+        return 1, PaneLine("", f"{name}  {_ids(was)}", "dim")
+    words = f"{name}  {_ids(was)} {glyphs.arrow} {_ids(target)}"
+    return (0, PaneLine("", words)) if moving else (2, PaneLine("", f"{words}  there", "good"))
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers)) or "?"
+
+
+def _history(line: AuditLine) -> PaneLine:
+    at = "unknown time" if line.time_ms is None else moment_text(line.time_ms)[11:19]
+    who = f" by {line.who}" if line.who and line.event == "requested" else ""
+    text = f": {readable(line.text)}" if line.text else ""
+    tone = "bad" if line.event in ("unreadable", "refused") else ""
+    return PaneLine("", f"{at} {line.event.replace('_', ' ')}{who}{text}", tone)
+
+
+def _first(lines: list[PaneLine], room: int, total: int) -> list[PaneLine]:
+    """So many of them, the last one saying how many more there are."""
+    if total <= room:
+        return lines[:room]
+    if room < 1:
+        return []
+    return [*lines[: room - 1], PaneLine("", f"and {total - room + 1:,} more", "dim")]
+
+
+def _labelled(label: str, lines: Sequence[PaneLine]) -> list[PaneLine]:
+    return [line._replace(label="" if number else label) for number, line in enumerate(lines)]
+
+
+def _can(operation: Operation) -> PaneLine:
+    """What can be done, each with its key."""
+    keys = {
+        condition.removeprefix("can "): key_name(action.keys[0])
+        for action in ACTIONS
+        for condition in action.when
+        if condition == can(condition.removeprefix("can "))
+    }
+    offered = [f"{keys[name]} {name}" for name in operation.actions if name in keys]
+    words = "   ".join([*offered, "w write audit"])
+    waits = operation.state is OperationState.LIFTING
+    note = "   (waits until its throttle is off)" if waits else ""
+    return PaneLine("Press", f"{words}{note}", "strong")

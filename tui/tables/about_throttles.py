@@ -1,0 +1,80 @@
+"""What is wrong with the throttles, for the pane below their table, and which key mends it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from backend.domain.steering import ShownDrift, ShownOrphan
+from tui.tables.mending import drift_words, orphan_words, owner_words
+from tui.tables.throttles import ThrottleRow
+from tui.text import plural
+from tui.widgets.pane import PaneLine
+
+SHOWN_MOST: Final = 3
+"""More orphans than this are counted by where they are from."""
+DRIFT_MOST: Final = 2
+
+
+def about(
+    row: ThrottleRow | None,
+    drift: Sequence[ShownDrift],
+    orphans: Sequence[ShownOrphan],
+    foreign: int,
+) -> tuple[str, list[PaneLine]]:
+    """A title and lines: of the row where something is wrong about it, else of all rows."""
+    if row is not None and (row.drift or row.orphans):
+        drift, orphans, title = row.drift, row.orphans, row.what
+    else:
+        title = "All brokers and topics"
+    lines = [*_drift_lines(drift), *_orphan_lines(orphans)]
+    if foreign:
+        lines += _foreign_lines(foreign)
+    return title, lines
+
+
+def _drift_lines(drift: Sequence[ShownDrift]) -> list[PaneLine]:
+    lines = []
+    for one in drift[:DRIFT_MOST]:
+        owners = owner_words(one.operations)
+        lines.append(PaneLine("Drift", f"{drift_words(one)}, needed by {owners}", "bad", 2))
+    if len(drift) > DRIFT_MOST:
+        lines.append(PaneLine("", f"and {len(drift) - DRIFT_MOST} more", "bad"))
+    if drift:
+        what = "it" if len(drift) == 1 else "all of them"
+        lines.append(PaneLine("Press", f"d puts {what} back   D keeps what they set", "strong"))
+    return lines
+
+
+def _orphan_lines(orphans: Sequence[ShownOrphan]) -> list[PaneLine]:
+    if len(orphans) > SHOWN_MOST:
+        lines = _origins(orphans)
+    else:
+        lines = [PaneLine("Orphan", orphan_words(one), "warn", 2) for one in orphans]
+    if orphans:
+        what = "it" if len(orphans) == 1 else "all of them"
+        lines.append(PaneLine("Press", f"x removes {what}", "strong"))
+    return lines
+
+
+def _origins(orphans: Sequence[ShownOrphan]) -> list[PaneLine]:
+    """How many there are of each likely origin; each row says its own."""
+    counts = Counter(one.origin for one in orphans).most_common(SHOWN_MOST)
+    lines = [PaneLine("", f"{count:,} {origin}", "warn") for origin, count in counts]
+    return [lines[0]._replace(label="Orphans"), *lines[1:]]
+
+
+def _foreign_lines(foreign: int) -> list[PaneLine]:
+    moves = plural(foreign, "partition")
+    verb = "moves" if foreign == 1 else "move"
+    return [
+        PaneLine(
+            "Others",
+            f"{moves} {verb} that no operation here owns, while throttles stand: nobody here "
+            "takes them off in the end",
+            "warn",
+            2,
+        ),
+        PaneLine("Press", "t shows what they are and takes them over", "strong"),
+    ]

@@ -1,0 +1,194 @@
+"""How far an operation is: its partitions joined with the rows of the snapshot.
+
+Arrays of each operation are made once; what is done for each snapshot is a few passes over its
+rows, whatever the size of the plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.operation import Operation
+from backend.domain.snapshot import UNKNOWN
+from tui.tables.facts import Facts, eta_range, known_sum
+
+PLANS_KEPT: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Of what an operation has started; what waits for its turn is only counted."""
+
+    arrived: int = 0
+    """Replicas that were copied and are in sync."""
+    replicas: int = 0
+    """Replicas that are copied, and those that have arrived."""
+    left_bytes: int = UNKNOWN
+    """What is still to be copied, as far as is known."""
+    left_unknown: int = 0
+    """Replicas that do not say how much they lack."""
+    copy_bytes: int = UNKNOWN
+    """What is copied and what is left together, as far as is known."""
+    eta_s: float = math.nan
+    eta_latest_s: float = math.nan
+    eta_never: int = 0
+    eta_unknown: int = 0
+    waiting: int = 0
+    """Partitions that wait for their turn."""
+
+    @property
+    def at_least(self) -> bool:
+        """True where there is more to copy than `left_bytes` and the ETA say."""
+        return bool(self.left_unknown or self.waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """An operation's partitions as arrays, and where they were before it."""
+
+    topics: tuple[str, ...]
+    topic: NDArray[np.int64]
+    """Places in `topics`."""
+    partition: NDArray[np.int64]
+    before_entry: NDArray[np.int64]
+    """Places in `partition`, one for each replica from before."""
+    before_broker: NDArray[np.int64]
+
+
+class _ById:
+    """An operation as a key: its partitions never change."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+
+    def __hash__(self) -> int:
+        return hash(self.operation.id)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and other.operation.id == self.operation.id
+
+
+def originals(operation: Operation) -> dict[TopicPartition, tuple[int, ...]]:
+    """Where an operation's partitions were before it, as far as the backend says."""
+    plan = operation.details.get("rollback_plan") or {}
+    return {
+        TopicPartition(entry["topic"], entry["partition"]): tuple(entry["replicas"])
+        for entry in plan.get("partitions", ())
+    }
+
+
+@lru_cache(PLANS_KEPT)
+def _plan(key: _ById) -> _Plan:
+    operation = key.operation
+    topics = tuple(sorted({partition.topic for partition in operation.partitions}))
+    places = {topic: place for place, topic in enumerate(topics)}
+    before = originals(operation)
+    replicas = [
+        (entry, broker)
+        for entry, partition in enumerate(operation.partitions)
+        for broker in before.get(partition, ())
+    ]
+    return _Plan(
+        topics,
+        np.array([places[p.topic] for p in operation.partitions], np.int64),
+        np.array([p.partition for p in operation.partitions], np.int64),
+        np.array([entry for entry, _ in replicas], np.int64),
+        np.array([broker for _, broker in replicas], np.int64),
+    )
+
+
+def _places(facts: Facts, plan: _Plan) -> NDArray[np.int64]:
+    """Where each partition of the plan stands among the snapshot's; -1 where it is not."""
+    rows, starts = facts.rows, facts.starts
+    keys = (rows.topic_index[starts].astype(np.int64) << 32) | rows.partition[starts]
+    numbers = np.array([facts.topic_places.get(topic, -1) for topic in plan.topics], np.int64)
+    if not len(keys) or not len(plan.partition):
+        return np.full(len(plan.partition), -1, np.int64)
+    topic = numbers[plan.topic]
+    wanted = (topic << 32) | plan.partition
+    found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where((topic >= 0) & (keys[found] == wanted), found, -1)
+
+
+def _rows_of(facts: Facts, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The rows of some of the snapshot's partitions."""
+    counts = np.diff(np.append(facts.starts, len(facts.rows)))
+    return np.repeat(members, counts)
+
+
+def _members(facts: Facts, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    members = np.zeros(len(facts.starts), np.bool_)
+    members[places[places >= 0]] = True
+    return members
+
+
+def foreign_moves(facts: Facts, operations: Iterable[Operation]) -> int:
+    """Partitions that move and that no operation here owns, while throttles stand."""
+    if not facts.moving.any() or not throttled(facts):
+        return 0
+    moving = facts.moving[facts.starts].copy()
+    for operation in operations:
+        if not operation.state.ended and operation.partitions:
+            moving &= ~_members(facts, _places(facts, _plan(_ById(operation))))
+    return int(moving.sum())
+
+
+def throttled(facts: Facts) -> bool:
+    """Whether any rate or list is set."""
+    throttles = facts.snapshot.throttles
+    rates = (one.rate for one in throttles.rates.values())
+    return bool(throttles.replicas) or any(
+        rate.leader_bytes_per_s is not None or rate.follower_bytes_per_s is not None
+        for rate in rates
+    )
+
+
+def progress_of(facts: Facts, operation: Operation) -> Progress | None:
+    """How far an operation is; None where it has ended, or moves nothing."""
+    if operation.state.ended or not operation.partitions:
+        return None
+    plan = _plan(_ById(operation))
+    places = _places(facts, plan)
+    mine = _rows_of(facts, _members(facts, places))
+    rows = facts.rows
+    copied = rows.adding & mine
+    arrived = _arrived(facts, plan, places, mine & ~facts.moving)
+    left, left_unknown = known_sum(rows.lag_bytes[copied])
+    present = rows.size_bytes[copied | arrived]
+    earliest, latest, never, unknown = eta_range(rows, copied & ~rows.in_isr)
+    here = int(present[present >= 0].sum())
+    return Progress(
+        arrived=int(arrived.sum()) + int((copied & rows.in_isr).sum()),
+        replicas=int(arrived.sum()) + int(copied.sum()),
+        left_bytes=left,
+        left_unknown=left_unknown,
+        copy_bytes=UNKNOWN if left < 0 else left + here,
+        eta_s=earliest,
+        eta_latest_s=latest,
+        eta_never=never,
+        eta_unknown=unknown,
+        waiting=operation.waiting,
+    )
+
+
+def _arrived(
+    facts: Facts, plan: _Plan, places: NDArray[np.int64], still: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Of rows whose partition does not move any more, those that were not there before."""
+    if not len(plan.before_broker) or not still.any():
+        return np.zeros(len(still), np.bool_)
+    counts = np.diff(np.append(facts.starts, len(facts.rows)))
+    entries = np.repeat(np.arange(len(facts.starts), dtype=np.int64), counts)
+    codes = (entries << 32) | facts.rows.broker
+    before = (places[plan.before_entry] << 32) | plan.before_broker
+    # A partition of which it is not known where it was tells nothing.
+    known = _members(facts, places[np.unique(plan.before_entry)])
+    return still & _rows_of(facts, known) & ~np.isin(codes, before)
