@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -360,6 +361,19 @@ async def test_connections_can_be_refused_and_reset() -> None:
                 await refused.ends()
         faults.heal()
         assert await served(server)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_stopping_while_a_connection_is_accepted_leaves_nothing_open(turns: int) -> None:
+    failures: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: failures.append(about))
+    async with serving() as server:
+        with socket.create_connection(("127.0.0.1", server.port)):
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await server.stop(grace_s=0.0)
+            await asyncio.sleep(0)
+    assert failures == []
 
 
 async def test_a_handler_knows_who_asks() -> None:

@@ -21,13 +21,14 @@ from backend.admin.journal_clients import (
 from backend.admin.journal_topic import TopicJournal
 from backend.admin.properties import client_config
 from backend.clock import SystemClock
-from backend.operations.journal import JournalFenced, JournalUnavailable, NotActing
+from backend.errors import JournalFenced, JournalUnavailable, NotActing
 from backend.operations.journal_codec import (
     BACKEND_KEY,
     JournalState,
     operation_key,
 )
-from backend.operations.lease import Duty, Keeper, Self, Terms
+from backend.operations.keeper import Keeper, Self
+from backend.operations.lease import Duty, Terms
 from tests.journal_support import (
     DEADLINE_S,
     Where,
@@ -63,6 +64,7 @@ async def kept(where: Where, topic: str, name: str, terms: Terms) -> AsyncIterat
     me = Self(name, "host", f"unix:/run/{name}.sock", 1)
     async with journal(where, topic, name) as its:
         keeper = Keeper(its, me, SystemClock(), terms=terms)
+        keeper.want()
         task = asyncio.create_task(keeper.run())
         try:
             yield keeper
@@ -130,6 +132,7 @@ async def test_a_backend_that_ends_in_order_is_followed_at_once(embedded: Where)
             slow,
         )
         task = asyncio.create_task(one.run())
+        await one.ready(DEADLINE_S)
         await acts(one)
         async with kept(embedded, topic, "two", slow) as two:
             await wait_until_async(lambda: two.acting is not None, DEADLINE_S, "two sees one")
@@ -234,6 +237,7 @@ async def act(servers: str, name: str) -> None:
         servers, client_config({}), cluster_id=about.cluster_id, writer=name, clock=clock
     )
     keeper = Keeper(its, Self(name, "host", "address", clock.now_ms()), clock, say_duty)
+    keeper.want()
     run = asyncio.create_task(keeper.run())
     while not run.done():
         try:

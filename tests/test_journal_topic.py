@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.admin import journal_topic
+from backend.admin import journal_log
 from backend.admin.journal_clients import (
     TOPIC_CONFIG,
     TopicFacts,
@@ -22,11 +22,12 @@ from backend.admin.journal_clients import (
 from backend.admin.journal_topic import TopicJournal, transactional_id
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.net.server import BrokerServer
-from backend.errors import Conflict, WrongCluster
-from backend.operations.journal import (
+from backend.errors import (
+    Conflict,
     JournalFenced,
     JournalUnavailable,
     JournalUnusable,
+    WrongCluster,
 )
 from backend.operations.journal_codec import (
     JournalState,
@@ -225,7 +226,7 @@ async def test_a_stand_by_follows(where: Where) -> None:
 async def test_what_is_in_doubt_is_found_out(
     embedded: Where, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_topic, "APPEND_TIMEOUT_S", 0.4)
+    monkeypatch.setattr(journal_log, "APPEND_TIMEOUT_S", 0.4)
     topic = embedded.topic()
     async with journal(embedded, topic) as one:
         await one.open()
@@ -240,12 +241,12 @@ async def test_what_is_in_doubt_is_found_out(
                 await one.settle()
             assert key not in one.state.entries
             each_server(embedded, lambda server: server.faults.heal())
-            monkeypatch.setattr(journal_topic, "APPEND_TIMEOUT_S", DEADLINE_S)
+            monkeypatch.setattr(journal_log, "APPEND_TIMEOUT_S", DEADLINE_S)
             if repeat:
                 await one.append({key: {}})
             assert await one.settle()
             assert key in one.state.entries
-            monkeypatch.setattr(journal_topic, "APPEND_TIMEOUT_S", 0.4)
+            monkeypatch.setattr(journal_log, "APPEND_TIMEOUT_S", 0.4)
         await a_stand_by_sees(embedded, topic, one.state)
         assert written_by(embedded.servers, topic) == ["one"] * 4
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.admin.configs import Changes
@@ -34,9 +34,16 @@ log = logging.getLogger(__name__)
 class ConfluentChanges:
     """One librdkafka client, made when it is first needed."""
 
-    def __init__(self, bootstrap_servers: str, config: ClientConfig) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        config: ClientConfig,
+        guard: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`guard` is asked right before anything is sent that changes the cluster."""
         self._bootstrap_servers = bootstrap_servers
         self._config = config
+        self._guard = guard
         self._client: AdminClient | None = None
 
     async def alter_broker(
@@ -66,6 +73,8 @@ class ConfluentChanges:
 
         resources = [_resource(kind, name, entries) for name, entries in changes.items()]
         client = await self._connected()
+        if not validate_only:
+            self._guard()
         futures = client.incremental_alter_configs(
             resources, validate_only=validate_only, request_timeout=timeout_s
         )

@@ -30,6 +30,10 @@ NEWS_S: Final = 0.5
 """A reader looks for the end of the topic this often, or when a record comes."""
 
 
+class ReadBehind(JournalUnavailable):
+    """The end was not reached in time: a broker is slow, or a transaction is open."""
+
+
 class Writer:
     """One transactional producer."""
 
@@ -186,7 +190,7 @@ class Reader:
     def _read_to(self, end: int, until: float) -> None:
         while self.reached < end:
             if time.monotonic() > until:
-                raise JournalUnavailable(
+                raise ReadBehind(
                     f"The journal was read to offset {self.reached} of {end}, and no further "
                     f"in time.",
                     advice="A broker may be slow, or another producer may hold a transaction open.",
@@ -218,6 +222,8 @@ _PASSING: Final = frozenset(
         KafkaError._TRANSPORT,
         KafkaError._TIMED_OUT,
         KafkaError._RESOLVE,
+        # librdkafka looks for the coordinator of its group, which nothing here is asked of.
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
     }
 )
 """Errors of a consumer that goes on by itself."""

@@ -16,7 +16,8 @@ Algorithm
     written: librdkafka goes on with it, and the coordinator answers alike. A reader takes
     committed records only and stops at the last stable offset, which is never within a
     transaction. Whoever has read something knows its topic by the id that Kafka gave it, and
-    compares when a call fails; a writer also sees that offsets only grow.
+    compares from time to time and when a call fails; a writer sees at once that an offset is used
+    again.
 
 Importing this module loads librdkafka.
 """
@@ -40,7 +41,7 @@ from backend.admin.journal_clients import (
     JournalTopic,
     insist,
 )
-from backend.admin.journal_log import NEWS_S, Reader, Writer
+from backend.admin.journal_log import NEWS_S, ReadBehind, Reader, Writer
 from backend.admin.properties import ClientConfig
 from backend.clock import Clock
 from backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, KshuntError
@@ -55,6 +56,10 @@ from backend.operations.journal_codec import (
 )
 
 OPEN_TIMEOUT_S: Final = 10.0
+PEEK_S: Final = 1.0
+"""So long a look before a take-over waits for a transaction that is under way."""
+COMPARE_S: Final = 2.0
+"""A follower looks this often whether its topic is still the same."""
 GONE_S: Final = 2.0
 """A topic that no broker names for so long was deleted: one that just started may not know it."""
 REPLACED: Final = "replaced"
@@ -96,6 +101,7 @@ class TopicJournal:
         self._state = JournalState()
         self._identity: str | None = None
         """Of the topic that `_state` was read from."""
+        self._compared_s = 0.0
         self._missing_since_s: float | None = None
         self._hurry = threading.Event()
         """Set while a call waits for a follower to give way."""
@@ -114,6 +120,10 @@ class TopicJournal:
         """As `Journal.open`."""
         self._hurry.set()
         return await self._call(self._open)
+
+    async def peek(self) -> JournalState:
+        """As `Journal.peek`."""
+        return await self._call(self._peek)
 
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
@@ -176,8 +186,18 @@ class TopicJournal:
         self._writer = writer
         return self._state
 
+    def _peek(self) -> JournalState:
+        if not self._same():
+            return self._state
+        with suppress(ReadBehind):
+            self._read(lambda reader: reader.catch_up_all(time.monotonic() + PEEK_S))
+        return self._state
+
     def _look(self) -> JournalState:
-        if self._reader is None and not self._same():
+        # A topic made anew may have grown as long as the former one was: reading alone would not
+        # tell them apart.
+        due = self._reader is None or time.monotonic() - self._compared_s > COMPARE_S
+        if due and not self._same():
             return self._state
         until = time.monotonic() + READ_TIMEOUT_S
         try:
@@ -199,6 +219,7 @@ class TopicJournal:
             JournalUnusable: it is not the one that was read, and what that one held is lost.
         """
         found = self._topic.identity()
+        self._compared_s = time.monotonic()
         if found == self._identity:
             self._missing_since_s = None
             return found is not None
@@ -221,10 +242,10 @@ class TopicJournal:
         self._writer = None
         kept = (self._state.entries.keys() | self._state.unreadable.keys()) - {BACKEND_KEY}
         if kept:
+            some = ", ".join(sorted(kept)[:3]) + (", ..." if len(kept) > 3 else "")
             raise JournalUnusable(
                 f"Topic {self._clients.topic} {how}, and with it what backends remembered of this "
-                f"cluster: {len(kept)} entries ({', '.join(sorted(kept)[:3])}, ...). kshunt "
-                "changes nothing here.",
+                f"cluster; number of entries: {len(kept)} ({some}). kshunt changes nothing here.",
                 advice="This backend still shows them: look at its operations and throttles. "
                 "Moves go on in the cluster, and throttles stay on. Start kshunt again to begin "
                 "a new journal.",

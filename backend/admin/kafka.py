@@ -8,7 +8,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from backend.admin import configs, elections, native, native_topics, requests
+from backend.admin import configs, elections, emulated, native, native_topics, requests
 from backend.admin.addresses import bootstrap_addresses
 from backend.admin.configs import Changes, Values
 from backend.admin.confluent import ConfluentChanges
@@ -66,8 +66,14 @@ def silence_clients() -> None:
 class KafkaAdmin:
     """Reads and changes a cluster. One instance belongs to one event loop."""
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock | None = None, *, owned_throttles: bool = False
+    ) -> None:
+        """`owned_throttles`: whoever asks takes them off, and no rate or list comes under the
+        cluster's own removal, which would delete what was there before."""
         silence_clients()
+        self._alter_rates = emulated.alter_rates if owned_throttles else native.alter_rates
+        self._alter_replicas = emulated.alter_replicas if owned_throttles else native.alter_replicas
         self._clock = clock or SystemClock()
         self._settings = settings
         self._config = load_client_config(settings.command_config)
@@ -75,8 +81,12 @@ class KafkaAdmin:
             named = ", ".join(self._config.ignored)
             log.info("%s: passed over, they mean nothing here: %s", settings.command_config, named)
         self._servers = bootstrap_addresses(settings.bootstrap_servers)
-        self._links = BrokerLinks(self._config, frame_bytes_max=LIMITS.response_frame_bytes)
-        self._changes = ConfluentChanges(settings.bootstrap_servers, self._config)
+        self.guard: Callable[[], None] = lambda: None
+        """Asked right before anything is sent that changes the cluster; what it raises stops it."""
+        self._links = BrokerLinks(
+            self._config, frame_bytes_max=LIMITS.response_frame_bytes, guard=self._ask_guard
+        )
+        self._changes = ConfluentChanges(settings.bootstrap_servers, self._config, self._ask_guard)
         self._controller = NO_BROKER
         self._responsive: BrokerName = self._servers[0]
         """Whoever answered last."""
@@ -221,7 +231,7 @@ class KafkaAdmin:
         timeout_s: float,
     ) -> Mapping[int, ItemResult]:
         """See `ClusterAdmin.alter_interbroker_throttled_rates`."""
-        return await native.alter_rates(
+        return await self._alter_rates(
             self, rates, log_dir_rates or {}, validate_only=validate_only, timeout_s=timeout_s
         )
 
@@ -233,7 +243,7 @@ class KafkaAdmin:
         timeout_s: float,
     ) -> Mapping[str, ItemResult]:
         """See `ClusterAdmin.alter_interbroker_throttled_replicas`."""
-        return await native.alter_replicas(
+        return await self._alter_replicas(
             self, replicas, validate_only=validate_only, timeout_s=timeout_s
         )
 
@@ -471,6 +481,9 @@ class KafkaAdmin:
         remaining_s = max(deadline - self._clock.monotonic_s(), RETRY_TIMEOUT_S_MIN)
         await self.describe(_NO_TOPICS, timeout_s=remaining_s)
         return await self._links.call(self._controller, request(), timeout_s=remaining_s, lane=lane)
+
+    def _ask_guard(self) -> None:
+        self.guard()
 
     async def _decoded(self, answer: RawAnswer, decode: Callable[[], T]) -> T:
         if len(answer.body) <= DECODE_INLINE_BYTES_MAX:

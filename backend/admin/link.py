@@ -151,8 +151,16 @@ class _Slot:
 class BrokerLinks:
     """Every connection of one `KafkaAdmin`."""
 
-    def __init__(self, config: ClientConfig, *, frame_bytes_max: int) -> None:
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        frame_bytes_max: int,
+        guard: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`guard` is asked right before anything is sent that changes the cluster."""
         self._config = config
+        self._guard = guard
         self._settings: dict[str, Any] = {
             **config.kafka_python,
             "receive_message_max_bytes": frame_bytes_max,
@@ -248,6 +256,8 @@ class BrokerLinks:
         self, address: Address, lane: Lane, request: RawRequest, deadline: float
     ) -> RawAnswer:
         await self._resolve_once(address)
+        if lane == "write":
+            self._guard()
         answer: RawAnswer = await self._on_io_thread(self._send, address, lane, request, deadline)
         return answer
 

@@ -155,7 +155,7 @@ class BrokerServer:
         self._accepting = False
         listener, self._listener = self._listener, None
         if listener is not None:
-            listener.close()
+            await _close_listener(listener)
         for connection in self._connections.values():
             connection.finish()
         if self._connections:
@@ -324,6 +324,14 @@ class _Connection:
         except asyncio.CancelledError:
             self.reset()
             raise
+
+
+async def _close_listener(listener: asyncio.Server) -> None:
+    """Close, once what was accepted already has its transport: Python 3.11 leaks it otherwise."""
+    for one in listener.sockets:
+        asyncio.get_running_loop().remove_reader(one.fileno())
+    await asyncio.sleep(0)
+    listener.close()
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

@@ -1,0 +1,298 @@
+"""A change is carried out by the backend that acts, whichever was asked: over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from backend.api.forward import FORWARDED_BY, FORWARDED_TO, Forward, is_change
+from backend.api.server import Listen, bind
+from backend.clock import SystemClock
+from backend.operations.journal_codec import Heartbeat
+from backend.operations.keeper import Keeper, Self
+from backend.operations.lease import Duty, Terms
+from tests.journal_support import DEADLINE_S, embedded_cluster, journal
+from tests.support import wait_until_async
+
+CHANGE = "/v1/reassignments"
+
+
+@dataclass
+class Place:
+    """A backend that knows who acts because it was told."""
+
+    me: Self
+    acting: Heartbeat | None = None
+    patience_s: float = 6.0
+
+    async def other(self, timeout_s: float) -> Heartbeat | None:
+        return self.acting
+
+
+@dataclass
+class Application:
+    """Answers with its name and what it was asked; it can be told to hold its answer back."""
+
+    name: str
+    asked: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    """Requests whose client went away."""
+    holds: bool = False
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body = b""
+        more = True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        target = scope["path"] + "?" + scope["query_string"].decode()
+        self.asked.append(target)
+        if self.holds:
+            assert (await receive())["type"] == "http.disconnect"
+            self.left.append(target)
+            return
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        said = {"by": self.name, "body": body.decode(), "headers": headers}
+        media = [(b"content-type", b"application/kshunt+json")]
+        await send({"type": "http.response.start", "status": 202, "headers": media})
+        await send({"type": "http.response.body", "body": json.dumps(said).encode()})
+
+
+class Server(uvicorn.Server):
+    """Leaves the signals of the test's process alone."""
+
+    def install_signal_handlers(self) -> None:
+        pass
+
+
+@asynccontextmanager
+async def served(app: Any, listen: Listen) -> AsyncIterator[Listen]:
+    listener, listen = bind(listen)
+    server = Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+    task = asyncio.create_task(server._serve([listener]))
+    await wait_until_async(lambda: server.started, DEADLINE_S, "it serves")
+    try:
+        yield listen
+    finally:
+        server.should_exit = True
+        await task
+
+
+def at(name: str, address: str, host: str = "here") -> Self:
+    return Self(name, host, address, 1_700_000_000_000, "boot")
+
+
+def beat(me: Self) -> Heartbeat:
+    return Heartbeat(me.backend, me.host, me.address, me.started_ms, 5, me.boot_id)
+
+
+async def ask(listen: Listen, method: str, target: str, **about: Any) -> httpx.Response:
+    transport = None if listen.path is None else httpx.AsyncHTTPTransport(uds=str(listen.path))
+    base = "http://kshunt" if listen.path is not None else listen.address
+    async with httpx.AsyncClient(transport=transport, base_url=base, trust_env=False) as client:
+        return await client.request(method, target, timeout=DEADLINE_S, **about)
+
+
+@dataclass
+class Pair:
+    """Two backends that serve; `one` is asked, and `two` acts unless the test says otherwise."""
+
+    one: Place
+    two: Place
+    apps: tuple[Application, Application]
+    listen: tuple[Listen, Listen]
+
+
+@pytest.fixture(params=["socket", "port"])
+async def pair(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Pair]:
+    wanted = [Listen(tmp_path / name) for name in ("1", "2")]
+    if request.param == "port":
+        wanted = [Listen(), Listen()]
+    places = [Place(at("one", "")), Place(at("two", ""))]
+    apps = Application("one"), Application("two")
+    async with AsyncExitStack() as stack:
+        listens = []
+        for place, app, listen in zip(places, apps, wanted, strict=True):
+            listens.append(await stack.enter_async_context(served(Forward(app, place), listen)))
+            place.me = replace(place.me, address=listens[-1].address)
+        places[0].acting = beat(places[1].me)
+        yield Pair(places[0], places[1], apps, (listens[0], listens[1]))
+
+
+async def test_a_change_is_answered_by_the_backend_that_acts(pair: Pair) -> None:
+    body = {"plan": {"partitions": []}, "reason": "größer"}
+    answer = await ask(
+        pair.listen[0], "POST", f"{CHANGE}?why=a%2Fb&x=1", json=body, headers={"x-who": "me"}
+    )
+    assert answer.status_code == 202
+    assert answer.headers["content-type"] == "application/kshunt+json"
+    assert answer.headers[FORWARDED_TO] == pair.two.me.address
+    said = answer.json()
+    assert said["by"] == "two"
+    assert json.loads(said["body"]) == body
+    assert said["headers"]["x-who"] == "me"
+    assert said["headers"][FORWARDED_BY] == "one"
+    assert pair.apps[1].asked == [f"{CHANGE}?why=a%2Fb&x=1"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "goes_on"),
+    [
+        ("POST", CHANGE, "{", True),
+        ("DELETE", "/v1/throttles/orphans", "", True),
+        ("POST", "/v1/reassignments/verify", "{}", True),
+        ("POST", "/v1/reassignments/verify", '{"preserve_throttles": true}', False),
+        ("POST", CHANGE, '{"validate_only": true}', False),
+        ("POST", "/v1/reassignments/progress", "{}", False),
+        ("POST", "/v1/reassignments/generate", "{}", False),
+        ("POST", "/v1/operations/preview", "{}", False),
+        ("GET", "/v1/operations", "", False),
+        ("POST", "/elsewhere", "{}", False),
+    ],
+)
+async def test_only_changes_go_on(
+    pair: Pair, method: str, path: str, body: str, goes_on: bool
+) -> None:
+    answer = await ask(pair.listen[0], method, path, content=body)
+    assert answer.json()["by"] == ("two" if goes_on else "one")
+    assert answer.json()["body"] == body
+    assert (FORWARDED_TO in answer.headers) == goes_on
+    asks = json.loads(body) if body.endswith("}") else None
+    assert is_change(method, path, asks) == goes_on
+
+
+async def test_a_backend_that_acts_answers_itself(pair: Pair) -> None:
+    pair.one.acting = None
+    answer = await ask(pair.listen[0], "POST", CHANGE, json={})
+    assert answer.json()["by"] == "one"
+    assert FORWARDED_TO not in answer.headers
+
+
+def refused(answer: httpx.Response, pair: Pair, *words: str) -> None:
+    """It is a problem that says who acts and what to do; nobody was asked."""
+    assert answer.status_code == 409
+    assert answer.headers["content-type"] == "application/problem+json"
+    said = answer.json()
+    assert pair.one.acting is not None
+    for word in (
+        "two acts",
+        pair.one.acting.host,
+        pair.one.acting.address,
+        "2023-11-14 22:13:20 UTC",
+        "Nothing was changed",
+        *words,
+    ):
+        assert word in said["detail"]
+    assert "takes over 6 s after it is gone" in said["advice"]
+    assert [app.asked for app in pair.apps] == [[], []]
+
+
+async def test_an_address_of_another_host_is_not_tried_here(pair: Pair) -> None:
+    for elsewhere in (
+        replace(pair.two.me, host="there"),
+        replace(pair.two.me, boot_id="another kernel of that name"),
+    ):
+        pair.one.acting = beat(elsewhere)
+        refused(
+            await ask(pair.listen[0], "POST", CHANGE, json={}),
+            pair,
+            "its own host",
+            "this backend runs on here",
+        )
+
+
+@pytest.mark.parametrize("address", ["unix:/nowhere/at/all", "http://127.0.0.1:1", "pigeon:7"])
+async def test_an_address_where_nobody_answers_is_said(pair: Pair, address: str) -> None:
+    pair.one.acting = beat(replace(pair.two.me, address=address))
+    refused(await ask(pair.listen[0], "POST", CHANGE, json={}), pair)
+
+
+async def test_a_change_does_not_go_round(pair: Pair) -> None:
+    pair.two.acting = beat(pair.one.me)
+    answer = await ask(pair.listen[0], "POST", CHANGE, json={})
+    assert answer.status_code == 409
+    assert "changing places" in answer.json()["advice"]
+    assert [app.asked for app in pair.apps] == [[], []]
+
+
+async def test_a_change_that_is_meant_for_another_backend_is_refused(pair: Pair) -> None:
+    pair.one.acting = beat(replace(pair.two.me, backend="three"))
+    answer = await ask(pair.listen[0], "POST", CHANGE, json={})
+    assert answer.status_code == 409
+    assert "not meant" in answer.json()["detail"]
+    assert pair.apps[1].asked == []
+
+
+async def test_what_may_have_been_carried_out_is_not_said_to_be_undone(pair: Pair) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        pair.one.acting = beat(replace(pair.two.me, address=f"http://127.0.0.1:{port}"))
+        answer = await ask(pair.listen[0], "POST", CHANGE, json={})
+    assert answer.status_code == 502
+    assert "may have been carried out" in answer.json()["advice"]
+    assert "Nothing was changed" not in answer.text
+
+
+async def test_a_client_that_leaves_is_not_waited_for(pair: Pair) -> None:
+    pair.apps[1].holds = True
+    asking = asyncio.create_task(ask(pair.listen[0], "POST", CHANGE, json={}))
+    await wait_until_async(lambda: pair.apps[1].asked, DEADLINE_S, "it is asked")
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    await wait_until_async(lambda: pair.apps[1].left, DEADLINE_S, "it knows that nobody waits")
+
+
+# --- with the journal of a cluster
+
+
+@asynccontextmanager
+async def whole(where: Any, topic: str, name: str, folder: Path) -> AsyncIterator[Keeper]:
+    """A backend with its keeper, that serves; it ends in order."""
+    listen = Listen(folder / name)
+    quick = Terms(beat_s=0.4, act_within_s=4.0, silence_s=5.0)
+    async with journal(where, topic, name) as its:
+        keeper = Keeper(its, Self.here(name, listen.address, 1), SystemClock(), terms=quick)
+        run = asyncio.create_task(keeper.run())
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await keeper.ready(DEADLINE_S)
+            await Application(name)(scope, receive, send)
+
+        async with served(Forward(app, keeper), listen):
+            try:
+                yield keeper
+            finally:
+                run.cancel()
+                await asyncio.gather(run, return_exceptions=True)
+                await keeper.release()
+
+
+async def test_whichever_backend_is_asked_the_one_that_acts_answers(tmp_path: Path) -> None:
+    async def who(name: str) -> str:
+        answer = await ask(Listen(tmp_path / name), "POST", CHANGE, json={})
+        return str(answer.json()["by"])
+
+    with embedded_cluster() as where:
+        topic = where.topic()
+        async with whole(where, topic, "two", tmp_path) as two:
+            async with whole(where, topic, "one", tmp_path):
+                assert await who("one") == "one"
+                assert await who("two") == "one"
+                assert await who("one") == "one"
+            await wait_until_async(lambda: two.duty is Duty.IDLE, DEADLINE_S, "nobody acts")
+            assert await who("two") == "two"
