@@ -182,7 +182,7 @@ def _run_server(options: argparse.Namespace) -> int:
     async def run() -> None:
         if options.from_stdin:
             _stop_at_end_of_input(asyncio.get_running_loop())
-        admin = KafkaAdmin(settings)
+        admin = KafkaAdmin(settings, owned_throttles=True)
         try:
             await admin.connect()
         except KshuntError:
@@ -191,6 +191,7 @@ def _run_server(options: argparse.Namespace) -> int:
         linger_s = options.linger_seconds if options.linger else None
         clock = SystemClock()
         backend = Backend(settings, admin, clock, _journals(settings, clock))
+        admin.guard = backend.seat.guard
         await serve(backend, listen, linger_s=linger_s)
 
     asyncio.run(run())

@@ -23,7 +23,7 @@ from backend.domain.plan import parse_partitions
 from backend.embedded.background import Running, running
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError, PlanError
-from backend.tools import sockets
+from backend.tools import private, sockets
 from backend.tools.election import FLAGS, build_parser, main
 from backend.tools.options import who
 from backend.tools.sockets import socket_path
@@ -43,7 +43,11 @@ def own_runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with TemporaryDirectory(prefix="kt-") as name:
         monkeypatch.setenv("XDG_RUNTIME_DIR", name)
         monkeypatch.setattr(sockets, "SHORT_FOLDER", Path(name))
+        before = len(private._started)
         yield Path(name)
+        for child in private._started[before:]:
+            child.terminate()
+            child.wait(DEADLINE_S)
 
 
 @pytest.fixture
@@ -357,14 +361,17 @@ def test_unclean_elections_by_the_api(embedded: Running, address: str) -> None:
     embedded.call(lambda cluster: cluster.start_broker(2))
 
 
-def test_the_tool_elects_in_its_own_process_and_leaves_none_behind(
+def test_a_preview_needs_no_backend_and_an_election_starts_one(
     embedded: Running, tool: Tool, tmp_path: Path, own_runtime_dir: Path
 ) -> None:
     unbalance(embedded, "own", [1, 2], [1, 3], [2, 1])
     path = write(tmp_path, "election.json", entries(("own", 0), ("own", 2), ("own", 0)))
     at = ("--bootstrap-server", embedded.bootstrap_servers)
+    assert tool(*at, "--path-to-json-file", path, "--validate-only")[0] == 0
+    assert not socket_path(embedded.bootstrap_servers, None).exists()
     code, out, err = tool(*at, "--path-to-json-file", path)
     assert (code, err) == (0, "")
+    assert socket_path(embedded.bootstrap_servers, None).exists()
     assert out.splitlines()[0] == (
         "Successfully completed preferred replica election for partitions own-0, own-2"
     )
@@ -373,7 +380,6 @@ def test_the_tool_elects_in_its_own_process_and_leaves_none_behind(
     assert code == 0
     assert "own-1" in out.splitlines()[0].split()
     assert leaders_of(embedded, "own", 3) == [1, 1, 2]
-    assert not socket_path(embedded.bootstrap_servers, None).exists()
 
 
 def test_a_backend_elects_and_tells_of_it(embedded: Running, address: str, tool: Tool) -> None:

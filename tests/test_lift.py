@@ -58,7 +58,7 @@ async def test_a_throttle_comes_off_with_its_move(native: bool) -> None:
         assert cluster.throttled() == MOVING
         cluster.pass_s(5)
         await backend.engine.tick()
-        assert backend.state is OperationState.RUNNING
+        assert backend.state.value == "running"
         assert cluster.throttled() == MOVING
         cluster.pass_s(15)
         await backend.engine.tick()

@@ -45,7 +45,9 @@ def test_nothing_is_unfinished_mocked_or_slept_through(path: Path) -> None:
     text = path.read_text()
     assert not UNFINISHED.search(text)
     if path.is_relative_to(ROOT / "tests") and path != Path(__file__):
-        assert [word for word in BANNED_IN_TESTS if word in text] == []
+        # To sleep for no time is to let others run, and waits for nothing.
+        waiting = text.replace("asyncio.sleep(0)", "")
+        assert [word for word in BANNED_IN_TESTS if word in waiting] == []
 
 
 def test_every_module_says_what_it_is_for() -> None:

@@ -27,7 +27,7 @@ from fastapi.responses import Response
 
 from backend.api.problems import problem
 from backend.operations.journal_codec import Heartbeat
-from backend.operations.keeper import Self
+from backend.operations.keeper import GLANCE_S, Self
 
 FORWARDED_TO: Final = "kshunt-forwarded-to"
 """In a request the id of the backend that is meant; in an answer, the address it came from."""
@@ -122,19 +122,42 @@ class Forward:
         if reason:
             await self._refused(other, reason)(scope, receive, send)
             return
-        asking = asyncio.create_task(self._asked(other, scope, body))
+        asking = asyncio.create_task(self._answered(other, scope, body))
         leaving = asyncio.create_task(_gone(receive))
         try:
             await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if asking.done():
-                await asking.result()(scope, receive, send)
+            if not asking.done():
+                return
+            answer = asking.result()
         finally:
             asking.cancel()
             leaving.cancel()
             await asyncio.gather(asking, leaving, return_exceptions=True)
+        if answer is None:
+            await self._app(scope, _replayed(body, receive), send)
+        else:
+            await answer(scope, receive, send)
 
-    async def _asked(self, other: Heartbeat, scope: Any, body: bytes) -> Response:
-        """The answer of the backend that acts, or why there is none."""
+    async def _answered(self, other: Heartbeat, scope: Any, body: bytes) -> Response | None:
+        """The answer of whoever acts; None where that is nobody else any more.
+
+        One that cannot be reached may have ended a moment ago: then another takes its place.
+        """
+        answer, reached = await self._asked(other, scope, body)
+        if reached:
+            return answer
+        give_up_s = asyncio.get_running_loop().time() + DECIDE_S
+        while present := await self._leadership.other(DECIDE_S):
+            if present.backend != other.backend:
+                answer, _ = await self._asked(present, scope, body)
+                return answer
+            if asyncio.get_running_loop().time() > give_up_s:
+                return answer
+            await asyncio.sleep(GLANCE_S)
+        return None
+
+    async def _asked(self, other: Heartbeat, scope: Any, body: bytes) -> tuple[Response, bool]:
+        """The answer of one backend, and whether it was reached."""
         url, transport = _reached_at(other.address)
         # An answer may take as long as a paced election; who asks has a timeout of its own.
         timeout = httpx.Timeout(None, connect=CONNECT_S)
@@ -149,10 +172,10 @@ class Forward:
                     scope["method"], _target(scope), content=body, headers=headers
                 )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as failed:
-            return self._refused(other, f"it cannot be reached ({failed or 'no answer'})")
+            return self._refused(other, f"it cannot be reached ({failed or 'no answer'})"), False
         except (httpx.HTTPError, OSError) as failed:
-            return _doubtful(other, str(failed) or type(failed).__name__)
-        return _relayed(answer, other)
+            return _doubtful(other, str(failed) or type(failed).__name__), True
+        return _relayed(answer, other), True
 
     def _refused(self, other: Heartbeat, reason: str) -> Response:
         patience_s = max(1, round(self._leadership.patience_s))

@@ -45,7 +45,11 @@ def _standing(app: FastAPI, backend: Backend) -> None:
         """Whether this backend acts, or who does, and what of the journal cannot be read."""
         return steering_json.backend_json(backend.seat, backend.registry.known.unreadable)
 
-    @app.get("/v1/audit", response_model=None, responses={200: {"model": models.AuditModel}})
+    @app.get(
+        "/v1/audit",
+        response_model=None,
+        responses={200: {"model": models.AuditModel, "content": {"text/markdown": {}}}},
+    )
     async def audit(
         since_ms: Annotated[int | None, Query(ge=0, le=2**53)] = None,
         until_ms: Annotated[int | None, Query(ge=0, le=2**53)] = None,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from backend.api.models import (
+    WHOLE,
     BrokerRateModel,
     ClusterId,
     Int32,
@@ -79,8 +80,8 @@ class AlteredTopicModel(Strict):
     """KIP-179 early draft, AlteredTopic: -1 and an empty assignment leave things as they are."""
 
     topic: Topic
-    partitions: Annotated[int, Field(ge=-1, le=2**31 - 1)] = -1
-    replication_factor: Annotated[int, Field(ge=-1, le=2**15 - 1)] = -1
+    partitions: Annotated[int, Field(ge=-1, le=2**31 - 1), WHOLE] = -1
+    replication_factor: Annotated[int, Field(ge=-1, le=2**15 - 1), WHOLE] = -1
     assignment: list[AssignmentModel] = Field(default=[], max_length=200_000)
 
 

@@ -28,10 +28,9 @@ from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotAc
 from backend.operations.context import Context
 from backend.operations.drift import ListDrift, RateDrift, drift
 from backend.operations.ownership import Present
-from backend.operations.pausing import Pausing, resumed_shares
+from backend.operations.pausing import Pausing
 from backend.operations.results import failures, listed
 from backend.operations.schedule import next_batch
-from backend.operations.throttling import become, shares_held
 from backend.operations.work import Work
 
 log = logging.getLogger(__name__)
@@ -317,14 +316,15 @@ class Engine:
             KshuntError: it could not be read or written; the next tick tries again.
         """
         throttling, registry = self._context.throttling, self._registry
-        present = await throttling.present()
-        ownership = registry.ownership
-        if work.pause is not None:
+        if work.pause is not None and not work.auto_remove:
             # A throttle that shall stay must not stay at the floor of a pause.
-            shares = resumed_shares(shares_held(ownership, operation.id), work.pause)
-            step = become(ownership, operation.id, shares, present, auto_remove=work.auto_remove)
-            ownership = step.after
-        step = ownership.lift(operation.id, present, undo=bool(work.failed))
+            given_back = await self._pausing.give_back(operation, work)
+            if problems := failures(given_back.topics):
+                self._remark(operation.id, f"still paused: {listed(problems, 3)}")
+                return problems
+            work = replace(work, pause=None)
+        present = await throttling.present()
+        step = registry.ownership.lift(operation.id, present, undo=bool(work.failed))
         if operation.state is not State.LIFTING or step.after != registry.ownership:
             operation = self._to(operation, State.LIFTING)
             await registry.put(operation, work, step.after)

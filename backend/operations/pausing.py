@@ -19,7 +19,7 @@ from backend.operations.context import Context
 from backend.operations.ownership import ListCellId, RateCellId, Shares
 from backend.operations.ownership_cells import ListKey, Pairs, RateKey
 from backend.operations.pause import FLOOR_BYTES_PER_S, Pause, PauseRecord, pause_writes
-from backend.operations.throttling import become, shares_held
+from backend.operations.throttling import Written, become, shares_held
 from backend.operations.view import ClusterView
 from backend.operations.work import Work
 
@@ -73,19 +73,27 @@ class Pausing:
         Raises:
             KshuntError: it could not be read or written; the next tick tries again.
         """
-        registry, throttling = self._context.registry, self._context.throttling
         self._checked_s.pop(operation.id, None)
+        operation = self._to(operation, State.RESUMING)
+        written = await self.give_back(operation, work)
+        if not written.problems:
+            await self._context.registry.put(
+                self._to(operation, State.RUNNING, "resumed"), replace(work, pause=None)
+            )
+
+    async def give_back(self, operation: Operation, work: Work) -> Written:
+        """Make the operation's shares what they were before the pause.
+
+        Raises:
+            KshuntError: it could not be read or written; the next tick tries again.
+        """
+        registry, throttling = self._context.registry, self._context.throttling
         held = shares_held(registry.ownership, operation.id)
         shares = resumed_shares(held, work.pause or PauseRecord())
         present = await throttling.present()
         step = become(registry.ownership, operation.id, shares, present, auto_remove=_removes(work))
-        operation = self._to(operation, State.RESUMING)
         await registry.put(operation, work, step.after)
-        written = await throttling.carry_out(step.writes, present)
-        if not written.problems:
-            await registry.put(
-                self._to(operation, State.RUNNING, "resumed"), replace(work, pause=None)
-            )
+        return await throttling.carry_out(step.writes, present)
 
     def _to(self, operation: Operation, state: State, outcome: str = "") -> Operation:
         if operation.state is state:
@@ -156,8 +164,9 @@ def resumed_shares(held: Shares, record: PauseRecord) -> Shares:
 
 
 def _put_back(rates: dict[RateCellId, int], broker: int, rate_bytes_per_s: int | None) -> None:
+    """The share as it was, unless the operation has given it up since."""
     key = (broker, RateKey.FOLLOWER)
     if rate_bytes_per_s is None:
         rates.pop(key, None)
-    else:
+    elif key in rates:
         rates[key] = rate_bytes_per_s

@@ -231,7 +231,7 @@ class Reassignments:
                 self._registry.require()
                 outcomes |= await self._admin.cancel_reassignments(asked, timeout_s=timeout_s)
             stopped = {partition for partition, outcome in outcomes.items() if outcome.ok}
-            notes = await self._unmark(set(wanted) - stopped, preserve_throttles)
+            notes = await self._unmark(set(wanted), stopped, preserve_throttles)
             if not preserve_throttles and stopped - ours:
                 notes = (*notes, *await self._clear(stopped - ours, timeout_s))
             answer = ChangeAnswer(False, operation.id, results(outcomes), notes)
@@ -284,11 +284,14 @@ class Reassignments:
         return operation.to(State.CANCELLING, at_ms=self._context.clock.now_ms())
 
     async def _unmark(
-        self, stays: set[TopicPartition], preserve_throttles: bool
+        self, wanted: set[TopicPartition], stopped: set[TopicPartition], preserve_throttles: bool
     ) -> tuple[str, ...]:
         """What the cluster did not return goes on; the share of the rest is lifted."""
         problems: tuple[str, ...] = ()
+        stays = wanted - stopped
         for operation, work in list(self._unfinished()):
+            if not work.cancelled & wanted:
+                continue
             if stays & work.cancelled and operation.state is not State.CANCELLING:
                 work = replace(work, cancelled=work.cancelled - stays)
                 await self._registry.put(operation, work)

@@ -21,6 +21,9 @@ RETRY_S: Final = 1.0
 
 log = logging.getLogger(__name__)
 
+_ALONE: Final = frozenset({Duty.ACT, Duty.IDLE, Duty.TAKE_OVER})
+"""Duties of a backend besides which no other acts."""
+
 
 class Seat:
     """See the module's text. It is the registry's scribe."""
@@ -132,6 +135,18 @@ class Seat:
         if self._keeper is None:
             raise NotActing("The cluster has not been reached yet. Nothing was changed.")
         self._keeper.require()
+
+    def guard(self) -> None:
+        """Stop what this backend began while it acted, and what another may have taken over since.
+
+        For the last moment before a request is sent: between `require` and that moment the cluster
+        is read, and the process may have been stopped. It lets pass what needs no right to act.
+
+        Raises:
+            NotActing: another backend acts, or may act.
+        """
+        if self._keeper is not None and self._keeper.duty not in _ALONE:
+            self._keeper.require()
 
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()

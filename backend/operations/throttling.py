@@ -144,10 +144,11 @@ def become(
 ) -> Step:
     """The operation's shares become these: what it gives up is lifted, what is new is recorded.
 
+    What is given up while the operation runs is lifted also where the rest shall stay on.
     A setting whose share stays as it is, is left alone, so that drift there is not written over.
     """
     held = shares_held(ownership, operation_id)
-    reduced = ownership.reduce(operation_id, shares, present)
+    reduced = ownership.reduce(operation_id, shares, present, undo=True)
     rates = {i: r for i, r in shares.rates.items() if held.rates.get(i) != r}
     lists = {
         j: pairs - held.lists.get(j, frozenset())

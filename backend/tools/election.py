@@ -311,9 +311,9 @@ class _QuickElections(QuickReader):
 
 @contextmanager
 def _open(options: ElectionOptions) -> Iterator[Elect]:
-    """The backend that the options name, the private one if it runs, or else this process.
+    """The backend that the options name, or the private one; a preview can do without.
 
-    A reason has to be kept, and a backend keeps it: one is started where none runs.
+    An election goes into the audit, which a backend keeps: one is started where none runs.
 
     Raises:
         BackendUnreachable: the backend that the options name does not answer.
@@ -337,7 +337,7 @@ def _address(options: ElectionOptions) -> str:
     """Of the backend, or empty where this process does it."""
     if options.backend:
         return options.backend
-    if options.reason and not options.validate_only:
+    if not options.validate_only:
         from backend.tools.private import private_backend
 
         return private_backend(options.bootstrap_servers, options.admin_config)

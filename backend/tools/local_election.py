@@ -1,7 +1,4 @@
-"""Elections held by this very process, for when no backend runs: no second one is started.
-
-An election leaves nothing behind that would have to be taken back, so nobody has to outlive it.
-"""
+"""Previews of elections by this very process, for when no backend runs: none is started."""
 
 from __future__ import annotations
 
