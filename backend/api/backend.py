@@ -83,8 +83,8 @@ class Backend:
     elections: Elections = field(init=False)
     unclean: UncleanElections = field(init=False)
     sampler: Sampler = field(init=False)
-    _recovered: bool = field(init=False, default=False)
-    """True once what another backend left is taken over; while this one acts."""
+    _inherited: tuple[str, ...] = field(init=False, default=())
+    """Operations that another backend left unfinished and that are not looked at yet."""
     _writes: bool = field(init=False, default=False)
     """True while the journal says what this backend wrote itself."""
     _tasks: list[asyncio.Task[None]] = field(init=False, default_factory=list)
@@ -147,11 +147,16 @@ class Backend:
         """
         await self.seat.ready(READY_S)
         await self._recover()
+        await self.registry.settle()
 
     async def _recover(self) -> None:
-        if not self._recovered:
-            self._recovered = True
-            await self.engine.recover()
+        """Close what another backend left; what this one has begun since is not meant."""
+        inherited, self._inherited = self._inherited, ()
+        try:
+            await self.engine.recover(inherited)
+        except BaseException:
+            self._inherited = inherited
+            raise
 
     async def _watch(self) -> None:
         """Advance the operations with each snapshot, or each sweep where none comes."""
@@ -177,8 +182,9 @@ class Backend:
             self._writes = False
             self.registry.load(state)
         elif not self._writes:
-            self._writes, self._recovered = True, False
+            self._writes = True
             self.registry.load(state)
+            self._inherited = self.registry.unfinished
             self.sampler.nudge()
 
     async def _cluster_id(self) -> str:

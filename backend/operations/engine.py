@@ -16,7 +16,7 @@ Algorithm
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -81,6 +81,7 @@ class Engine:
         async with self._context.lock:
             try:
                 self._registry.require()
+                await self._registry.settle()
                 await self._tick()
             except (NotActing, JournalFenced, JournalUnavailable) as stopped:
                 log.info("The engine stands still: %s", stopped)
@@ -91,20 +92,25 @@ class Engine:
     def _pending(self) -> bool:
         ownership = self._registry.ownership
         return (
-            bool(self._registry.unfinished)
+            self._registry.in_doubt
+            or bool(self._registry.unfinished)
             or any(cell.live for cell in ownership.rates.values())
             or any(cell.live for cell in ownership.lists.values())
         )
 
-    async def recover(self) -> None:
+    async def recover(self, inherited: Collection[str]) -> None:
         """Begin to act after another backend: what ended with it, and left nothing, is closed.
+
+        `inherited` are the operations that it left unfinished.
 
         Raises:
             NotActing, JournalFenced, JournalUnavailable: this backend acts no more.
         """
+        if not inherited:
+            return
         async with self._context.lock:
             for operation_id in self._registry.unfinished:
-                if self._registry.work(operation_id) is None:
+                if operation_id in inherited and self._registry.work(operation_id) is None:
                     await self._registry.move(operation_id, State.FAILED, _LOST)
 
     async def _tick(self) -> None:

@@ -13,6 +13,7 @@ Algorithm
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from typing import Any, Protocol
 from backend.clock import Clock
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
-from backend.errors import KshuntError
+from backend.errors import JournalUnavailable, KshuntError
 from backend.operations.audit import AuditEntry, next_number
 from backend.operations.audit_lines import line_of
 from backend.operations.journal import retired
@@ -42,7 +43,7 @@ from backend.settings import LIMITS
 
 
 class Scribe(Protocol):
-    """Who may write the journal; `backend.operations.lease.Keeper` is one."""
+    """Who may write the journal; `backend.operations.seat.Seat` is one."""
 
     @property
     def state(self) -> JournalState:
@@ -94,6 +95,10 @@ class Registry:
         self._scribe = scribe
         self._backend = backend
         self._known = Known()
+        self.in_doubt = False
+        """True where a write may have succeeded and is not known here."""
+        self._writing = asyncio.Lock()
+        """One transaction at a time: an election is held while the engine ticks."""
 
     def __iter__(self) -> Iterator[Operation]:
         """Newest first."""
@@ -203,19 +208,20 @@ class Registry:
         Raises:
             NotActing, JournalFenced, JournalUnavailable: nothing of it may be acted upon.
         """
-        before = self._known.operations.get(operation.id)
-        kept = work or self._known.works.get(operation.id)
-        owned = self.ownership if ownership is None else ownership
-        entries: dict[str, Body | None] = {
-            operation_key(operation.id): operation_body(operation, kept),
-            **changed_documents(self.ownership, owned),
-        }
-        if line := line_of(before, operation, kept, (self.ownership, owned), self._backend):
-            entries |= self._line(line)
-        await self._write(entries)
-        self._take(operation, kept, owned)
-        if operation.state.ended:
-            await self._retire()
+        async with self._writing:
+            before = self._known.operations.get(operation.id)
+            kept = work or self._known.works.get(operation.id)
+            owned = self.ownership if ownership is None else ownership
+            entries: dict[str, Body | None] = {
+                operation_key(operation.id): operation_body(operation, kept),
+                **changed_documents(self.ownership, owned),
+            }
+            if line := line_of(before, operation, kept, (self.ownership, owned), self._backend):
+                entries |= self._line(line)
+            await self._write(entries)
+            self._take(operation, kept, owned)
+            if operation.state.ended:
+                await self._retire()
 
     async def keep(self, ownership: Ownership) -> None:
         """Write whose the throttles are.
@@ -223,10 +229,10 @@ class Registry:
         Raises:
             NotActing, JournalFenced, JournalUnavailable: it was not written.
         """
-        changed = changed_documents(self.ownership, ownership)
-        if changed:
-            await self._write(changed)
-        self._known = replace(self._known, ownership=ownership)
+        async with self._writing:
+            if changed := changed_documents(self.ownership, ownership):
+                await self._write(changed)
+            self._known = replace(self._known, ownership=ownership)
 
     def _line(self, line: AuditEntry) -> Mapping[str, Body]:
         time_ms, number = next_number(self._state, self._clock.now_ms())
@@ -245,9 +251,29 @@ class Registry:
     def _state(self) -> JournalState:
         return JournalState() if self._scribe is None else self._scribe.state
 
+    async def settle(self) -> None:
+        """Find out what became of a write whose answer was lost, and take that over.
+
+        To be called before anything is decided. What was written although nobody was told is an
+        intent like any other: the engine goes on with it.
+
+        Raises:
+            NotActing, JournalFenced, JournalUnavailable: it is not known yet.
+        """
+        if self.in_doubt and self._scribe is not None:
+            async with self._writing:
+                await self._scribe.append({})
+                self.in_doubt = False
+                self.load(self._scribe.state)
+
     async def _write(self, entries: Mapping[str, Body | None]) -> None:
-        if self._scribe is not None:
+        if self._scribe is None:
+            return
+        try:
             await self._scribe.append(entries)
+        except JournalUnavailable as failed:
+            self.in_doubt = self.in_doubt or failed.written is not False
+            raise
 
     def _take(self, operation: Operation, work: Work | None, ownership: Ownership) -> None:
         operations = {**self._known.operations, operation.id: operation}
