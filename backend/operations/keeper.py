@@ -209,13 +209,6 @@ class Keeper:
         except JournalFenced:
             self._lose()
             raise
-        except JournalUnavailable as failed:
-            if failed.written is None:
-                # What is committed may be more than this backend goes by: it begins again from
-                # what it reads, as any other would.
-                log.warning("An entry is in doubt, so this backend reads the journal anew")
-                self._lose()
-            raise
         except _NEED_HELP as failed:
             self._fail(failed)
             raise

@@ -19,6 +19,7 @@ from backend.operations.ownership import (
     Settings,
     Shares,
     Step,
+    planned,
     present_of,
 )
 from backend.operations.ownership_cells import ListShare, RateShare
@@ -158,7 +159,9 @@ def become(
     more = reduced.after.record(
         operation_id, Shares(rates, lists), present, auto_remove=auto_remove
     )
-    return Step(more.after, _both(reduced.writes, more.writes))
+    # What is given up and what is new may be of one setting: it is written as both leave it.
+    touched = _both(reduced.writes, more.writes)
+    return planned(more.after, present, touched.rates, touched.lists)
 
 
 def left_on(ownership: Ownership, operation_id: str) -> Ownership:

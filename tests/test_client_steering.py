@@ -1,0 +1,166 @@
+"""What the client reads of steering is what the service writes."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import pytest
+from pydantic import BaseModel
+
+from backend.api.client import BackendClient
+from backend.api.client_steering import (
+    DEFAULT_CAPS,
+    read_audit_line,
+    read_drift,
+    read_orphan,
+)
+from backend.api.steering_json import drift_json, orphan_json
+from backend.api.steering_models import (
+    AbandonRequestModel,
+    AdoptRequestModel,
+    MendRequestModel,
+    PreviewRequestModel,
+    SteerRequestModel,
+)
+from backend.domain.cluster import TopicPartition
+from backend.domain.plan import ReassignmentPlan
+from backend.domain.steering import Standing
+from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
+from backend.operations.audit import AuditEntry, AuditEvent, UnreadableAudit, audit_json
+from backend.operations.drift import DriftKind, ListDrift, RateDrift
+from backend.operations.journal_codec import Why
+from backend.operations.orphans import Origin, OrphanRate, OrphanReplicas
+from backend.operations.ownership_cells import FoundRate, ListKey, RateKey, Source
+from backend.settings import LIMITS
+
+PLACE = TopicPartition("orders", 3)
+PLAN = ReassignmentPlan({PLACE: (1, 2)})
+ANSWER: dict[str, Any] = {"validate_only": True, "operation_id": None, "results": [], "notes": []}
+RADIUS = {"sentence": "Touches nothing.", "warnings": [], "fingerprint": "f"}
+LISTED = ReplicaSet(frozenset({(3, 1)}))
+
+
+def test_drift_is_read_as_it_is_written() -> None:
+    found = FoundRate(2_000, Source.DYNAMIC_BROKER)
+    rate = RateDrift(4, RateKey.FOLLOWER, DriftKind.CHANGED, 1_000, found, ("a",))
+    shown = read_drift(drift_json(rate))
+    assert (shown.broker, shown.topic, shown.setting) == (4, None, RateKey.FOLLOWER.value)
+    assert (shown.wanted, shown.found, shown.operations) == ("1000 B/s", "2000 B/s", ("a",))
+    assert shown.text == str(rate)
+    nothing = ReplicaSet()
+    lacks = ListDrift(
+        "orders", ListKey.LEADERS, DriftKind.NARROWED, LISTED, nothing, LISTED, ("a", "b")
+    )
+    shown = read_drift(drift_json(lacks))
+    assert (shown.broker, shown.topic, shown.kind) == (None, "orders", "narrowed")
+    assert shown.wanted == "3:1"
+
+
+def test_orphans_are_read_as_they_are_written() -> None:
+    rate = read_orphan(orphan_json(OrphanRate(4, RateKey.LEADER, 1_000, Origin.ENDED_MOVE, ("a",))))
+    assert (rate.broker, rate.value, rate.operations) == (4, "1000 B/s", ("a",))
+    assert rate.origin == Origin.ENDED_MOVE.value
+    listed = OrphanReplicas("orders", ListKey.LEADERS, LISTED, Origin.UNKNOWN)
+    assert read_orphan(orphan_json(listed)).topic == "orders"
+
+
+def test_the_audit_is_read_as_it_is_written() -> None:
+    started = AuditEntry(1_000, 0, AuditEvent.STARTED, "op", who="ada@b", outcome="2 refused")
+    broken = UnreadableAudit("audit/x", None, Why.DAMAGED, "It is no JSON.")
+    entries = audit_json([started, broken], "c")["entries"]
+    first, second = map(read_audit_line, entries)
+    assert (first.time_ms, first.event, first.who, first.text) == (
+        1_000,
+        "started",
+        "ada@b",
+        "2 refused",
+    )
+    assert (second.time_ms, second.event, second.text) == (None, "unreadable", "It is no JSON.")
+
+
+def test_a_backend_follows_where_another_acts() -> None:
+    assert Standing("a", "follow", "b").follows
+    assert not Standing("a", "act", "a").follows
+    assert not Standing("a", "idle").follows
+
+
+def test_the_caps_that_are_offered_are_the_limits() -> None:
+    assert (DEFAULT_CAPS.per_broker, DEFAULT_CAPS.in_cluster) == (
+        LIMITS.moves_per_broker,
+        LIMITS.moves_in_cluster,
+    )
+
+
+class _Service(BaseHTTPRequestHandler):
+    """Keeps what is asked, and answers that there is nothing to report."""
+
+    asked: ClassVar[list[tuple[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.asked.append((self.path, json.loads(body)))
+        answer = json.dumps(RADIUS if self.path == "/v1/preview" else ANSWER).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing: a test's output is its own."""
+
+
+@pytest.fixture
+def recorded() -> Iterator[tuple[BackendClient, list[tuple[str, Any]]]]:
+    """A client, and what its service was asked."""
+    _Service.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Service) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        with BackendClient(f"http://127.0.0.1:{server.server_port}") as client:
+            yield client, _Service.asked
+        server.shutdown()
+        thread.join()
+
+
+def test_every_request_fits_the_services_model(
+    recorded: tuple[BackendClient, list[tuple[str, Any]]],
+) -> None:
+    client, asked = recorded
+    who: dict[str, Any] = {"who": "ada@b", "reason": "why"}
+    client.steer("pause", "op", preview="f", **who)
+    client.abandon("op", [3], **who)
+    client.adopt([PLACE], **who)
+    client.adopt(None, **who)
+    client.settle_drift(["a"], ours=True, **who)
+    client.settle_drift(["a"], ours=False, **who)
+    client.remove_orphans(["a"], **who)
+    models: dict[str, type[BaseModel]] = {
+        "pause": SteerRequestModel,
+        "abandon": AbandonRequestModel,
+        "adopt": AdoptRequestModel,
+        "reapply": MendRequestModel,
+        "accept": MendRequestModel,
+        "remove": MendRequestModel,
+    }
+    for path, body in asked:
+        models[path.rsplit("/", 1)[1]].model_validate(body)
+    assert {body["who"] for _, body in asked} == {"ada@b"}
+
+
+def test_every_preview_fits_the_services_model(
+    recorded: tuple[BackendClient, list[tuple[str, Any]]],
+) -> None:
+    client, asked = recorded
+    assert client.preview_start(PLAN, 5_000).fingerprint == "f"
+    client.preview_cancel([PLACE])
+    client.preview_elect([PLACE])
+    client.preview_elect(None)
+    client.preview_throttle(rates={1: ThrottledRate(1_000, None)})
+    client.preview_throttle(replicas={"orders": ThrottledReplicas(LISTED, ReplicaSet())})
+    client.preview_operation("undo", "op")
+    for _, body in asked:
+        PreviewRequestModel.model_validate(body)
+    actions = [body["action"] for _, body in asked]
+    assert actions == ["start", "cancel", "elect", "elect", "throttle", "throttle", "undo"]
