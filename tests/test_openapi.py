@@ -1,4 +1,7 @@
-"""Every route against its own OpenAPI, on real Kafka, with requests good and bad."""
+"""Every route against its own OpenAPI, with requests good and bad.
+
+Many on the embedded cluster; fewer on real Kafka, where each change takes a while.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,14 @@ import pytest
 
 from backend.api.client import BackendClient
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas
+from backend.embedded.background import running
+from backend.embedded.spec import ClusterSpec, plain_brokers
 from tests.kafka.launcher import RealKafka
 from tests.serving import serve_process
 from tests.support import create_topic
 
-pytestmark = pytest.mark.kafka
+PHASES = {"embedded": ("coverage,fuzzing", "8"), "kafka": ("fuzzing", "3")}
+"""By cluster: what is tried, and how many requests a route are made up at random."""
 ENDLESS = ("/v1/replicas/stream", "/v1/events")
 """Streams, which answer for ever; tests/test_backend.py and tests/test_server.py read them."""
 
@@ -27,13 +33,28 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def flavour(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def address(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def bootstrap(flavour: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    if flavour == "embedded":
+        with running(ClusterSpec(brokers=plain_brokers(3))) as cluster:
+            yield cluster.bootstrap_servers
+        return
+    kafka: RealKafka = request.getfixturevalue("kafka")
+    yield kafka.bootstrap_servers
+
+
+@pytest.fixture(scope="module")
+def address(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A backend on a TCP port; whatever the requests throttled is lifted afterwards."""
-    create_topic(kafka.bootstrap_servers, "openapi", [[1], [2]])
+    create_topic(bootstrap, "openapi", [[1], [2]])
     port = free_port()
     with serve_process(
-        kafka.bootstrap_servers,
+        bootstrap,
         tmp_path_factory.mktemp("openapi") / "backend",
         "--listen",
         f"127.0.0.1:{port}",
@@ -50,11 +71,12 @@ def address(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
                 )
 
 
-def test_every_route_keeps_its_word(address: str, tmp_path: Path) -> None:
+def test_every_route_keeps_its_word(address: str, flavour: str, tmp_path: Path) -> None:
+    phases, examples = PHASES[flavour]
     command = [str(Path(sys.executable).with_name("schemathesis"))]
     command += ["--config-file", str(Path(__file__).with_name("schemathesis.toml"))]
     command += ["run", f"{address}/openapi.json", "--generation-deterministic", "--no-color"]
-    command += ["--max-examples", "8", "--phases", "coverage,fuzzing", "--warnings", "off"]
+    command += ["--max-examples", examples, "--phases", phases, "--warnings", "off"]
     for path in ENDLESS:
         command += ["--exclude-path", path]
     done = subprocess.run(

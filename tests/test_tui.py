@@ -10,7 +10,16 @@ import pytest
 from backend.domain.cluster import TopicPartition
 from tests.tui_cluster import ScriptedCluster, incident
 from tests.tui_support import ManualTime, Shown, dashboard, frame
-from tui.actions import ACTIONS, FOOTER_MOST, actions_of, footer_actions, key_name, key_table
+from tui.actions import (
+    ACTIONS,
+    FOOTER_MOST,
+    IDLE,
+    MOVING,
+    actions_of,
+    footer_actions,
+    key_name,
+    key_table,
+)
 from tui.app import KshuntApp
 from tui.screens.choose import ChooseScreen
 from tui.screens.details import DetailsScreen
@@ -272,8 +281,10 @@ async def test_throttles_without_a_move_are_pointed_out(tmp_path: Path) -> None:
 
 
 def test_the_footer_has_at_most_six_keys_and_help_is_one_of_them() -> None:
-    for view, moving in product(VIEWS, (True, False)):
-        shown = footer_actions(view, moving=moving)
+    words = sorted({word for action in ACTIONS for word in action.when})
+    nows = [{MOVING}, {IDLE}, {*words}, *({MOVING, word} for word in words)]
+    for view, now in product(VIEWS, nows):
+        shown = footer_actions(view, now)
         assert len(shown) <= FOOTER_MOST
         assert shown[-1].id == "help"
         assert len("  ".join(f"{key_name(a.keys[0])} {a.hint}" for a in shown)) <= 78

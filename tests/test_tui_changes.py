@@ -19,6 +19,7 @@ from tui.screens.confirm import ConfirmScreen
 from tui.screens.dialog import Lines
 from tui.screens.form import FormScreen
 from tui.screens.result import ErrorScreen, ResultScreen
+from tui.who import who_am_i
 
 CLUSTER = incident().cluster_id
 WORST = TopicPartition("payments.transactions.settled.v2", 1)
@@ -198,14 +199,18 @@ async def test_the_moves_of_an_operation_are_cancelled_from_its_row(shown: Shown
         OperationKind.REASSIGN,
         "two partitions",
         state=OperationState.RUNNING,
-        partitions=(WORST, TopicPartition("orders", 0), TopicPartition("orders", 1)),
+        partitions=(WORST, TopicPartition("orders", 0)),
+        actions=("pause", "cancel"),
     )
     shown.backend.announce(operation)
     await shown.press("4")
     await shown.until(lambda: "two partitions" in shown.frame(), "the operation is listed")
     await shown.press("c")
-    await shown.dialog(ConfirmScreen)
-    assert "Cancel the move of 2 partitions" in shown.frame()
+    await agree(shown)
+    ((path, body),) = in_earnest(shown)
+    assert path == "/v1/operations/op-1/cancel"
+    assert body["cluster_id"] == CLUSTER
+    assert body["preview"] == shown.backend.preview.fingerprint
 
 
 # Elections
@@ -315,7 +320,7 @@ async def test_escape_leaves_every_form_unchanged(shown: Shown, keys: str) -> No
 async def test_a_reassignment_is_started_from_a_file(shown: Shown, tmp_path: Path) -> None:
     path = plan_file(tmp_path, {("orders", 1): [1, 2, 3], ("orders", 9): [1, 2, 3]})
     await shown.press("r")
-    await answer_form(shown, str(path), "30MB/s")
+    await answer_form(shown, str(path), "30MB/s", "2/10 smallest", "drain rack b")
     await shown.dialog(ConfirmScreen)
     text = shown.frame()
     assert "Start moving 2 partitions" in text
@@ -327,6 +332,9 @@ async def test_a_reassignment_is_started_from_a_file(shown: Shown, tmp_path: Pat
     await agree(shown)
     ((_, body),) = in_earnest(shown)
     assert body["throttle_bytes_per_s"] == 30_000_000
+    assert body["caps"] == {"per_broker": 2, "in_cluster": 10, "smallest_first": True}
+    assert body["reason"] == "drain rack b"
+    assert body["who"] == who_am_i()
     assert body["cluster_id"] == CLUSTER
     await shown.press("escape")
     await shown.closed()
@@ -387,9 +395,11 @@ async def test_a_plan_without_a_throttle_has_to_be_meant(shown: Shown, tmp_path:
     form = await shown.dialog(FormScreen)
     await answer_form(shown, str(path), "")
     await shown.until(lambda: "Type a rate, or none" in form.hint(1).plain, "it is asked for")
-    await answer_form(shown, str(path), "none")
+    await answer_form(shown, str(path), "none", "all", "")
     await agree(shown)
-    assert in_earnest(shown)[0][1]["throttle_bytes_per_s"] is None
+    body = in_earnest(shown)[0][1]
+    assert body["throttle_bytes_per_s"] is None
+    assert body["caps"] is None
 
 
 async def test_the_way_back_is_written_to_a_new_file(
@@ -398,7 +408,7 @@ async def test_the_way_back_is_written_to_a_new_file(
     monkeypatch.chdir(tmp_path)
     path = plan_file(tmp_path, {("orders", 1): [1, 2, 3]})
     await shown.press("r")
-    await answer_form(shown, str(path), "30MB/s")
+    await answer_form(shown, str(path), "30MB/s", "5/200", "")
     result = await agree(shown)
     await shown.pilot.press("w")
     line = result.query_one("#rollback", Lines)

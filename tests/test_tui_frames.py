@@ -4,12 +4,14 @@ After a change that is meant, write them anew with KSHUNT_REWRITE_FRAMES=1 and r
 """
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from backend.domain.operation import OperationKind, OperationState
-from tests.tui_cluster import ScriptedCluster, incident
+from backend.domain.steering import AuditLine, ShownDrift, ShownOrphan
+from tests.tui_cluster import START_MS, ScriptedCluster, incident, running_move
 from tests.tui_support import Shown, answer_form, check_frame, dashboard, plan_file
 from tui.screens.confirm import ConfirmScreen
 from tui.screens.details import DetailsScreen
@@ -28,19 +30,15 @@ def eventful() -> ScriptedCluster:
     for _ in range(60):
         cluster.step()
     cluster.silent_lag = {3}
-    cluster.note(
-        OperationKind.REASSIGN,
-        "6 partitions of 3 topics",
-        state=OperationState.RUNNING,
-        throttle_bytes_per_s=25_000_000,
-        partitions=tuple(p for p, state in cluster.partitions.items() if state.copied),
-    )
+    running_move(cluster)
     cluster.now_ms += 20_000
     cluster.note(
         OperationKind.THROTTLED_RATES,
         "rates of brokers 1, 2",
         state=OperationState.FAILED,
         outcome="CLUSTER_AUTHORIZATION_FAILED",
+        who="bob@laptop",
+        ended_ms=cluster.now_ms,
     )
     return cluster
 
@@ -86,10 +84,95 @@ async def test_throttles(shown: Shown) -> None:
     check_frame(named("throttles", shown), shown)
 
 
+HISTORY = (
+    AuditLine(START_MS + 61_000, "requested", "ada@bastion-1", "move 6 partitions of 3 topics"),
+    AuditLine(START_MS + 61_400, "started", "ada@bastion-1"),
+)
+DRIFT = ShownDrift(
+    "d1",
+    "follower.replication.throttled.rate",
+    2,
+    None,
+    "changed",
+    "25000000 B/s",
+    "50000000 B/s",
+    ("op-1",),
+    "follower.replication.throttled.rate of broker 2 was changed: 50000000 B/s instead of "
+    "25000000 B/s",
+)
+ORPHAN = ShownOrphan(
+    "o1",
+    "leader.replication.throttled.replicas",
+    None,
+    "audit-log",
+    "1:2,1:3",
+    "left by a move that has ended, as Kafka's own tool does until --verify",
+)
+
+
 async def test_operations(shown: Shown) -> None:
+    shown.backend.audit = [("op-1", line) for line in HISTORY]
     await shown.press("4")
-    await shown.until(lambda: "2 operations" in shown.frame(), "they are listed")
+    await shown.until(lambda: "08:54:21 requested" in shown.frame(), "its history is shown")
     check_frame(named("operations", shown), shown)
+
+
+async def test_drift_and_orphans(shown: Shown) -> None:
+    shown.backend.drift = {"d1": DRIFT}
+    shown.backend.orphans = {"o1": ORPHAN}
+    await shown.press("3")
+    shown.time.now += 10
+    await shown.publish()
+    await shown.until(lambda: "1 drifted, 1 orphan" in shown.frame(), "both are seen")
+    await shown.press("j")
+    check_frame(named("drift", shown), shown)
+    await shown.press("4")
+    await shown.until(lambda: "running !" in shown.frame(), "the operation is marked")
+    check_frame(named("drift-operation", shown), shown)
+
+
+async def test_a_paused_operation(shown: Shown) -> None:
+    paused = replace(
+        shown.backend.cluster.operations["op-1"],
+        state=OperationState.PAUSED,
+        actions=("resume", "cancel"),
+        outcome="its copies are held",
+        waiting=2,
+    )
+    shown.backend.announce(paused)
+    await shown.press("4")
+    await shown.until(lambda: "held by the pause" in shown.frame(), "it is paused")
+    check_frame(named("paused", shown), shown)
+
+
+async def test_another_backend_acts(shown: Shown) -> None:
+    shown.backend.standing = replace(
+        shown.backend.standing,
+        duty="follow",
+        acting="kshunt-9f8e7d6c",
+        host="bastion-2",
+        unreadable=("operation/0badc0de",),
+    )
+    shown.time.now += 10
+    await shown.publish()
+    await shown.until(lambda: "follows kshunt-9f8e7d6c" in shown.frame(), "it is said")
+    check_frame(named("follows", shown), shown)
+
+
+async def test_a_question_that_has_to_be_asked_again(shown: Shown) -> None:
+    shown.backend.preview = replace(
+        shown.backend.preview,
+        warnings=("orders-0 would be at min.insync.replicas until its copy is done.",),
+    )
+    await shown.press("4", "j", "p")
+    await shown.until(lambda: "pause" in shown.said or shown.app.screen is not shown.view, "asked")
+    await shown.press("k", "p")
+    await shown.dialog(ConfirmScreen)
+    check_frame(named("blast", shown), shown)
+    shown.backend.preview = replace(shown.backend.preview, fingerprint="a-2")
+    await shown.pilot.press("y")
+    await shown.until(lambda: shown.app.screen.query("#changed"), "it is asked again")
+    check_frame(named("blast-changed", shown), shown)
 
 
 async def test_help(shown: Shown) -> None:
@@ -122,7 +205,7 @@ async def test_a_question_and_its_answer(shown: Shown) -> None:
 async def test_a_plan_that_would_fail_in_part(shown: Shown, tmp_path: Path) -> None:
     path = plan_file(tmp_path, {("orders", 1): [1, 2, 3], ("orders", 9): [1, 2, 3]})
     await shown.press("r")
-    await answer_form(shown, str(path), "30MB/s")
+    await answer_form(shown, str(path), "30MB/s", "5/200", "")
     await shown.dialog(ConfirmScreen)
     check_frame(named("reassign", shown), shown)
 

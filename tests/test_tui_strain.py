@@ -70,7 +70,7 @@ async def test_a_backend_that_comes_back_with_another_cluster_is_shown_as_such(
 async def test_operations_come_as_they_happen_and_are_resumed(shown: Shown) -> None:
     cluster, backend = shown.backend.cluster, shown.backend
     await shown.press("4")
-    assert "Nothing was asked of this backend yet. r starts" in shown.frame()
+    assert "Nothing was asked here; 6 throttled moves are of others (t)." in shown.frame()
     backend.announce(cluster.note(OperationKind.REASSIGN, "6 partitions of 3 topics"))
     await shown.until(lambda: "6 partitions of 3" in shown.frame(), "the operation is listed")
     running = cluster.operations["op-1"].to(OperationState.RUNNING, at_ms=cluster.now_ms)
@@ -87,7 +87,8 @@ async def test_operations_come_as_they_happen_and_are_resumed(shown: Shown) -> N
     cluster.note(OperationKind.CANCEL, "seen only in the list")
     backend.reset_events()
     await shown.until(lambda: "seen only in" in shown.frame(), "a reset reads the list anew")
-    assert "no quorum" in shown.frame()
+    assert "failed" in shown.frame()
+    assert "running" not in shown.frame()
 
 
 async def test_alerts_are_said(shown: Shown) -> None:
@@ -217,9 +218,11 @@ OTHER_KEYS = ["y", "n", "h", "tab", "shift+tab", "x", "left", "right", "backspac
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_random_keys_never_end_it_nor_change_anything_unasked(
-    shown: Shown, seed: int
+    shown: Shown, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`y` is held back while a question is open; without it nothing may be changed."""
+    # The audit may be written by chance.
+    monkeypatch.chdir(tmp_path)
     chance = random.Random(seed)
     for _ in range(60):
         asking = isinstance(shown.app.screen, ConfirmScreen)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend.domain.answers import ChangeAnswer, Result
@@ -197,6 +197,8 @@ def test_a_filter_that_cannot_be_meant_is_refused_with_an_example(text: str, par
     assert refusal.value.advice
 
 
+# A busy machine takes its time; what is tested is the answer.
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_is_a_filter_or_refused(text: str) -> None:
     facts = facts_of(incident())
@@ -207,6 +209,7 @@ def test_any_text_is_a_filter_or_refused(text: str) -> None:
     assert 0 <= len(table) <= len(facts.rows)
 
 
+@settings(deadline=None)
 @given(st.sampled_from([*WORDS, "orders", "broker:4", "behind:>1k"]))
 def test_a_term_and_its_opposite_share_the_rows(term: str) -> None:
     facts = facts_of(incident())
@@ -336,16 +339,19 @@ def test_throttles_that_outlive_their_move_are_pointed_out() -> None:
     assert "rates on 1 broker." in orphan_hint(facts_of(cluster))
 
 
-def test_operations_are_newest_first_with_their_age() -> None:
+def test_operations_that_run_come_first_and_then_the_newest() -> None:
     cluster = incident()
-    cluster.note(OperationKind.REASSIGN, "older", throttle_bytes_per_s=5_000_000)
-    cluster.now_ms += 60_000
-    cluster.note(OperationKind.CANCEL, "newer", state=OperationState.FAILED, outcome="no quorum")
-    table = operation_table(tuple(cluster.operations.values()), cluster.now_ms + 5_000, Order())
-    assert keys(table) == ["op-2", "op-1"]
-    older = row_words(table, 1)
-    assert (older["age"], older["throttle"]) == ("1m05s", "5.00 MB/s")
-    assert row_words(table, 0)["outcome"] == "no quorum"
+    facts, failed = facts_of(cluster), OperationState.FAILED
+    cluster.note(OperationKind.REASSIGN, "oldest", throttle_bytes_per_s=5_000_000, who="ada@b")
+    for word in ("older", "newer"):
+        cluster.now_ms += 60_000
+        cluster.note(OperationKind.CANCEL, word, state=failed, outcome=f"no quorum, {word}")
+    operations = tuple(cluster.operations.values())
+    table = operation_table(facts, operations, cluster.now_ms + 5_000, Order())
+    assert keys(table) == ["op-1", "op-3", "op-2"]
+    oldest = row_words(table, 0)
+    assert (oldest["age"], oldest["throttle"], oldest["who"]) == ("2m05s", "5.00 MB/s", "ada@b")
+    assert row_words(table, 1)["outcome"] == "no quorum, newer"
 
 
 def answer(results: Iterable[Result], *, validate_only: bool = False) -> ChangeAnswer:

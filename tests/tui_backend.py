@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation, OperationKind, OperationState
 from backend.domain.snapshot import Snapshot
+from backend.domain.steering import AuditLine, Preview, ShownDrift, ShownOrphan, Standing
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from tests.tui_cluster import ScriptedCluster
 
@@ -46,10 +48,25 @@ class ScriptedBackend:
         """Answer every change with this."""
         self.events_problem: Problem | None = None
         """Answer the next reader of events with this."""
+        self.drift_problem: Problem | None = None
+        """Answer who asks for drift with this."""
         self.failing: dict[str, Result] = {}
         """By item: what becomes of it, for the next changes."""
         self.held: asyncio.Event | None = None
         """While set up, changes are answered only once it is set."""
+        self.previewed: list[Json] = []
+        """What a preview was asked of."""
+        self.preview = Preview(
+            "Touches 3 brokers and 2 topics (6 partitions), 0 partitions at min-ISR.", (), "a-1"
+        )
+        """The answer to each; a change with another fingerprint is refused."""
+        self.standing = Standing("kshunt-0a1b2c3d", "act", "kshunt-0a1b2c3d", "bastion-1")
+        self.drift: dict[str, ShownDrift] = {}
+        self.orphans: dict[str, ShownOrphan] = {}
+        self.audit: list[tuple[str, AuditLine]] = []
+        """An operation's id and a line, oldest first."""
+        self.looked: list[str] = []
+        """Paths that were read."""
         self.snapshot = cluster.step()
         self.readers = 0
         """Snapshot streams that are open."""
@@ -195,7 +212,10 @@ class ScriptedBackend:
 
     async def _answer(self, method: str, path: str, body: Json) -> Json:
         if method == "GET":
+            self.looked.append(path)
             return self._read(path)
+        if path == "/v1/preview":
+            return self._preview(body)
         self.asked.append((path, body))
         if self.held is not None:
             await self.held.wait()
@@ -206,7 +226,17 @@ class ScriptedBackend:
             raise Problem(
                 409, f"This backend serves cluster {self.cluster.cluster_id}, not {wanted}."
             )
+        if body.get("preview") not in (None, "", self.preview.fingerprint):
+            raise Problem(
+                409,
+                "Since the preview a leader changed. Nothing was done.",
+                "Look at the new preview and confirm that one.",
+            )
         return documents.change_json(self._change(path, body))
+
+    def _preview(self, body: Json) -> Json:
+        self.previewed.append(body)
+        return asdict(self.preview)
 
     def _read(self, path: str) -> Json:
         cluster = self.cluster
@@ -227,6 +257,16 @@ class ScriptedBackend:
             return {
                 "operations": [documents.operation_json(o) for o in cluster.operations.values()]
             }
+        if path == "/v1/backend":
+            return standing_json(self.standing)
+        if path == "/v1/drift" and self.drift_problem is not None:
+            raise self.drift_problem
+        if path == "/v1/drift":
+            return {"drift": [asdict(one) for one in self.drift.values()]}
+        if path == "/v1/orphans":
+            return {"orphans": [asdict(one) for one in self.orphans.values()]}
+        if path.startswith("/v1/audit"):
+            return self._audit(path)
         if path == "/v1/events" and self.events_problem is not None:
             raise self.events_problem
         raise Problem(404, f"There is no {path}.")
@@ -234,13 +274,20 @@ class ScriptedBackend:
     # Changes
 
     def _change(self, path: str, body: Json) -> ChangeAnswer:
-        verb: Callable[[Json, bool], tuple[list[Result], OperationKind]] = {
+        verbs: dict[str, Callable[[Json, bool], tuple[list[Result], OperationKind]]] = {
             "/v1/reassignments": self._reassign,
             "/v1/reassignments/cancel": self._cancel,
             "/v1/throttles/rates": self._rates,
             "/v1/throttles/replicas": self._lists,
             "/v1/elections/preferred": self._elect,
-        }[path]
+            "/v1/throttles/adopt": self._adopt,
+            "/v1/drift/reapply": self._settle,
+            "/v1/drift/accept": self._settle,
+            "/v1/orphans/remove": self._remove,
+        }
+        if path.startswith("/v1/operations/"):
+            return self._steer(path, body)
+        verb = verbs[path]
         earnest = not body["validate_only"]
         back = self._way_back(body)
         results, kind = verb(body, earnest)
@@ -263,6 +310,60 @@ class ScriptedBackend:
             results=tuple(results),
             rollback_plan=back if kind is OperationKind.REASSIGN else None,
         )
+
+    def _steer(self, path: str, body: Json) -> ChangeAnswer:
+        """What becomes of an operation by one of the verbs that it offers."""
+        *_, id, verb = path.split("/")
+        operation = self.cluster.operations[id]
+        if verb not in operation.actions:
+            raise Problem(409, f"Operation {id} is {operation.state}: no {verb} is possible.")
+        if not body["validate_only"]:
+            state, actions = _AFTER[verb]
+            changed = replace(operation, state=state, actions=actions, outcome=f"{verb} asked")
+            self.cluster.operations[id] = changed
+            self.announce(changed)
+        results = tuple(self._result(str(partition)) for partition in operation.partitions)
+        return ChangeAnswer(body["validate_only"], id, results or (self._result(id),))
+
+    def _adopt(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
+        comes_off = Result("broker 1 leader", 0, "NONE", "25000000 B/s comes off at the end")
+        return [comes_off], OperationKind.ADOPT
+
+    def _settle(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
+        return self._mended(self.drift, body, earnest), OperationKind.DRIFT
+
+    def _remove(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
+        return self._mended(self.orphans, body, earnest), OperationKind.ORPHANS
+
+    def _mended(self, shown: dict[str, Any], body: Json, earnest: bool) -> list[Result]:
+        changed = Result("", -1, "CHANGED_SINCE", "it is gone, or has changed since it was shown")
+        results = [
+            self._result(f"{shown[id].setting} of {shown[id].broker or shown[id].topic}")
+            if id in shown
+            else replace(changed, item=id)
+            for id in body["ids"]
+        ]
+        if earnest:
+            for id in body["ids"]:
+                shown.pop(id, None)
+        return results
+
+    def _audit(self, path: str) -> Json:
+        _, _, wanted = path.partition("operation=")
+        lines = [(id, line) for id, line in self.audit if not wanted or id == wanted]
+        entries = [
+            {
+                "time_ms": line.time_ms,
+                "operation_id": id,
+                "event": line.event,
+                "who": line.who,
+                "outcome": line.text,
+                "reason": "",
+                "unreadable": None,
+            }
+            for id, line in lines
+        ]
+        return {"cluster_id": self.cluster.cluster_id, "entries": entries}
 
     def _way_back(self, body: Json) -> Json:
         """The plan that undoes a reassignment."""
@@ -329,6 +430,32 @@ class ScriptedBackend:
                 )
             results.append(result)
         return results, OperationKind.THROTTLED_REPLICAS
+
+
+_AFTER = {
+    "pause": (OperationState.PAUSED, ("resume", "cancel")),
+    "resume": (OperationState.RUNNING, ("pause", "cancel")),
+    "cancel": (OperationState.CANCELLING, ()),
+    "undo": (OperationState.DONE, ("undo",)),
+    "abandon": (OperationState.FAILED, ("undo",)),
+}
+"""The state of an operation after each verb, and what can be done then."""
+
+
+def standing_json(standing: Standing) -> Json:
+    """As `/v1/backend` writes it."""
+    acting = {"backend": standing.acting, "host": standing.host, "address": "", "started_ms": 0}
+    return {
+        "backend": standing.backend,
+        "duty": standing.duty,
+        "acting": acting if standing.acting else None,
+        "journal_topic": "__kshunt_journal",
+        "remarks": list(standing.remarks),
+        "unreadable": [
+            {"key": key, "why": "damaged", "detail": "It is no JSON."}
+            for key in standing.unreadable
+        ],
+    }
 
 
 def _partitions(body: Mapping[str, Any]) -> Iterable[TopicPartition]:

@@ -286,6 +286,31 @@ class ScriptedCluster:
         return self.operations[operation.id]
 
 
+def running_move(cluster: ScriptedCluster) -> Operation:
+    """Record the move that is under way, as somebody asked for it."""
+    moving = {p: s for p, s in cluster.partitions.items() if s.copied}
+    before = [
+        {
+            "topic": p.topic,
+            "partition": p.partition,
+            "replicas": [b for b in s.replicas if b not in s.copied],
+        }
+        for p, s in moving.items()
+    ]
+    topics = {partition.topic for partition in moving}
+    return cluster.note(
+        OperationKind.REASSIGN,
+        f"move {len(moving)} partitions of {len(topics)} topics",
+        state=OperationState.RUNNING,
+        throttle_bytes_per_s=25_000_000,
+        partitions=tuple(moving),
+        who="ada@bastion-1",
+        reason="drain broker 4 before its disk is replaced",
+        actions=("pause", "cancel"),
+        details={"rollback_plan": {"version": 1, "partitions": before}},
+    )
+
+
 def _eta(lag: int, speed: float) -> float:
     if lag == 0:
         return 0.0

@@ -15,9 +15,8 @@ import tempfile
 from pathlib import Path
 
 from backend.clock import SystemClock
-from backend.domain.operation import OperationKind, OperationState
 from tests.tui_backend import ScriptedBackend
-from tests.tui_cluster import incident
+from tests.tui_cluster import incident, running_move
 from tui.__main__ import run
 
 
@@ -26,13 +25,7 @@ async def serve(socket: Path) -> None:
     cluster = incident()
     cluster.copy_bytes_per_s = {5: 900_000}
     cluster.growing = {2}
-    cluster.note(
-        OperationKind.REASSIGN,
-        "6 partitions of 3 topics",
-        state=OperationState.RUNNING,
-        throttle_bytes_per_s=25_000_000,
-        partitions=tuple(p for p, s in cluster.partitions.items() if s.copied),
-    )
+    running_move(cluster)
     async with ScriptedBackend(socket, cluster) as backend:
         second, clock = 0, SystemClock()
         while True:

@@ -5,8 +5,8 @@ An action's id is the name of its method (`action_<id>`) on the widget that `whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from textual.binding import Binding
@@ -15,6 +15,21 @@ from tui.store import BROKERS, OPERATIONS, PARTITIONS, THROTTLES, VIEWS
 
 FOOTER_MOST: Final = 6
 """More than this on the last line is noise."""
+
+
+MOVING: Final = "moving"
+IDLE: Final = "idle"
+DRIFTED: Final = "drifted"
+"""Somebody else changed a throttle of ours."""
+ORPHANED: Final = "orphaned"
+"""Throttles stand that no move justifies."""
+FOREIGN: Final = "foreign"
+"""Throttled moves that no operation here owns."""
+
+
+def can(action: str) -> str:
+    """The condition that the operation under the cursor can be paused, cancelled, ..."""
+    return f"can {action}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +51,10 @@ class Action:
     """One word for the footer; empty where it is not shown there."""
     rank: int = 0
     """Place in the footer; the lowest stand first."""
-    when: Literal["", "moving", "idle"] = ""
-    """Whether the footer shows it only while something moves, or only while nothing does."""
+    when: tuple[str, ...] = ()
+    """What has to be so, any of them, for the footer to show it: `MOVING`, `can("undo")`, ..."""
+    others: tuple[tuple[str, str], ...] = ()
+    """A condition and the footer's word for it, where that differs from `hint`."""
     changes: bool = False
     """True where it changes the cluster, and so cannot be done read-only."""
     where: Literal["screen", "grid"] = "screen"
@@ -47,7 +64,8 @@ _HERE: Final = (PARTITIONS,)
 _PLOTTED: Final = (PARTITIONS, BROKERS)
 _RATED: Final = (BROKERS, THROTTLES)
 _THROTTLED: Final = (PARTITIONS, BROKERS, THROTTLES)
-_MOVED: Final = (PARTITIONS, OPERATIONS)
+_THROTTLED_MOVES: Final = (THROTTLES, OPERATIONS)
+_OPERATED: Final = (OPERATIONS,)
 
 
 def _move(id: str, keys: tuple[str, ...], title: str, help: str) -> Action:
@@ -99,7 +117,7 @@ ACTIONS: Final = (
         _HERE,
         hint="follow",
         rank=2,
-        when="moving",
+        when=(MOVING,),
     ),
     Action(
         "sort_next",
@@ -140,11 +158,70 @@ ACTIONS: Final = (
         "Cancel moves",
         "Of the marked partitions, else of the row.",
         "Change",
-        _MOVED,
+        _HERE,
         hint="cancel",
         rank=2,
-        when="moving",
+        when=(MOVING,),
         changes=True,
+    ),
+    Action(
+        "pause",
+        ("p",),
+        "Pause or resume",
+        "Holds the operation's copies, which keep what they have; again to go on.",
+        "Change",
+        _OPERATED,
+        hint="pause",
+        rank=1,
+        when=(can("pause"), can("resume")),
+        others=((can("resume"), "resume"),),
+        changes=True,
+    ),
+    Action(
+        "cancel_operation",
+        ("c",),
+        "Cancel the operation",
+        "Its partitions return to where they were; what waits does not start.",
+        "Change",
+        _OPERATED,
+        hint="cancel",
+        rank=2,
+        when=(can("cancel"),),
+        changes=True,
+    ),
+    Action(
+        "undo",
+        ("u",),
+        "Undo the operation",
+        "Moves back what it moved, once it has ended.",
+        "Change",
+        _OPERATED,
+        hint="undo",
+        rank=1,
+        when=(can("undo"),),
+        changes=True,
+    ),
+    Action(
+        "abandon",
+        ("X",),
+        "Abandon the operation",
+        "Ends it although brokers that are gone for good still have its throttle.",
+        "Change",
+        _OPERATED,
+        hint="abandon",
+        rank=2,
+        when=(can("abandon"),),
+        changes=True,
+    ),
+    Action(
+        "export",
+        ("w",),
+        "Write the audit",
+        "Who did what, when and why, to a new file: Markdown or JSON.",
+        "Look",
+        _OPERATED,
+        hint="write audit",
+        rank=6,
     ),
     Action(
         "cancel_all",
@@ -185,7 +262,7 @@ ACTIONS: Final = (
         _HERE,
         hint="elect",
         rank=8,
-        when="idle",
+        when=(IDLE,),
         changes=True,
     ),
     Action(
@@ -195,6 +272,68 @@ ACTIONS: Final = (
         "Every partition of the cluster.",
         "Change",
         changes=True,
+    ),
+    Action(
+        "reapply",
+        ("d",),
+        "Put our throttle back",
+        "Where somebody else changed it: of the row, else everywhere.",
+        "Change",
+        hint="put back",
+        rank=-2,
+        when=(DRIFTED,),
+        changes=True,
+    ),
+    Action(
+        "accept",
+        ("D",),
+        "Keep their throttle",
+        "What somebody else set stays, also when our operation ends.",
+        "Change",
+        hint="keep theirs",
+        rank=-1,
+        when=(DRIFTED,),
+        changes=True,
+    ),
+    Action(
+        "remove_orphans",
+        ("x",),
+        "Remove orphan throttles",
+        "Rates and lists that no move justifies: of the row, else all.",
+        "Change",
+        (THROTTLES,),
+        hint="remove",
+        rank=0,
+        when=(ORPHANED,),
+        changes=True,
+    ),
+    Action(
+        "remove_all_orphans",
+        ("X",),
+        "Remove all orphan throttles",
+        "Every rate and list that no move justifies.",
+        "Change",
+        (THROTTLES,),
+        changes=True,
+    ),
+    Action(
+        "adopt",
+        ("t",),
+        "Take over throttles",
+        "Of moves that somebody else started, so that they come off at the end.",
+        "Change",
+        _THROTTLED_MOVES,
+        hint="take over",
+        rank=0,
+        when=(FOREIGN,),
+        changes=True,
+    ),
+    Action(
+        "attention",
+        ("exclamation_mark",),
+        "Attention",
+        "Everything that is wrong, in full.",
+        "Look",
     ),
     Action("palette", ("colon", "ctrl+p"), "Palette", "Find an action by its name.", "General"),
     Action(
@@ -212,6 +351,7 @@ ACTIONS: Final = (
 _KEY_NAMES: Final = {
     "slash": "/",
     "colon": ":",
+    "exclamation_mark": "!",
     "question_mark": "?",
     "down": "Down",
     "up": "Up",
@@ -259,13 +399,18 @@ def _bindings(actions: Iterable[Action]) -> Iterable[Binding]:
             yield Binding(key, action.id, action.title, show=False, id=f"{action.id}#{number}")
 
 
-def footer_actions(view: str, *, moving: bool) -> tuple[Action, ...]:
-    """What the last line of a view offers now; help is always among it."""
-    hidden = "idle" if moving else "moving"
-    offered = (a for a in actions_of(view) if a.hint and a.when != hidden)
-    shown = sorted(offered, key=lambda action: action.rank)
+def footer_actions(view: str, now: Collection[str]) -> tuple[Action, ...]:
+    """What the last line of a view offers while these conditions hold; help is always among it."""
+    offered = [a for a in actions_of(view) if a.hint and (not a.when or set(a.when) & set(now))]
+    shown = [_worded(action, now) for action in sorted(offered, key=lambda action: action.rank)]
     *others, last = shown
     return (*others[: FOOTER_MOST - 1], last)
+
+
+def _worded(action: Action, now: Collection[str]) -> Action:
+    """The action with the word that fits."""
+    words = [word for condition, word in action.others if condition in now]
+    return replace(action, hint=words[0]) if words else action
 
 
 def help_groups(view: str) -> dict[str, list[Action]]:

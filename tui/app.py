@@ -24,6 +24,7 @@ from tui.link import (
     SnapshotArrived,
 )
 from tui.palette import ActionProvider
+from tui.rounds import TICK_S, Rounds
 from tui.screens.brokers import BrokersScreen
 from tui.screens.operations import OperationsScreen
 from tui.screens.partitions import PartitionsScreen
@@ -95,6 +96,7 @@ class KshuntApp(App[None]):
         self.set_class(not glyphs.spark, "-ascii")
         self.store = Store(now_s)
         self.link = Link(address, self.post_message, retry_s=retry_s, revive=revive)
+        self.rounds = Rounds(self)
         self._deriver = Deriver(self._post_derived)
         self._shown_s = float("-inf")
         self._refresh_due = False
@@ -139,6 +141,7 @@ class KshuntApp(App[None]):
     def _connect(self) -> None:
         self._deriver.start()
         self.link.start()
+        self.set_interval(TICK_S, self.rounds.look)
 
     async def on_unmount(self) -> None:
         """Let go of the backend; its threads may take a moment."""
@@ -172,6 +175,8 @@ class KshuntApp(App[None]):
         """Marks were made on another cluster: names that are equal mean something else here."""
         for view in self.views():
             view.grid.clear_marks()
+        self.store.audits.clear()
+        self.rounds.nudge()
         self.say(f"This is another cluster now: {self.store.cluster_id}.", "bad")
 
     def _refresh_soon(self) -> None:
@@ -192,6 +197,7 @@ class KshuntApp(App[None]):
     def _derived(self, message: Derived) -> None:
         self.store.take_derived(message)
         self.changed.publish(message.job.view)
+        self.rounds.look()
 
     @on(DeriveFailed)
     def _derive_failed(self, message: DeriveFailed) -> None:
@@ -200,6 +206,7 @@ class KshuntApp(App[None]):
     @on(OperationsArrived)
     def _operations_arrived(self, message: OperationsArrived) -> None:
         self.store.operations = message.operations
+        self.rounds.look()
         if self.current_mode == OPERATIONS:
             self.derive(OPERATIONS)
 

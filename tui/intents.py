@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backend.domain.answers import ChangeAnswer
 from backend.domain.cluster import TopicPartition
 from backend.domain.plan import ReassignmentPlan
+from backend.domain.steering import MoveCaps, Preview
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from tui.text import Glyphs, names_text, plural, rate_text
 
@@ -32,9 +33,36 @@ class Target:
     bootstrap_servers: str
 
 
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How a change is sent: to be rehearsed, or in earnest and by whom."""
+
+    target: Target
+    validate_only: bool
+    fingerprint: str = ""
+    """Of the preview that was agreed to; empty where there was none."""
+    who: str = ""
+    reason: str = ""
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """What every change is told."""
+        return {
+            "validate_only": self.validate_only,
+            "cluster_id": self.target.cluster_id,
+            "who": self.who,
+            "reason": self.reason,
+        }
+
+    @property
+    def previewed(self) -> dict[str, Any]:
+        """The same, for changes that have a preview."""
+        return {**self.words, "preview": self.fingerprint}
+
+
 @dataclass(frozen=True)
 class Intent:
-    """One change, ready to be rehearsed, agreed to, and sent."""
+    """One change, ready to be previewed, rehearsed, agreed to, and sent."""
 
     title: str
     """What will be done, as a heading."""
@@ -43,18 +71,32 @@ class Intent:
     target: Target
     touches: tuple[tuple[str, str], ...]
     """Label and names: what it touches."""
-    send: Callable[[BackendClient, bool], ChangeAnswer]
-    """Called with `validate_only`."""
+    send: Callable[[BackendClient, Sending], ChangeAnswer]
+    preview: Callable[[BackendClient], Preview] | None = None
+    """What it would touch; None where the backend has no preview of it."""
     changes: Mapping[str, str] = field(default_factory=dict)
     """By item: before and after."""
     effect: str = ""
     """What an operator should know before agreeing."""
+    reason: str = ""
+    """Why, in the operator's words."""
 
 
-def reassign_intent(
-    facts: Facts, target: Target, plan: ReassignmentPlan, throttle: int | None, glyphs: Glyphs
-) -> Intent:
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What the form of a new reassignment was filled in with."""
+
+    plan: ReassignmentPlan
+    throttle_bytes_per_s: int | None
+    caps: MoveCaps | None
+    """None: everything at once."""
+    reason: str = ""
+
+
+def reassign_intent(facts: Facts, target: Target, start: Start, glyphs: Glyphs) -> Intent:
     """Start moving partitions as a plan says."""
+    plan, throttle = start.plan, start.throttle_bytes_per_s
+    moving = facts.summary.moving_partitions
     present = {partition: facts.replicas_of(partition) for partition in plan.replicas}
     brokers = set(plan.brokers).union(*present.values())
     changes = {
@@ -62,12 +104,13 @@ def reassign_intent(
         for partition, wanted in plan.replicas.items()
     }
 
-    def send(client: BackendClient, validate_only: bool) -> ChangeAnswer:
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
         return client.reassign(
             plan,
             throttle_bytes_per_s=throttle,
-            validate_only=validate_only,
-            cluster_id=target.cluster_id,
+            caps=start.caps,
+            additional=moving > 0,
+            **sending.previewed,
         )
 
     lifted = "" if throttle is None else ", lifted by itself when the move is over"
@@ -77,11 +120,15 @@ def reassign_intent(
         target=target,
         touches=(
             *_partition_lines(plan.replicas),
-            ("Brokers", _counted(sorted(brokers))),
+            ("Brokers", counted(sorted(brokers))),
             ("Throttle", rate_text(throttle) + lifted),
+            ("At once", caps_words(start.caps)),
+            *([("Besides", f"{plural(moving, 'partition')} that move already")] if moving else []),
         ),
         send=send,
+        preview=lambda client: client.preview_start(plan, throttle),
         changes=changes,
+        reason=start.reason,
     )
 
 
@@ -89,15 +136,16 @@ def cancel_intent(facts: Facts, target: Target, partitions: Sequence[TopicPartit
     """Return moving partitions to their original replicas."""
     brokers = {broker for partition in partitions for broker in facts.replicas_of(partition)}
 
-    def send(client: BackendClient, validate_only: bool) -> ChangeAnswer:
-        return client.cancel(partitions, validate_only=validate_only, cluster_id=target.cluster_id)
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.cancel(partitions, **sending.previewed)
 
     return Intent(
         title=f"Cancel the move of {plural(len(partitions), 'partition')}",
         button="Cancel the move",
         target=target,
-        touches=(*_partition_lines(partitions), ("Brokers", _counted(sorted(brokers)))),
+        touches=(*_partition_lines(partitions), ("Brokers", counted(sorted(brokers)))),
         send=send,
+        preview=lambda client: client.preview_cancel(partitions),
         effect="What was copied so far is dropped; the original replicas stay.",
     )
 
@@ -107,10 +155,8 @@ def election_intent(
 ) -> Intent:
     """Give the lead to the preferred replicas; of every partition if None."""
 
-    def send(client: BackendClient, validate_only: bool) -> ChangeAnswer:
-        return client.elect_preferred_leaders(
-            partitions, validate_only=validate_only, cluster_id=target.cluster_id
-        )
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.elect_preferred_leaders(partitions, **sending.previewed)
 
     if partitions is None:
         count = len(facts.starts)
@@ -122,7 +168,7 @@ def election_intent(
         count = len(partitions)
         preferred = {facts.replicas_of(partition)[:1] for partition in partitions}
         leaders = sorted({broker for first in preferred for broker in first})
-        touches = (*_partition_lines(partitions), ("New leaders", _counted(leaders)))
+        touches = (*_partition_lines(partitions), ("New leaders", counted(leaders)))
     return Intent(
         title=f"Elect the preferred {'leader' if count == 1 else 'leaders'} of"
         f" {plural(count, 'partition')}",
@@ -130,6 +176,7 @@ def election_intent(
         target=target,
         touches=touches,
         send=send,
+        preview=lambda client: client.preview_elect(partitions),
         effect="Clients of a partition whose leader changes reconnect to the new one.",
     )
 
@@ -139,10 +186,8 @@ def rates_intent(
 ) -> Intent:
     """Set brokers' throttled rates."""
 
-    def send(client: BackendClient, validate_only: bool) -> ChangeAnswer:
-        return client.alter_throttled_rates(
-            rates, validate_only=validate_only, cluster_id=target.cluster_id
-        )
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.alter_throttled_rates(rates, **sending.previewed)
 
     present = facts.snapshot.throttles.rates
     changes = {
@@ -155,11 +200,12 @@ def rates_intent(
         button="Set the throttle",
         target=target,
         touches=(
-            ("Brokers", _counted(sorted(rates))),
+            ("Brokers", counted(sorted(rates))),
             ("Leader rate", rate_text(wanted.leader_bytes_per_s)),
             ("Follower rate", rate_text(wanted.follower_bytes_per_s)),
         ),
         send=send,
+        preview=lambda client: client.preview_throttle(rates=rates),
         changes=changes,
         effect=_rates_effect(facts, wanted),
     )
@@ -168,10 +214,8 @@ def rates_intent(
 def lists_intent(facts: Facts, target: Target, topic: str, lists: ThrottledReplicas) -> Intent:
     """Set a topic's throttled replicas."""
 
-    def send(client: BackendClient, validate_only: bool) -> ChangeAnswer:
-        return client.alter_throttled_replicas(
-            {topic: lists}, validate_only=validate_only, cluster_id=target.cluster_id
-        )
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.alter_throttled_replicas({topic: lists}, **sending.previewed)
 
     before = facts.snapshot.throttles.replicas.get(topic, ThrottledReplicas())
     return Intent(
@@ -184,8 +228,18 @@ def lists_intent(facts: Facts, target: Target, topic: str, lists: ThrottledRepli
             ("Follower side", _list_change(before.followers, lists.followers)),
         ),
         send=send,
+        preview=lambda client: client.preview_throttle(replicas={topic: lists}),
         effect="Replicas that are listed are held to their broker's rate.",
     )
+
+
+def caps_words(caps: MoveCaps | None) -> str:
+    """How many moves are in flight at once."""
+    if caps is None:
+        return "all of them"
+    first = "smallest" if caps.smallest_first else "largest"
+    most = f"at most {caps.per_broker:,} a broker and {caps.in_cluster:,} in the cluster"
+    return f"{most}, {first} first"
 
 
 def _rates_effect(facts: Facts, wanted: ThrottledRate) -> str:
@@ -224,11 +278,13 @@ def _partition_lines(
 ) -> tuple[tuple[str, str], tuple[str, str]]:
     named = list(partitions)
     topics = sorted({partition.topic for partition in named})
-    return ("Topics", _counted(topics)), ("Partitions", _counted(sorted(named)))
+    return ("Topics", counted(topics)), ("Partitions", counted(sorted(named)))
 
 
-def _counted(names: Sequence[object]) -> str:
-    """`a, b, c (3)`: both the names and how many there are."""
+def counted(names: Sequence[object]) -> str:
+    """`a, b, c (3)`: both the names and how many there are; `-` for none."""
+    if not names:
+        return "-"
     text = names_text(names, NAMES_MOST)
     return text if len(names) == 1 else f"{text} ({len(names):,})"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.domain.plan import ReassignmentPlan, parse_plan
-from backend.errors import PlanError, WrongCluster
+from backend.errors import BadInput, PlanError, WrongCluster
 
 PLAN_BYTES_MOST: Final = 16 * 1024 * 1024
 """A plan of 200,000 partitions is about 12 MB; what is larger is no plan."""
@@ -87,3 +87,35 @@ def save_plan(plan: Mapping[str, Any], name: str) -> Path:
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror or error}.") from None
     return path.absolute()
+
+
+AUDIT_FORMATS: Final = (".md", ".json")
+
+
+def new_audit_file(text: str) -> Path:
+    """The file that was typed, which is not there yet.
+
+    Raises:
+        BadInput: it is there, its folder is not, or its name does not say a format.
+    """
+    path = Path(text.strip()).expanduser()
+    if path.suffix not in AUDIT_FORMATS:
+        raise BadInput("The name has to end in .md or .json, which is the format.")
+    if path.exists():
+        raise BadInput(f"{path} exists; it is not written over.")
+    if not path.parent.is_dir():
+        raise BadInput(f"There is no folder {path.parent}.")
+    return path
+
+
+def save_text(text: str, path: Path) -> None:
+    """Write a text to a new file.
+
+    Raises:
+        BadInput: there is such a file already, or the folder cannot be written to.
+    """
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text if text.endswith("\n") else text + "\n")
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}. Nothing was written over.") from None

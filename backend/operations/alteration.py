@@ -52,8 +52,8 @@ class Alterations:
             )
             registry.require()
             outcomes = await admin.alter_topics(topics, validate_only=False, timeout_s=timeout_s)
-        answer = ChangeAnswer(False, operation.id, results(outcomes))
-        return await recorded(registry, operation, answer)
+            answer = ChangeAnswer(False, operation.id, results(outcomes))
+            return await recorded(registry, operation, answer)
 
 
 def _words(topic: AlteredTopic) -> str:

@@ -50,6 +50,7 @@ UNDER_LOCK: Final = frozenset(
         OperationKind.THROTTLED_REPLICAS,
         OperationKind.DRIFT,
         OperationKind.ORPHANS,
+        OperationKind.ALTER_TOPICS,
     }
 )
 """What begins and ends while its verb holds the lock."""

@@ -78,6 +78,10 @@ class ThrottleChanges:
             context.throttling.check_readable(rates, ())
             present = await context.throttling.present(rates)
             held, notes = await self._held(rates)
+            ours = [b for b in sorted(rates) if _throttled_by_us(self._registry.ownership, b)]
+            if ours:
+                words = f"The running operation puts back the earlier rates of {listed(ours)}"
+                notes = (*notes, f"{words} at its end.")
             after = rated(self._registry.ownership, rates, present, held)
             operation = await self._registry.begin(
                 OperationKind.THROTTLED_RATES,
@@ -170,6 +174,10 @@ class ThrottleChanges:
             if isinstance(one, ListDrift) and one.topic in topics
         ]
         await self._registry.keep(accept(ownership, meant, present).after)
+
+
+def _throttled_by_us(ownership: Ownership, broker: int) -> bool:
+    return any(cell.held_rates for (b, _), cell in ownership.rates.items() if b == broker)
 
 
 def rated(

@@ -1,30 +1,139 @@
-"""The operations view: what the backend was asked to do, and how it went."""
+"""The operations view: what the backend was asked to do, how it goes, and what can be done."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar, cast
 
+from textual import on
+from textual.widget import Widget
+
+from tui.actions import can
 from tui.screens.view import ViewScreen
 from tui.store import OPERATIONS
+from tui.widgets.grid import Grid
+from tui.widgets.pane import Pane
+
+if TYPE_CHECKING:
+    from backend.domain.operation import Operation
+    from tui.tables.operations import OperationRow
+    from tui.tables.small import SmallTable
+
+ROWS_LEAST = 5
+"""Lines of the table, its header included, that the pane leaves."""
+HEAD = 5
+"""Lines of every view that are neither table nor pane."""
 
 
 class OperationsScreen(ViewScreen):
-    """One row an operation, newest first."""
+    """One row an operation, those that run first; the one under the cursor in full below."""
 
     VIEW: ClassVar[str] = OPERATIONS
     NOUN: ClassVar[str] = "operation"
 
+    _audit_of = ("", "", "")
+    """Operation, state and outcome for which the audit was asked last."""
+
+    def compose_below(self) -> Iterable[Widget]:
+        """The pane."""
+        yield Pane(glyphs=self.kshunt.glyphs, id="operation")
+
     def nothing_words(self) -> str:
         """Why there are no rows."""
+        foreign = self.kshunt.store.foreign
+        if foreign:
+            return f"Nothing was asked here; {foreign:,} throttled moves are of others (t)."
         return "Nothing was asked of this backend yet. r starts a reassignment."
 
-    def action_cancel(self) -> None:
-        """Cancel what the operation under the cursor still moves."""
-        if self.refused("cancel"):
+    def conditions(self) -> set[str]:
+        """What can be done with the operation under the cursor, too."""
+        operation = self.chosen
+        return super().conditions() | {can(a) for a in (operation.actions if operation else ())}
+
+    @property
+    def chosen(self) -> Operation | None:
+        """The operation under the cursor."""
+        return self.kshunt.store.operation(self.grid.cursor_key)
+
+    def update_view(self) -> None:
+        """The pane follows the table."""
+        super().update_view()
+        self._show_pane()
+
+    @on(Grid.CursorMoved)
+    def _cursor_moved(self) -> None:
+        # The message may come while the screen is being taken down.
+        if self.query(Pane) and self.query("#grid"):
+            self._show_pane()
+            self.offer_keys()
+
+    def _show_pane(self) -> None:
+        store, pane = self.kshunt.store, self.query_one("#operation", Pane)
+        table, key = self.grid.table, self.grid.cursor_key
+        room = self.app.size.height - HEAD - ROWS_LEAST - 1
+        if table is None or key is None or store.facts is None or room < 3:
+            pane.show("", ())
             return
-        key = self.grid.cursor_key
-        operation = next((o for o in self.kshunt.store.operations if o.id == key), None)
-        if operation is None or not operation.partitions:
-            self.say("This operation moves no partitions.", "warn")
+        from tui.tables.about_operation import about, title_of
+
+        row = cast("SmallTable[OperationRow]", table).value_of(key)
+        if row is None:
             return
-        self.kshunt.flows.cancel(operation.partitions)
+        audit = store.audits.get(row.operation.id, ())
+        lines = about(row, store.facts, audit, self.kshunt.glyphs, room)
+        pane.show(title_of(row), lines)
+        self._ask_audit(row.operation)
+
+    def _ask_audit(self, operation: Operation) -> None:
+        """The history of the operation, asked anew whenever it has become longer."""
+        wanted = (operation.id, operation.state.value, operation.outcome)
+        if wanted != self._audit_of:
+            self._audit_of = wanted
+            self.run_worker(self.kshunt.rounds.audit(operation.id), group="audit", exclusive=True)
+
+    # What can be done
+
+    def _able(self, id: str, action: str) -> Operation | None:
+        """The operation under the cursor if this can be done with it; says so if not."""
+        if self.refused(id):
+            return None
+        operation = self.chosen
+        if operation is None:
+            self.say("There is no operation here.", "warn")
+        elif action not in operation.actions:
+            others = ", ".join(operation.actions) or "nothing"
+            state = operation.state.value
+            self.say(f"It is {state}: no {action} is possible. What is: {others}.", "warn")
+        else:
+            return operation
+        return None
+
+    def action_pause(self) -> None:
+        """Hold the copies of the operation, or let them go on."""
+        operation = self.chosen
+        resumes = operation is not None and "resume" in operation.actions
+        able = self._able("pause", "resume" if resumes else "pause")
+        if able is not None:
+            self.kshunt.flows.steer(able, "resume" if resumes else "pause")
+
+    def action_cancel_operation(self) -> None:
+        """Return what the operation still moves."""
+        operation = self._able("cancel_operation", "cancel")
+        if operation is not None:
+            self.kshunt.flows.steer(operation, "cancel")
+
+    def action_undo(self) -> None:
+        """Move back what the operation moved."""
+        operation = self._able("undo", "undo")
+        if operation is not None:
+            self.kshunt.flows.steer(operation, "undo")
+
+    def action_abandon(self) -> None:
+        """End the operation although brokers that are gone have its throttle."""
+        operation = self._able("abandon", "abandon")
+        if operation is not None:
+            self.kshunt.flows.abandon(operation)
+
+    def action_export(self) -> None:
+        """Write the audit to a file."""
+        self.kshunt.flows.export(self.chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -16,10 +16,13 @@ from tui.intents import Intent
 from tui.paths import save_plan
 from tui.screens.dialog import Dialog, Lines, fact_lines
 from tui.tables.answers import answer_table, failure_words, headline
+from tui.tables.mending import readable
 from tui.text import Glyphs
 from tui.widgets.grid import Grid
 
-WATCH = "The tables show the effect once the cluster reports it."
+LOW: Final = 30
+"""Below so many lines the items get fewer of them."""
+WATCH: Final = "The tables show the effect once the cluster reports it."
 
 
 class ResultScreen(Dialog[None]):
@@ -45,9 +48,9 @@ class ResultScreen(Dialog[None]):
         with VerticalScroll(id="facts", can_focus=False):
             if self.answer.operation_id:
                 yield from fact_lines([("Operation", self.answer.operation_id)])
-            for note in self.answer.notes:
-                yield Lines(note, classes="effect")
             yield Lines(WATCH, classes="effect")
+            for note in self.answer.notes:
+                yield Lines(readable(note), classes="effect")
         yield Grid(id="results", glyphs=self._glyphs)
         if self.answer.rollback_plan is not None:
             words = f"w writes the plan that leads back to {self._rollback_name}"
@@ -74,7 +77,10 @@ class ResultScreen(Dialog[None]):
     def on_mount(self) -> None:
         """Show the items."""
         grid = self.query_one(Grid)
-        grid.styles.height = min(len(self.answer.results), 14) + 1
+        low = self.app.size.height < LOW
+        if low and self.answer.notes:
+            self.query_one("#facts").styles.max_height = 7
+        grid.styles.height = min(len(self.answer.results), 7 if low else 14) + 1
         grid.show_table(answer_table(self.answer, self._intent.changes))
         grid.focus()
 

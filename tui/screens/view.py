@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input
 
 from backend.errors import BadInput
-from tui.actions import Action, footer_actions, screen_bindings
+from tui.actions import (
+    DRIFTED,
+    FOREIGN,
+    IDLE,
+    MOVING,
+    ORPHANED,
+    Action,
+    footer_actions,
+    screen_bindings,
+)
 from tui.store import PARTITIONS, ConnectionState, Query
 from tui.tables.base import Order
+from tui.tables.small import SmallTable
 from tui.widgets.grid import Grid
 from tui.widgets.keybar import KeyBar
 from tui.widgets.plot import PlotPanel
@@ -21,6 +33,7 @@ from tui.widgets.status import StatusBar
 from tui.widgets.tabs import ViewTabs
 
 if TYPE_CHECKING:
+    from backend.domain.steering import ShownDrift
     from tui.app import KshuntApp
 
 MARK_LIMIT = 10_000
@@ -64,10 +77,15 @@ class ViewScreen(Screen[None]):
         yield StatusBar(app.store, address=app.address, read_only=app.read_only, glyphs=glyphs)
         yield ViewTabs(self.VIEW, glyphs=glyphs)
         yield Grid(id="grid", glyphs=glyphs, marks=self.VIEW == PARTITIONS)
+        yield from self.compose_below()
         if self.HAS_PLOT:
             yield PlotPanel(glyphs=glyphs)
         yield Input(id="filter", placeholder="topic, broker:3, moving, behind:>1000", compact=True)
         yield KeyBar(read_only=app.read_only, glyphs=glyphs)
+
+    def compose_below(self) -> Iterable[Widget]:
+        """What stands below the table."""
+        return ()
 
     def on_mount(self) -> None:
         """Follow the store."""
@@ -109,10 +127,22 @@ class ViewScreen(Screen[None]):
         self.grid.show_message(self._empty_words())
         self.query_one(StatusBar).update_lines()
         self.query_one(ViewTabs).show_note(self._note())
-        moving = store.summary is not None and store.summary.moving_partitions > 0
-        self.key_bar.offer(footer_actions(self.VIEW, moving=moving))
+        self.offer_keys()
         if self.HAS_PLOT and store.snapshot is not None:
             self.query_one(PlotPanel).show_history(store.snapshot.history)
+
+    def offer_keys(self) -> None:
+        """What the last line offers."""
+        self.key_bar.offer(footer_actions(self.VIEW, self.conditions()))
+
+    def conditions(self) -> set[str]:
+        """What is so, as far as keys depend on it."""
+        store = self.kshunt.store
+        moving = store.summary is not None and store.summary.moving_partitions > 0
+        found = {MOVING if moving else IDLE}
+        found |= {DRIFTED} if store.drift else set()
+        found |= {ORPHANED} if store.orphans else set()
+        return found | ({FOREIGN} if store.foreign else set())
 
     def _empty_words(self) -> str:
         store = self.kshunt.store
@@ -283,6 +313,50 @@ class ViewScreen(Screen[None]):
         self.kshunt.derive(self.VIEW)
         self.query_one(ViewTabs).show_note(self._note())
         return query
+
+    # Throttles that are not as they should be
+
+    def chosen_drift(self) -> tuple[ShownDrift, ...]:
+        """What has drifted of the row under the cursor."""
+        table, key = self.grid.table, self.grid.cursor_key
+        row = table.value_of(key) if isinstance(table, SmallTable) and key is not None else None
+        drift: tuple[ShownDrift, ...] = getattr(row, "drift", ())
+        return drift
+
+    def action_reapply(self) -> None:
+        """Put our throttle back: of the row, else everywhere."""
+        self._settle("reapply", ours=True)
+
+    def action_accept(self) -> None:
+        """Keep what somebody else set: of the row, else everywhere."""
+        self._settle("accept", ours=False)
+
+    def _settle(self, id: str, *, ours: bool) -> None:
+        """One drift of the row is settled at once; several are asked about first."""
+        if self.refused(id):
+            return
+        chosen = self.chosen_drift()
+        drift = chosen or self.kshunt.store.drift
+        if drift:
+            self.kshunt.flows.settle(drift, ours=ours, ask=len(chosen) != 1)
+        else:
+            self.say("No throttle of ours was changed by somebody else.")
+
+    def action_adopt(self) -> None:
+        """Take over the throttles of moves that somebody else started."""
+        if self.refused("adopt"):
+            return
+        if self.kshunt.store.foreign:
+            self.kshunt.flows.adopt()
+        else:
+            self.say("Nothing throttled moves that no operation here owns.", "warn")
+
+    def action_attention(self) -> None:
+        """Everything that is wrong, in full."""
+        from tui.attention import attention
+        from tui.screens.attention import AttentionScreen
+
+        self.app.push_screen(AttentionScreen(attention(self.kshunt.store)))
 
     # Left to the modules that know how
 

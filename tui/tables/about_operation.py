@@ -13,7 +13,7 @@ from tui.actions import ACTIONS, can, key_name
 from tui.tables.facts import Facts
 from tui.tables.mending import drift_words, readable
 from tui.tables.operations import TONES, OperationRow, eta_words, held, kind_words, left_text
-from tui.tables.progress import originals
+from tui.tables.progress import moving_first, originals
 from tui.text import NEVER_TEXT, Glyphs, bytes_text, duration_text, plural, rate_text
 from tui.widgets.pane import PaneLine
 
@@ -40,10 +40,10 @@ def about(
     room: int,
 ) -> list[PaneLine]:
     """What there is to say in so many lines; what can be done is always among it."""
-    head = [*_drift(row), *_facts(row)]
-    tail = [_can(row.operation)]
+    head = [*_drift(row), *_facts(row)][: room - 1]
+    tail = [_can(row)]
     left = max(room - len(head) - len(tail), 0)
-    moves = list(_moves(row.operation, facts, glyphs))
+    moves = list(_moves(row.operation, facts, glyphs, left))
     history = [_history(line) for line in audit]
     audit_room = min(len(history), max(left - len(moves), left * SHARES[1] // sum(SHARES)))
     moves = _first(moves, left - audit_room, len(row.operation.partitions))
@@ -63,7 +63,7 @@ def _facts(row: OperationRow) -> Iterable[PaneLine]:
     if operation.throttle_bytes_per_s is not None or operation.partitions:
         yield PaneLine("Throttle", _throttle_words(operation))
     if row.progress is not None:
-        yield _progress(row)
+        yield from _progress(row)
     if operation.outcome:
         tone = TONES.get(operation.state, "") if operation.state.ended else "warn"
         yield PaneLine("Outcome", readable(operation.outcome), tone)
@@ -80,22 +80,18 @@ def _throttle_words(operation: Operation) -> str:
     return f"{rate_text(operation.throttle_bytes_per_s)} a broker, {stays}"
 
 
-def _progress(row: OperationRow) -> PaneLine:
+def _progress(row: OperationRow) -> Iterable[PaneLine]:
     progress = row.progress
     assert progress is not None
-    parts = [
-        f"{progress.arrived:,} of {plural(progress.replicas, 'replica')}",
-        f"{left_text(progress)} of {bytes_text(progress.copy_bytes)} left",
-    ]
-    if progress.waiting:
-        parts.append(f"{plural(progress.waiting, 'partition')} waiting")
-    tone = ""
+    of = f"{progress.arrived:,} of {plural(progress.replicas, 'replica')}"
+    left = f"{left_text(progress)} of {bytes_text(progress.copy_bytes)} left"
+    yield PaneLine("Copied", f"{of}, {left}")
+    turn = f"; {plural(progress.waiting, 'partition')} waiting" if progress.waiting else ""
     if held(row.operation):
-        parts.append("held by the pause")
+        yield PaneLine("ETA", f"held by the pause{turn}", "warn")
     else:
-        parts.append(f"ETA {eta_words(progress, ' to ', NEVER_TEXT)}")
-        tone = "bad" if progress.eta_never else ""
-    return PaneLine("Copied", ", ".join(parts), tone)
+        words = eta_words(progress, " to ", NEVER_TEXT)
+        yield PaneLine("ETA", f"{words}{turn}", "bad" if progress.eta_never else "")
 
 
 def _drift(row: OperationRow) -> Iterable[PaneLine]:
@@ -105,32 +101,29 @@ def _drift(row: OperationRow) -> Iterable[PaneLine]:
         yield PaneLine("", f"and {len(row.drift) - 2} more", "bad")
 
 
-def _moves(operation: Operation, facts: Facts, glyphs: Glyphs) -> Iterable[PaneLine]:
+def _moves(operation: Operation, facts: Facts, glyphs: Glyphs, most: int) -> Iterable[PaneLine]:
     """From where to where each partition goes, those that still move first."""
     before = originals(operation)
-    lines = [_move(partition, before, facts, glyphs) for partition in operation.partitions[:500]]
-    yield from (line for _, line in sorted(lines, key=lambda entry: entry[0]))
+    for partition in moving_first(facts, operation, most):
+        yield _move(partition, before.get(partition, ()), facts, glyphs)
 
 
 def _move(
-    partition: TopicPartition,
-    before: dict[TopicPartition, tuple[int, ...]],
-    facts: Facts,
-    glyphs: Glyphs,
-) -> tuple[int, PaneLine]:
+    partition: TopicPartition, before: tuple[int, ...], facts: Facts, glyphs: Glyphs
+) -> PaneLine:
     span = facts.rows_of(*partition)
     rows = facts.rows
     here = [(int(rows.broker[row]), row) for row in span]
     moving = any(rows.adding[row] or rows.removing[row] for _, row in here)
-    was = before.get(partition) or tuple(b for b, row in here if not rows.adding[row])
+    was = before or tuple(b for b, row in here if not rows.adding[row])
     target = tuple(b for b, row in here if not rows.removing[row])
     name = str(partition)
     if not here:
-        return 2, PaneLine("", f"{name}  is gone", "warn")
+        return PaneLine("", f"{name}  is gone", "warn")
     if not moving and target == was:
-        return 1, PaneLine("", f"{name}  {_ids(was)}", "dim")
+        return PaneLine("", f"{name}  {_ids(was)}", "dim")
     words = f"{name}  {_ids(was)} {glyphs.arrow} {_ids(target)}"
-    return (0, PaneLine("", words)) if moving else (2, PaneLine("", f"{words}  there", "good"))
+    return PaneLine("", words) if moving else PaneLine("", f"{words}  there", "good")
 
 
 def _ids(brokers: Iterable[int]) -> str:
@@ -158,8 +151,9 @@ def _labelled(label: str, lines: Sequence[PaneLine]) -> list[PaneLine]:
     return [line._replace(label="" if number else label) for number, line in enumerate(lines)]
 
 
-def _can(operation: Operation) -> PaneLine:
-    """What can be done, each with its key."""
+def _can(row: OperationRow) -> PaneLine:
+    """What can be done, each with its key; what is wrong comes first."""
+    operation = row.operation
     keys = {
         condition.removeprefix("can "): key_name(action.keys[0])
         for action in ACTIONS
@@ -167,7 +161,8 @@ def _can(operation: Operation) -> PaneLine:
         if condition == can(condition.removeprefix("can "))
     }
     offered = [f"{keys[name]} {name}" for name in operation.actions if name in keys]
-    words = "   ".join([*offered, "w write audit"])
+    mending = ["d put back", "D keep theirs"] if row.drift else []
+    words = "   ".join([*mending, *offered, "w write audit"])
     waits = operation.state is OperationState.LIFTING
     note = "   (waits until its throttle is off)" if waits else ""
     return PaneLine("Press", f"{words}{note}", "strong")

@@ -24,11 +24,12 @@ def about(
     foreign: int,
 ) -> tuple[str, list[PaneLine]]:
     """A title and lines: of the row where something is wrong about it, else of all rows."""
+    every = len(orphans)
     if row is not None and (row.drift or row.orphans):
         drift, orphans, title = row.drift, row.orphans, row.what
     else:
         title = "All brokers and topics"
-    lines = [*_drift_lines(drift), *_orphan_lines(orphans)]
+    lines = [*_drift_lines(drift), *_orphan_lines(orphans, every)]
     if foreign:
         lines += _foreign_lines(foreign)
     return title, lines
@@ -47,14 +48,15 @@ def _drift_lines(drift: Sequence[ShownDrift]) -> list[PaneLine]:
     return lines
 
 
-def _orphan_lines(orphans: Sequence[ShownOrphan]) -> list[PaneLine]:
+def _orphan_lines(orphans: Sequence[ShownOrphan], every: int) -> list[PaneLine]:
     if len(orphans) > SHOWN_MOST:
         lines = _origins(orphans)
     else:
         lines = [PaneLine("Orphan", orphan_words(one), "warn", 2) for one in orphans]
     if orphans:
-        what = "it" if len(orphans) == 1 else "all of them"
-        lines.append(PaneLine("Press", f"x removes {what}", "strong"))
+        here = "it" if len(orphans) == 1 else "these" if len(orphans) < every else "all of them"
+        more = f"   X removes all {every:,}" if len(orphans) < every else ""
+        lines.append(PaneLine("Press", f"x removes {here}{more}", "strong"))
     return lines
 
 

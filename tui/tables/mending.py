@@ -48,8 +48,11 @@ def change_words(drift: ShownDrift, glyphs: Glyphs) -> str:
 
 
 def orphan_words(orphan: ShownOrphan) -> str:
-    """What it is, where it is likely to be from, and its value, which may be long."""
-    return f"{setting_words(orphan)}, {orphan.origin}: {readable(orphan.value)}"
+    """What it is and where it is likely to be from; a list, which may be long, comes last."""
+    what, value = setting_words(orphan), readable(orphan.value)
+    if orphan.broker is not None:
+        return f"{what} is {value}, {orphan.origin}"
+    return f"{what}, {orphan.origin}: {value}"
 
 
 def owner_words(operations: Iterable[str]) -> str:

@@ -194,7 +194,7 @@ FIELDS: Final[tuple[Field[OperationRow], ...]] = (
         lambda row: kind_words(row.operation),
     ),
     Field(
-        Column("summary", "Summary", 20, 70, 0, grows=True, comfort=30),
+        Column("summary", "Summary", 20, 70, 0, grows=True, comfort=40),
         lambda row, width: Cell(row.operation.summary),
         lambda row: row.operation.summary,
     ),
@@ -239,7 +239,7 @@ FIELDS: Final[tuple[Field[OperationRow], ...]] = (
         lambda row: row.operation.who,
     ),
     Field(
-        Column("outcome", "Outcome", 14, 60, 7, grows=True, comfort=24),
+        Column("outcome", "Outcome", 14, 70, 7, grows=True, comfort=24),
         _outcome,
         lambda row: row.operation.outcome,
     ),

@@ -7,7 +7,7 @@ rows, whatever the size of the plan.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -76,9 +76,14 @@ class _ById:
         return isinstance(other, _ById) and other.operation.id == self.operation.id
 
 
-def originals(operation: Operation) -> dict[TopicPartition, tuple[int, ...]]:
+def originals(operation: Operation) -> Mapping[TopicPartition, tuple[int, ...]]:
     """Where an operation's partitions were before it, as far as the backend says."""
-    plan = operation.details.get("rollback_plan") or {}
+    return _originals(_ById(operation))
+
+
+@lru_cache(PLANS_KEPT)
+def _originals(key: _ById) -> dict[TopicPartition, tuple[int, ...]]:
+    plan = key.operation.details.get("rollback_plan") or {}
     return {
         TopicPartition(entry["topic"], entry["partition"]): tuple(entry["replicas"])
         for entry in plan.get("partitions", ())
@@ -128,6 +133,33 @@ def _members(facts: Facts, places: NDArray[np.int64]) -> NDArray[np.bool_]:
     members = np.zeros(len(facts.starts), np.bool_)
     members[places[places >= 0]] = True
     return members
+
+
+def moving_first(facts: Facts, operation: Operation, most: int) -> list[TopicPartition]:
+    """So many of an operation's partitions, those that move before the others."""
+    if not operation.partitions:
+        return []
+    places = _places(facts, _plan(_ById(operation)))
+    moving = np.zeros(len(places), np.bool_)
+    known = places >= 0
+    moving[known] = facts.moving[facts.starts[places[known]]]
+    order = np.argsort(~moving, kind="stable")[:most]
+    return [operation.partitions[int(place)] for place in order]
+
+
+def unstarted(facts: Facts, operations: Iterable[Operation]) -> set[TopicPartition]:
+    """Partitions that wait for their turn in an operation: still where they were before it.
+
+    One by one: for a thread, where plans are large.
+    """
+    moving = set(facts.moving_partitions)
+    return {
+        partition
+        for operation in operations
+        if operation.waiting and not operation.state.ended
+        for partition, before in originals(operation).items()
+        if partition not in moving and set(facts.replicas_of(partition)) == set(before)
+    }
 
 
 def foreign_moves(facts: Facts, operations: Iterable[Operation]) -> int:

@@ -46,6 +46,9 @@ class Grid(Widget, can_focus=True):
     class MarksChanged(Message):
         """Rows were marked or unmarked."""
 
+    class CursorMoved(Message):
+        """Another row is under the cursor."""
+
     def __init__(
         self,
         *,
@@ -66,6 +69,8 @@ class Grid(Widget, can_focus=True):
         self._table: Table | None = None
         self._cursor = 0
         self._top = 0
+        self._told: RowKey | None = None
+        """The row of which it was said last that it is under the cursor."""
         self._moved = False
         """False while the operator has chosen no place: then the top of the table is shown."""
         self._placed: list[Placed] = []
@@ -270,6 +275,9 @@ class Grid(Widget, can_focus=True):
         self._cursor = min(max(self._cursor, 0), max(count - 1, 0))
         around = min(max(self._top, self._cursor - page + 1), self._cursor)
         self._top = min(max(around, 0), max(count - page, 0))
+        if self.cursor_key != self._told:
+            self._told = self.cursor_key
+            self.post_message(self.CursorMoved())
 
     def _strip(self, y: int) -> Strip:
         base, width = self.rich_style, self.size.width

@@ -1,0 +1,158 @@
+"""Intents about operations, and about throttles that are not as they should be.
+
+Pure, as `tui.intents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+from backend.domain.answers import ChangeAnswer
+from backend.domain.operation import Operation
+from backend.domain.steering import Preview, ShownDrift, ShownOrphan
+from tui.intents import NAMES_MOST, Intent, Sending, Target, counted
+from tui.tables.mending import change_words, drift_words, owner_words, readable, setting_words
+from tui.text import Glyphs, plural, rate_text
+
+if TYPE_CHECKING:
+    from backend.api.client import BackendClient
+
+Verb = Literal["pause", "resume", "cancel", "undo"]
+
+_TITLES: Final = {
+    "pause": "Pause",
+    "resume": "Resume",
+    "cancel": "Cancel",
+    "undo": "Undo",
+}
+_EFFECTS: Final = {
+    "pause": "Its copies are held at the floor rate and keep what they have; none is cancelled.",
+    "resume": "Its copies go on at the rates from before the pause.",
+    "cancel": "What was copied so far is dropped; the original replicas stay.",
+    "undo": "A new operation moves its partitions back, with the same throttle.",
+}
+
+
+def operation_intent(target: Target, operation: Operation, verb: Verb) -> Intent:
+    """Pause, resume, cancel or undo an operation."""
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.steer(verb, operation.id, **sending.previewed)
+
+    def preview(client: BackendClient) -> Preview:
+        assert verb != "resume"
+        return client.preview_operation(verb, operation.id)
+
+    return Intent(
+        title=f"{_TITLES[verb]} operation {operation.id}",
+        button=f"{_TITLES[verb]} it",
+        target=target,
+        touches=operation_lines(operation),
+        send=send,
+        preview=None if verb == "resume" else preview,
+        effect=_EFFECTS[verb],
+    )
+
+
+def operation_lines(operation: Operation) -> tuple[tuple[str, str], ...]:
+    """Which operation it is."""
+    asked = f"{operation.who or 'unknown'}{': ' if operation.reason else ''}{operation.reason}"
+    return (
+        ("Operation", operation.summary),
+        ("Asked by", asked),
+        ("Partitions", counted(sorted(operation.partitions))),
+        ("Throttle", rate_text(operation.throttle_bytes_per_s)),
+    )
+
+
+def abandon_intent(target: Target, operation: Operation, brokers: Sequence[int]) -> Intent:
+    """End an operation although brokers that are gone for good still have its throttle."""
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.abandon(operation.id, brokers, **sending.words)
+
+    return Intent(
+        title=f"Abandon operation {operation.id}",
+        button="Abandon it",
+        target=target,
+        touches=(("Operation", operation.summary), ("Brokers", counted(list(brokers)))),
+        send=send,
+        effect="Its throttle stays in the configuration of these brokers. Should one of them come "
+        "back, nothing takes it off but you.",
+    )
+
+
+def drift_intent(
+    target: Target, drift: Sequence[ShownDrift], glyphs: Glyphs, *, ours: bool
+) -> Intent:
+    """Put our throttle back where it drifted (`ours`), or keep what somebody else set."""
+    ids = [one.id for one in drift]
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.settle_drift(ids, ours=ours, **sending.words)
+
+    whose = sorted({id for one in drift for id in one.operations})
+    what = f"{plural(len(drift), 'throttle')} that somebody else changed"
+    return Intent(
+        title=f"Put back {what}" if ours else f"Keep {what}",
+        button="Put ours back" if ours else "Keep theirs",
+        target=target,
+        touches=(
+            ("Needed by", owner_words(whose) or "-"),
+            *((setting_words(one), change_words(one, glyphs)) for one in drift),
+        ),
+        send=send,
+        effect="Theirs is overwritten, and ours comes off when the operation ends."
+        if ours
+        else "Nothing is written; what they set stays when the operation ends.",
+    )
+
+
+def orphans_intent(target: Target, orphans: Sequence[ShownOrphan]) -> Intent:
+    """Take off throttles that no move justifies."""
+    ids = [one.id for one in orphans]
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.remove_orphans(ids, **sending.words)
+
+    return Intent(
+        title=f"Remove {plural(len(orphans), 'orphan throttle')}",
+        button="Remove",
+        target=target,
+        touches=_orphan_lines(orphans),
+        send=send,
+        effect="A rate is deleted from the broker's own configuration; replicas are taken out of "
+        "the topic's list. What a move needs by then stays.",
+    )
+
+
+def _orphan_lines(orphans: Sequence[ShownOrphan]) -> tuple[tuple[str, str], ...]:
+    """What each is; those beyond the first ones are in the items below."""
+    lines = [
+        (setting_words(one), f"{readable(one.value)}, {one.origin}") for one in orphans[:NAMES_MOST]
+    ]
+    more = len(orphans) - len(lines)
+    return (*lines, *([("and", f"{more:,} more")] if more else ()))
+
+
+def adopt_intent(target: Target, moves: int) -> Intent:
+    """Take over the throttle of moves that somebody else started."""
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.adopt(None, **sending.words)
+
+    return Intent(
+        title=f"Take over the throttle of {plural(moves, 'move')}",
+        button="Take over",
+        target=target,
+        touches=(("Moves", f"{moves:,} that no operation here owns"),),
+        send=send,
+        effect="Nothing is moved or cancelled. Their throttle comes off when they end, below is "
+        "what then changes; whoever started them need not verify any more.",
+    )
+
+
+def settled_words(drift: Sequence[ShownDrift], *, ours: bool) -> str:
+    """What is said once drift was settled."""
+    return f"{'Put back' if ours else 'Kept'}: {'; '.join(drift_words(one) for one in drift)}."

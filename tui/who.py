@@ -1,0 +1,26 @@
+"""Who sits at this dashboard, for the audit."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from typing import Final
+
+WHO_VARIABLE: Final = "KSHUNT_USER"
+"""Names the operator where several share an account; the tools read it too."""
+WHO_MAX: Final = 200
+
+
+def who_am_i() -> str:
+    """`user@host`, or what `KSHUNT_USER` says."""
+    named = os.environ.get(WHO_VARIABLE, "").strip() or f"{_user()}@{socket.gethostname()}"
+    return named.encode("utf-8", "replace").decode("utf-8")[:WHO_MAX]
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run under a number that has no name.
+        return f"uid-{os.getuid()}"
