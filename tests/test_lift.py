@@ -5,16 +5,21 @@ from __future__ import annotations
 import pytest
 
 from backend.admin.kafka import KafkaAdmin
+from backend.admin.port import ReassignOptions
 from backend.clock import SystemClock
+from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation, OperationState
 from backend.domain.plan import ReassignmentPlan
-from backend.domain.throttle import ThrottledRate
+from backend.domain.throttle import Move, ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.embedded.metadata.records import ResourceType
 from backend.operations.context import Context
 from backend.operations.engine import Engine
+from backend.operations.ownership import Shares
+from backend.operations.ownership_cells import ListKey, RateKey
 from backend.operations.reassign import Reassignments, ReassignRequest
 from backend.operations.registry import Registry
 from backend.operations.throttle import ThrottleChanges
+from backend.operations.work import Work, still_needed
 from tests.embedded_core import MB
 from tests.embedded_listeners import THROTTLED_RATES, rate
 from tests.native_support import ALTER_CONFIGS, MOVING, RATE, T0, TIMEOUT_S, administered, ways
@@ -151,3 +156,62 @@ async def test_a_topic_that_was_deleted_meanwhile_needs_no_write() -> None:
         await backend.engine.tick()
         assert backend.state is OperationState.DONE
         assert cluster.throttled() == {}
+
+
+async def move_of_somebody_else(admin: KafkaAdmin) -> None:
+    await admin.reassign_partitions({T0: (2, 4)}, ReassignOptions(timeout_s=TIMEOUT_S), {})
+
+
+async def test_a_rate_for_moves_of_somebody_else_comes_off_with_them() -> None:
+    async with administered(native=False) as (cluster, admin):
+        backend = Backend(admin)
+        await move_of_somebody_else(admin)
+        # Broker 3 takes no part in the move: what is set there is the operator's own.
+        rates = dict.fromkeys((2, 3, 4), ThrottledRate(MB, MB))
+        answer = await backend.throttles.alter_rates(rates, validate_only=False, auto_remove=True)
+        assert "comes off with the moves of 1 partition" in answer.notes[-1]
+        assert backend.state is OperationState.RUNNING
+        assert cluster.throttled() == dict.fromkeys((2, 3, 4), rate(MB))
+        cluster.pass_s(300)
+        await backend.engine.tick()
+        assert backend.reassignment.state.value == "done"
+        assert cluster.throttled() == {3: rate(MB)}
+
+
+async def test_a_list_for_moves_of_somebody_else_comes_off_with_them() -> None:
+    async with administered(native=False) as (cluster, admin):
+        backend = Backend(admin)
+        lists = ThrottledReplicas(ReplicaSet.parse("0:2,7:7"), ReplicaSet.parse("0:4"))
+        await move_of_somebody_else(admin)
+        await backend.throttles.alter_replicas({"t": lists}, validate_only=False, auto_remove=True)
+        assert backend.state is OperationState.RUNNING
+        found = await admin.throttles([], ["t"], timeout_s=TIMEOUT_S)
+        assert found.replicas == {"t": lists}
+        cluster.pass_s(300)
+        await backend.engine.tick()
+        assert backend.reassignment.state.value == "done"
+        found = await admin.throttles([], ["t"], timeout_s=TIMEOUT_S)
+        assert found.replicas == {"t": ThrottledReplicas(ReplicaSet.parse("7:7"), ReplicaSet())}
+
+
+async def test_a_rate_without_moves_stays() -> None:
+    async with administered(native=False) as (cluster, admin):
+        backend = Backend(admin)
+        rates = {4: ThrottledRate(MB, MB)}
+        await backend.throttles.alter_rates(rates, validate_only=False, auto_remove=True)
+        assert backend.state is OperationState.DONE
+        await backend.engine.tick()
+        assert cluster.throttled() == {4: rate(MB)}
+
+
+def test_of_what_was_adopted_stays_what_the_other_moves_need() -> None:
+    other = TopicPartition("t", 1)
+    moves = {T0: Move(T0, (1, 2), (2, 4)), other: Move(other, (3,), (5,))}
+    held = Shares(
+        {(1, RateKey.LEADER): 5, (4, RateKey.FOLLOWER): 5, (5, RateKey.FOLLOWER): 5},
+        {("t", ListKey.FOLLOWERS): frozenset({(0, 4), (1, 5)})},
+    )
+    work = Work(moves, started=frozenset(moves), adopted=True, cancelled=frozenset({T0}))
+    assert still_needed(work, held) == Shares(
+        {(5, RateKey.FOLLOWER): 5}, {("t", ListKey.FOLLOWERS): frozenset({(1, 5)})}
+    )

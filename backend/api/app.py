@@ -271,7 +271,10 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         await meant_for(backend, body.cluster_id)
         await prepare(body, previews.throttle(wanted, {}))
         answer = await backend.throttles.alter_rates(
-            wanted, validate_only=body.validate_only, asker=asker_of(body)
+            wanted,
+            validate_only=body.validate_only,
+            auto_remove=body.auto_remove_throttle,
+            asker=asker_of(body),
         )
         return documents.change_json(answer)
 
@@ -282,7 +285,10 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         await meant_for(backend, body.cluster_id)
         await prepare(body, previews.throttle({}, wanted))
         answer = await backend.throttles.alter_replicas(
-            wanted, validate_only=body.validate_only, asker=asker_of(body)
+            wanted,
+            validate_only=body.validate_only,
+            auto_remove=body.auto_remove_throttle,
+            asker=asker_of(body),
         )
         return documents.change_json(answer)
 

@@ -151,6 +151,9 @@ class RatesRequestModel(Intent):
     """KIP-179, alterInterbrokerThrottledRates."""
 
     rates: list[BrokerRateModel] = Field(min_length=1, max_length=10_000)
+    auto_remove_throttle: bool = Field(
+        default=True, description="comes off with the moves that others started, if there are any"
+    )
     validate_only: bool = False
     cluster_id: ClusterId = None
 
@@ -167,6 +170,9 @@ class ReplicasRequestModel(Intent):
     """KIP-179, alterInterbrokerThrottledReplicas."""
 
     replicas: list[TopicReplicasModel] = Field(min_length=1, max_length=10_000)
+    auto_remove_throttle: bool = Field(
+        default=True, description="comes off with the moves that others started, if there are any"
+    )
     validate_only: bool = False
     cluster_id: ClusterId = None
 

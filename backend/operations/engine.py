@@ -140,7 +140,8 @@ class Engine:
         verb is at work."""
         for operation_id in self._registry.unfinished:
             operation = self._registry.get(operation_id)
-            if operation is not None and operation.kind in UNDER_LOCK:
+            goes_on = self._registry.work(operation_id) is not None
+            if operation is not None and operation.kind in UNDER_LOCK and not goes_on:
                 await self._registry.move(operation_id, State.FAILED, _LOST)
 
     def _remark(self, operation_id: str, words: str) -> None:

@@ -36,8 +36,8 @@ from backend.operations.ownership import Present, RateCellId
 from backend.operations.results import counted, failures, listed, result, results
 from backend.operations.schedule import Caps, Order
 from backend.operations.throttle import recorded
-from backend.operations.throttling import Written, left_on
-from backend.operations.work import Work, shares_of
+from backend.operations.throttling import Written, left_on, shares_held
+from backend.operations.work import Work, shares_of, still_needed
 from backend.settings import LIMITS
 
 NOT_ATTEMPTED: Final = 55
@@ -306,8 +306,9 @@ class Reassignments:
         """Lift the share of the partitions that are given up; other shares stay as they are."""
         throttling = self._context.throttling
         present = await throttling.present()
-        needed = shares_of(work)
-        step = self._registry.ownership.reduce(operation.id, needed, present)
+        ownership = self._registry.ownership
+        needed = still_needed(work, shares_held(ownership, operation.id))
+        step = ownership.reduce(operation.id, needed, present)
         await self._registry.put(operation, work, step.after)
         return (await throttling.carry_out(step.writes, present)).problems
 

@@ -34,6 +34,8 @@ RESUMABLE: Final = frozenset({State.PAUSING, State.PAUSED})
 CANCELLABLE: Final = frozenset(
     state for state in State if step_between(state, State.CANCELLING) is not None
 )
+_MOVES: Final = frozenset({OperationKind.REASSIGN, OperationKind.ADOPT})
+"""Kinds that a cancellation returns; a throttle on moves of others only goes with them."""
 UNDOABLE: Final = frozenset({State.DONE, State.CANCELLED, State.FAILED})
 
 
@@ -44,7 +46,7 @@ def actions_of(operation: Operation, work: Work | None) -> tuple[str, ...]:
     allowed = (
         ("pause", operation.state in PAUSABLE and not work.adopted),
         ("resume", operation.state in RESUMABLE),
-        ("cancel", operation.state in CANCELLABLE),
+        ("cancel", operation.state in CANCELLABLE and operation.kind in _MOVES),
         ("undo", operation.state in UNDOABLE and not work.adopted and bool(work.started)),
         ("abandon", operation.state is State.LIFTING),
     )

@@ -2,8 +2,9 @@
 
 Goals
     What an operator sets is what is in force. Where an operation of ours throttles a broker, its
-    share becomes what the operator set, so that it still comes off with the operation; elsewhere
-    it is the operator's own, and stays.
+    share becomes what the operator set, so that it still comes off with the operation. Where moves
+    run that somebody else started, it comes off with those, if that is wanted (KIP-179's
+    autoRemoveThrottle). Elsewhere it is the operator's own, and stays.
 Constraints
     The intent is in the journal before the first effect.
 Algorithm
@@ -17,30 +18,48 @@ Algorithm
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from backend.domain.answers import ChangeAnswer
+from backend.domain.cluster import TopicPartition
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
-from backend.domain.throttle import ThrottledRate, ThrottledReplicas
+from backend.domain.throttle import (
+    Move,
+    ReplicaSet,
+    ThrottledRate,
+    ThrottledReplicas,
+    brokers_of,
+)
 from backend.errors import BadInput
 from backend.operations.context import Context
 from backend.operations.drift import ListDrift, accept, drift
-from backend.operations.ownership import Ownership, Present, RateCellId
+from backend.operations.ownership import ListCellId, Ownership, Present, RateCellId, Shares
 from backend.operations.ownership_cells import (
     NO_RATE_FOUND,
     FoundRate,
+    ListKey,
+    Pairs,
     RateCell,
     RateKey,
     ShareState,
 )
 from backend.operations.registry import Registry
 from backend.operations.results import counted, listed, results
+from backend.operations.work import Work
 
 _KEYS: Final = {
     RateKey.LEADER: "leader_bytes_per_s",
     RateKey.FOLLOWER: "follower_bytes_per_s",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """What is set for moves that somebody else started, and comes off with them."""
+
+    moves: Mapping[TopicPartition, Move]
+    shares: Shares
 
 
 class ThrottleChanges:
@@ -56,9 +75,13 @@ class ThrottleChanges:
         rates: Mapping[int, ThrottledRate],
         *,
         validate_only: bool,
+        auto_remove: bool = False,
         asker: Asker = NOBODY,
     ) -> ChangeAnswer:
         """KIP-179, alterInterbrokerThrottledRates, with results by broker.
+
+        With `auto_remove`, rates of brokers that take part in moves which somebody else started
+        come off when these end; without such moves they stay, as they do without it.
 
         Raises:
             BadInput: no broker is named.
@@ -83,20 +106,95 @@ class ThrottleChanges:
                 words = f"The running operation puts back the earlier rates of {listed(ours)}"
                 notes = (*notes, f"{words} at its end.")
             after = rated(self._registry.ownership, rates, present, held)
-            operation = await self._registry.begin(
+            operation = self._registry.draft(
                 OperationKind.THROTTLED_RATES,
                 f"rates of {counted(len(rates), 'broker')}: {listed(sorted(rates))}",
                 asker=asker,
                 details={str(broker): rate_words(rate) for broker, rate in rates.items()},
-                ownership=after,
             )
+            passing = await self._passing_rates(rates, ours) if auto_remove else None
+            await self._intend(operation, passing, after, present)
             self._registry.require()
             outcomes = await self._admin.alter_interbroker_throttled_rates(
                 _but_held(rates, held), validate_only=False, timeout_s=context.timeout_s
             )
             await context.throttling.confirm()
             answer = ChangeAnswer(False, operation.id, results(outcomes), notes)
+            return await self._told(operation, passing, answer)
+
+    async def _intend(
+        self, operation: Operation, passing: Passing | None, after: Ownership, present: Present
+    ) -> None:
+        """Write the intent; what shall come off again is a share of this operation's own."""
+        work = None
+        if passing is not None:
+            after = after.record(operation.id, passing.shares, present).after
+            work = Work(passing.moves, started=frozenset(passing.moves), adopted=True)
+        await self._registry.put(operation, work, after)
+
+    async def _told(
+        self, operation: Operation, passing: Passing | None, answer: ChangeAnswer
+    ) -> ChangeAnswer:
+        """End the operation, or let it wait for the moves with which its throttle goes."""
+        if passing is None:
             return await recorded(self._registry, operation, answer)
+        work = self._registry.work(operation.id)
+        if work is not None and len(answer.failures) == len(answer.results):
+            failed = replace(work, failed=f"refused: {listed(answer.failures, 3)}")
+            await self._registry.put(operation, failed)
+            return answer
+        words = f"comes off with the moves of {counted(len(passing.moves), 'partition')}"
+        await self._registry.move(operation.id, OperationState.RUNNING, words)
+        return replace(answer, notes=(*answer.notes, f"What is set {words}, which others started."))
+
+    async def _passing_rates(
+        self, rates: Mapping[int, ThrottledRate], ours: Collection[int]
+    ) -> Passing | None:
+        """The rates that go with moves of others, and those moves."""
+        moves = await self._foreign_moves()
+        busy = set(brokers_of(moves.values())) - set(ours)
+        wanted: dict[RateCellId, int] = {}
+        for broker in busy & rates.keys():
+            for key, name in _KEYS.items():
+                value: int | None = getattr(rates[broker], name)
+                if value is not None:
+                    wanted[broker, key] = value
+        brokers = {broker for broker, _ in wanted}
+        touched = {
+            partition: move
+            for partition, move in moves.items()
+            if brokers & {*move.current, *move.target}
+        }
+        return Passing(touched, Shares(wanted)) if wanted else None
+
+    async def _passing_lists(
+        self, replicas: Mapping[str, ThrottledReplicas], present: Present
+    ) -> Passing | None:
+        """The listed replicas that go with moves of others, and those moves."""
+        moves = await self._foreign_moves()
+        numbers = {tuple(partition) for partition in moves}
+        wanted: dict[ListCellId, Pairs] = {}
+        for topic, lists in replicas.items():
+            for key, side in zip(ListKey, (lists.leaders, lists.followers), strict=True):
+                found = present.lists.get((topic, key), ReplicaSet())
+                new = {pair for pair in side.pairs if (topic, pair[0]) in numbers}
+                if fresh := frozenset(pair for pair in new if pair not in found):
+                    wanted[topic, key] = fresh
+        named = {(topic, number) for (topic, _), pairs in wanted.items() for number, _ in pairs}
+        touched = {p: move for p, move in moves.items() if tuple(p) in named}
+        return Passing(touched, Shares(lists=wanted)) if wanted else None
+
+    async def _foreign_moves(self) -> dict[TopicPartition, Move]:
+        """What moves and is of no operation of ours."""
+        ours: set[TopicPartition] = set()
+        for operation_id in self._registry.unfinished:
+            work = self._registry.work(operation_id)
+            ours |= set() if work is None else work.moves.keys()
+        return {
+            partition: Move(partition, move.original, move.target)
+            for partition, move in (await self._context.ongoing()).items()
+            if partition not in ours
+        }
 
     async def _held(
         self, rates: Mapping[int, ThrottledRate]
@@ -128,9 +226,13 @@ class ThrottleChanges:
         replicas: Mapping[str, ThrottledReplicas],
         *,
         validate_only: bool,
+        auto_remove: bool = False,
         asker: Asker = NOBODY,
     ) -> ChangeAnswer:
         """KIP-179, alterInterbrokerThrottledReplicas, with results by topic.
+
+        With `auto_remove`, replicas of partitions that somebody else moves leave the lists when
+        the moves end, but for those that were listed before.
 
         Raises:
             BadInput: no topic is named.
@@ -148,7 +250,7 @@ class ThrottleChanges:
                 return ChangeAnswer(True, None, results(outcomes))
             self._registry.require()
             context.throttling.check_readable((), replicas)
-            operation = await self._registry.begin(
+            operation = self._registry.draft(
                 OperationKind.THROTTLED_REPLICAS,
                 f"throttled replicas of {counted(len(replicas), 'topic')}: {listed(replicas)}",
                 asker=asker,
@@ -156,13 +258,16 @@ class ThrottleChanges:
                     t: f"leaders {r.leaders}, followers {r.followers}" for t, r in replicas.items()
                 },
             )
+            present = await context.throttling.present((), replicas)
+            passing = await self._passing_lists(replicas, present) if auto_remove else None
+            await self._intend(operation, passing, self._registry.ownership, present)
             self._registry.require()
             outcomes = await self._admin.alter_interbroker_throttled_replicas(
                 replicas, validate_only=False, timeout_s=context.timeout_s
             )
             await self._accept({t for t, outcome in outcomes.items() if outcome.ok})
             answer = ChangeAnswer(False, operation.id, results(outcomes))
-            return await recorded(self._registry, operation, answer)
+            return await self._told(operation, passing, answer)
 
     async def _accept(self, topics: set[str]) -> None:
         """What an operator listed through us is no drift."""

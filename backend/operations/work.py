@@ -146,6 +146,26 @@ def shares_of(work: Work) -> Shares:
     )
 
 
+def still_needed(work: Work, held: Shares) -> Shares:
+    """Of the operation's shares, what the partitions need that are not given up.
+
+    Moves that somebody else started may be throttled otherwise than we would: what is held for
+    them says what they need.
+    """
+    if not work.adopted:
+        return shares_of(work)
+    left = [move for partition, move in work.moves.items() if partition not in work.cancelled]
+    brokers, numbers = set(brokers_of(left)), {move.partition for move in left}
+    lists = {
+        (topic, key): frozenset(pair for pair in pairs if (topic, pair[0]) in numbers)
+        for (topic, key), pairs in held.lists.items()
+    }
+    return Shares(
+        {cell: rate for cell, rate in held.rates.items() if cell[0] in brokers},
+        {cell: pairs for cell, pairs in lists.items() if pairs},
+    )
+
+
 # --- in the journal
 
 
