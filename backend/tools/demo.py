@@ -47,11 +47,10 @@ def run_demo(
     path = runtime_dir() / f"demo-{os.getpid()}.sock"
     with ExitStack() as stack:
         played = ["--scenario", scenario, "--seed", str(seed), "--control-port", "none"]
-        served = stack.enter_context(_child("serve", "--socket", str(path), "--from-stdin"))
+        # The backend ends first: it leaves its seat in the cluster's journal.
         cluster = stack.enter_context(_child("cluster", *played, "--hand-over"))
+        served = stack.enter_context(_child("serve", "--socket", str(path), "--from-stdin"))
         introduction = _Introduction(cluster, served, f"unix:{path}")
-        # Both end at the same time, not one after the other.
-        stack.callback(served.hang_up)
         introduction.start()
         prepare()
         introduction.wait()
