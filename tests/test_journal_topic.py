@@ -270,13 +270,17 @@ async def test_answers_that_are_cut_off_do_no_harm(embedded: Where) -> None:
 async def test_brokers_restart_while_entries_are_written(embedded: Where) -> None:
     cluster, topic = embedded.embedded, embedded.topic()
     assert cluster is not None
-    over = threading.Event()
+    over, written = threading.Event(), 0
 
     async def in_sync(running: EmbeddedCluster) -> bool:
         return all(len(p.isr) == 3 for p in running.image.topics[topic].partitions.values())
 
     def restart() -> None:
-        for broker in (1, 2, 3):
+        # Each once, and then again until there was time for some entries.
+        rounds = (broker for _ in range(20) for broker in (1, 2, 3))
+        for number, broker in enumerate(rounds):
+            if number >= 3 and written > 5:
+                break
             cluster.call(partial(EmbeddedCluster.stop_broker, broker=broker))
             over.wait(0.2)
             cluster.call(partial(EmbeddedCluster.start_broker, broker=broker))
@@ -286,7 +290,6 @@ async def test_brokers_restart_while_entries_are_written(embedded: Where) -> Non
     async with journal(embedded, topic) as one:
         await one.open()
         restarting = asyncio.create_task(asyncio.to_thread(restart))
-        written = 0
         while not over.is_set():
             await appended(one, {audit_key(10**12, written): {"n": written}, "operation/a": {}})
             written += 1

@@ -24,8 +24,9 @@ from tui.app import KshuntApp
 from tui.screens.choose import ChooseScreen
 from tui.screens.details import DetailsScreen
 from tui.screens.help import HelpScreen
-from tui.store import VIEWS, ConnectionState
+from tui.store import ConnectionState
 from tui.tables.partitions import ReplicaKey
+from tui.views import VIEWS
 from tui.widgets.plot import PlotPanel
 
 

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from textual.binding import Binding
 
-from tui.store import BROKERS, OPERATIONS, PARTITIONS, THROTTLES, VIEWS
+from tui.views import BROKERS, OPERATIONS, PARTITIONS, THROTTLES, VIEWS
 
 FOOTER_MOST: Final = 6
 """More than this on the last line is noise."""

@@ -30,22 +30,10 @@ from tui.screens.operations import OperationsScreen
 from tui.screens.partitions import PartitionsScreen
 from tui.screens.throttles import ThrottlesScreen
 from tui.screens.view import ViewScreen
-from tui.store import (
-    BROKERS,
-    OPERATIONS,
-    PARTITIONS,
-    REFRESH_S,
-    THROTTLES,
-    VIEWS,
-    Connection,
-    ConnectionState,
-    Derived,
-    DeriveFailed,
-    Deriver,
-    Store,
-)
+from tui.store import REFRESH_S, Connection, ConnectionState, Derived, DeriveFailed, Deriver, Store
 from tui.text import UNICODE, Glyphs
 from tui.theme import ANSI, DEFAULT, TONE_DEFAULTS, builtin_themes
+from tui.views import BROKERS, OPERATIONS, PARTITIONS, THROTTLES, VIEWS
 
 if TYPE_CHECKING:
     from textual.screen import Screen

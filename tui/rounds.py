@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.errors import BackendUnreachable, KshuntError
-from tui.store import OPERATIONS, THROTTLES, ConnectionState
+from tui.store import ConnectionState
+from tui.views import OPERATIONS, THROTTLES
 
 if TYPE_CHECKING:
     from backend.api.client import BackendClient

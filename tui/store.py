@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from textual.message import Message
 
 from tui.tables.base import NATURAL, Order, Table
+from tui.views import BROKERS, OPERATIONS, PARTITIONS, THROTTLES, VIEWS
 
 if TYPE_CHECKING:
     from backend.api.client import ClusterInfo
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
     from tui.tables.facts import Facts, Summary
     from tui.tables.filters import Term
 
-PARTITIONS: Final = "partitions"
-BROKERS: Final = "brokers"
-THROTTLES: Final = "throttles"
-OPERATIONS: Final = "operations"
-VIEWS: Final = (PARTITIONS, BROKERS, THROTTLES, OPERATIONS)
 
 REFRESH_S: Final = 0.25
 """Snapshots are shown at most this often."""

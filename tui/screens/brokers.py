@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tui.screens.view import ViewScreen
-from tui.store import BROKERS
+from tui.views import BROKERS
 
 
 class BrokersScreen(ViewScreen):

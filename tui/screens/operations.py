@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from tui.actions import can
 from tui.screens.view import ViewScreen
-from tui.store import OPERATIONS
+from tui.views import OPERATIONS
 from tui.widgets.grid import Grid
 from tui.widgets.pane import Pane
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from backend.domain.cluster import TopicPartition
 from tui.screens.view import ViewScreen
-from tui.store import PARTITIONS
 from tui.tables.base import Order
+from tui.views import PARTITIONS
 
 if TYPE_CHECKING:
     from tui.tables.partitions import ReplicaKey

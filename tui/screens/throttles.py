@@ -9,7 +9,7 @@ from textual import on
 from textual.widget import Widget
 
 from tui.screens.view import ViewScreen
-from tui.store import THROTTLES
+from tui.views import THROTTLES
 from tui.widgets.grid import Grid
 from tui.widgets.pane import Pane, PaneLine
 

@@ -23,9 +23,10 @@ from tui.actions import (
     footer_actions,
     screen_bindings,
 )
-from tui.store import PARTITIONS, ConnectionState, Query
+from tui.store import ConnectionState, Query
 from tui.tables.base import Order
 from tui.tables.small import SmallTable
+from tui.views import PARTITIONS
 from tui.widgets.grid import Grid
 from tui.widgets.keybar import KeyBar
 from tui.widgets.plot import PlotPanel

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from backend.domain.stuck import ABOUT, Cause, Stuck
 from tui.actions import ACTIONS, key_name
-from tui.store import BROKERS, OPERATIONS, THROTTLES
 from tui.text import names_text, rate_text
+from tui.views import BROKERS, OPERATIONS, THROTTLES
 
 if TYPE_CHECKING:
     from backend.domain.snapshot import Snapshot
