@@ -64,7 +64,7 @@ class _Plan:
 
 
 class _ById:
-    """An operation as a key: its partitions never change."""
+    """An operation as a key. Its partitions never change; another cluster may have its id."""
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
@@ -73,7 +73,11 @@ class _ById:
         return hash(self.operation.id)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and other.operation.id == self.operation.id
+        return (
+            isinstance(other, _ById)
+            and other.operation.id == self.operation.id
+            and other.operation.partitions == self.operation.partitions
+        )
 
 
 def originals(operation: Operation) -> Mapping[TopicPartition, tuple[int, ...]]:
