@@ -3,12 +3,17 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from backend.api.client import BackendClient
 from tests.contract import FLAVOURS, KAFKA, ContractCluster, embedded
 from tests.kafka.launcher import RealKafka, missing_reason
 from tests.serving import serving
 from tests.support import require
+
+# An example may take as long as it takes: a busy machine is no defect.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
