@@ -58,8 +58,23 @@ class ConfluentChanges:
     async def alter_topics(
         self, changes: Mapping[str, Changes], *, validate_only: bool, timeout_s: float
     ) -> Mapping[str, ItemResult]:
-        """Change topics' configurations (KIP-339), in one request."""
-        return await self._alter("TOPIC", changes, validate_only=validate_only, timeout_s=timeout_s)
+        """Change topics' configurations (KIP-339), in one request.
+
+        A client that knew a broker before it ended may wait in vain for an answer of that broker.
+        Half the time is left for a new client, which asks one that is up; to write the same again
+        does no harm.
+        """
+        results = await self._alter(
+            "TOPIC", changes, validate_only=validate_only, timeout_s=timeout_s / 2
+        )
+        late = {name: changes[name] for name, result in results.items() if result.retriable}
+        if not late:
+            return results
+        await self.close()
+        again = await self._alter(
+            "TOPIC", late, validate_only=validate_only, timeout_s=timeout_s / 2
+        )
+        return {**results, **again}
 
     async def _alter(
         self,
