@@ -43,9 +43,9 @@ def own_runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with TemporaryDirectory(prefix="kt-") as name:
         monkeypatch.setenv("XDG_RUNTIME_DIR", name)
         monkeypatch.setattr(sockets, "SHORT_FOLDER", Path(name))
-        before = len(private._started)
+        before = set(private._started)
         yield Path(name)
-        for child in private._started[before:]:
+        for child in set(private._started) - before:
             child.terminate()
             child.wait(DEADLINE_S)
 
