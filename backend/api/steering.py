@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Response
@@ -14,6 +13,7 @@ from backend.api.models import ChangeModel
 from backend.api.requests import (
     asker_of,
     meant_for,
+    once,
     partitions_of,
     plan_of,
     rates_of,
@@ -72,15 +72,10 @@ def _standing(app: FastAPI, backend: Backend) -> None:
 def _operations(app: FastAPI, backend: Backend) -> None:
     steering, previews = backend.steering, backend.previews
 
-    async def prepare(body: models.SteerRequestModel) -> None:
-        await meant_for(backend, body.cluster_id)
-        if not body.validate_only:
-            await backend.ready()
-
     @app.post("/v1/operations/{operation_id}/pause", response_model=ChangeModel)
     async def pause(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
         """Hold the operation's copies; nothing is cancelled, and no byte is lost."""
-        await prepare(body)
+        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
         if body.preview:
             await previews.check(body.preview, previews.pause(operation_id))
         answer = await steering.pause(
@@ -91,7 +86,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
     @app.post("/v1/operations/{operation_id}/resume", response_model=ChangeModel)
     async def resume(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
         """Go on with an operation that was paused."""
-        await prepare(body)
+        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
         answer = await steering.resume(
             operation_id, validate_only=body.validate_only, asker=asker_of(body)
         )
@@ -100,7 +95,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
     @app.post("/v1/operations/{operation_id}/cancel", response_model=ChangeModel)
     async def cancel(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
         """Return every partition of the operation that still moves."""
-        await prepare(body)
+        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
         if body.preview:
             wanted = previews.partitions_of(operation_id)
             await previews.check(body.preview, await previews.cancel(wanted))
@@ -116,7 +111,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
     @app.post("/v1/operations/{operation_id}/undo", response_model=ChangeModel)
     async def undo(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
         """Move back what an operation that has ended moved."""
-        await prepare(body)
+        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
         if body.preview:
             await previews.check(body.preview, await previews.undo(operation_id))
         answer = await steering.undo(
@@ -130,9 +125,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
     @app.post("/v1/operations/{operation_id}/abandon", response_model=ChangeModel)
     async def abandon(operation_id: OperationId, body: models.AbandonRequestModel) -> Any:
         """End an operation although brokers that are gone for good still have its throttle."""
-        await meant_for(backend, body.cluster_id)
-        if not body.validate_only:
-            await backend.ready()
+        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
         answer = await steering.abandon(
             operation_id, body.brokers, validate_only=body.validate_only, asker=asker_of(body)
         )
@@ -237,7 +230,7 @@ def _topics(app: FastAPI, backend: Backend) -> None:
             )
             for entry in body.topics
         }
-        _once(wanted, body.topics)
+        once(len(wanted), len(body.topics), "topic")
         answer = await backend.alterations.alter(
             wanted,
             validate_only=body.validate_only,
@@ -260,8 +253,3 @@ async def _prepare(backend: Backend, cluster_id: str | None, *, validate_only: b
     await meant_for(backend, cluster_id)
     if not validate_only:
         await backend.ready()
-
-
-def _once(distinct: Collection[object], given: Collection[object]) -> None:
-    if len(distinct) != len(given):
-        raise BadInput("A topic is named twice; nothing was changed.")

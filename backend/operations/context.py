@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from backend.admin.port import ClusterAdmin
 from backend.clock import Clock
 from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.operation import Operation, OperationState
 from backend.domain.snapshot import Snapshot
+from backend.domain.throttle import Move
 from backend.operations.registry import Registry
 from backend.operations.throttling import Throttling
 from backend.operations.view import NO_THROTTLES, ClusterView, leader_sizes, view_of
@@ -44,6 +46,30 @@ class Context:
     async def ongoing(self) -> Mapping[TopicPartition, OngoingReassignment]:
         """Every partition that moves now."""
         return await self.admin.list_reassignments(timeout_s=self.timeout_s)
+
+    def foreign(
+        self, ongoing: Mapping[TopicPartition, OngoingReassignment]
+    ) -> dict[TopicPartition, Move]:
+        """What moves and is of no operation of ours that has not ended."""
+        ours: set[TopicPartition] = set()
+        for operation_id in self.registry.unfinished:
+            work = self.registry.work(operation_id)
+            ours |= set() if work is None else work.moves.keys()
+        return {
+            partition: Move(partition, move.original, move.target)
+            for partition, move in ongoing.items()
+            if partition not in ours
+        }
+
+    def to(self, operation: Operation, state: OperationState, outcome: str = "") -> Operation:
+        """The operation in a state, which may be its own.
+
+        Raises:
+            Conflict: the step is not legal.
+        """
+        if operation.state is state:
+            return replace(operation, outcome=outcome or operation.outcome)
+        return operation.to(state, at_ms=self.clock.now_ms(), outcome=outcome)
 
     async def view(self, topics: Collection[str] | None, *, throttles: bool = False) -> ClusterView:
         """The cluster at this moment, with the partitions of these topics.

@@ -245,14 +245,8 @@ class Engine:
             work = replace(work, failed=f"refused: {refused[0] if refused else 'nothing moves'}")
             await self._registry.put(operation, work)
         else:
-            await self._registry.put(self._to(operation, State.RUNNING, words), work)
+            await self._registry.put(self._context.to(operation, State.RUNNING, words), work)
         return outcome
-
-    def _to(self, operation: Operation, state: State, outcome: str = "") -> Operation:
-        """The operation in a state, which may be its own."""
-        if operation.state is state:
-            return replace(operation, outcome=outcome or operation.outcome)
-        return operation.to(state, at_ms=self._context.clock.now_ms(), outcome=outcome)
 
     async def _found(
         self, operation: Operation, work: Work, ongoing: Ongoing
@@ -272,7 +266,7 @@ class Engine:
         known = work.found(there)
         if operation.state in (State.UNKNOWN, State.STARTING):
             begun = bool(known.started)
-            operation = self._to(operation, State.RUNNING if begun else State.STARTING)
+            operation = self._context.to(operation, State.RUNNING if begun else State.STARTING)
         await self._registry.put(operation, known)
         return operation, known
 
@@ -298,7 +292,7 @@ class Engine:
         if refused:
             work = replace(work, cancelled=work.cancelled - refused.keys())
             words = f"cannot be cancelled: {listed(failures(refused), 2)}"
-            await self._registry.put(self._to(operation, State.RESUMING, words), work)
+            await self._registry.put(self._context.to(operation, State.RESUMING, words), work)
 
     async def _log_dirs_moving(self, work: Work) -> bool:
         """True while a copy between directories of one broker is under way, or is not known."""
@@ -334,7 +328,7 @@ class Engine:
         present = await throttling.present()
         step = registry.ownership.lift(operation.id, present, undo=bool(work.failed))
         if operation.state is not State.LIFTING or step.after != registry.ownership:
-            operation = self._to(operation, State.LIFTING)
+            operation = self._context.to(operation, State.LIFTING)
             await registry.put(operation, work, step.after)
         written = await throttling.carry_out(step.writes, present)
         if left := registry.ownership.unlifted(operation.id):
@@ -343,7 +337,7 @@ class Engine:
             self._remark(operation.id, f"throttle not off yet: {listed(problems, 3)}")
             return problems
         words = work.failed or await self._outcome(work)
-        await registry.put(self._to(operation, _end_of(work), words), work)
+        await registry.put(self._context.to(operation, _end_of(work), words), work)
         return ()
 
     async def _outcome(self, work: Work) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from backend.domain.answers import ChangeAnswer, Result
@@ -18,11 +17,10 @@ from backend.errors import BadInput, KshuntError
 from backend.operations.context import Context
 from backend.operations.drift import ListDrift, RateDrift, accept, drift, reapply
 from backend.operations.orphans import Orphan, OrphanRate, Situation, orphans, removal
-from backend.operations.ownership import Settings, present_of
+from backend.operations.ownership import present_of
 from backend.operations.ownership_cells import RateKey
 from backend.operations.results import counted, listed
 from backend.operations.throttle import recorded
-from backend.operations.throttling import Written
 
 Drift: TypeAlias = RateDrift | ListDrift
 _Shown = TypeVar("_Shown", RateDrift | ListDrift, Orphan)
@@ -125,30 +123,10 @@ class Mending:
                 asker=asker,
                 details={one: orphan_words(orphan) for one, orphan in chosen.items()},
             )
-            written = await self._write(plan.writes, situation)
+            written = await self._context.throttling.write(plan.writes, situation.present)
             await self._context.throttling.confirm()
             answer = ChangeAnswer(False, operation.id, answers, (*kept, *written.problems))
             return await recorded(self._registry, operation, answer)
-
-    async def _write(self, writes: Settings, situation: Situation) -> Written:
-        """Write values that are nobody's; they need no record of ours."""
-        timeout_s, present = self._context.timeout_s, situation.present
-        written = Written()
-        if writes.lists:
-            topics = await self._admin.alter_interbroker_throttled_replicas(
-                writes.port_replicas(present), validate_only=False, timeout_s=timeout_s
-            )
-            written = replace(written, topics=topics)
-        if writes.rates:
-            self._registry.require()
-            brokers = await self._admin.alter_interbroker_throttled_rates(
-                writes.port_rates(present),
-                log_dir_rates=writes.port_log_dir_rates(),
-                validate_only=False,
-                timeout_s=timeout_s,
-            )
-            written = replace(written, brokers=brokers)
-        return written
 
     async def _situation(self) -> Situation:
         timeout_s = self._context.timeout_s

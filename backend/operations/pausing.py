@@ -59,12 +59,12 @@ class Pausing:
         if changed or operation.state is not State.PAUSING:
             words = "; ".join(pause.notes)
             target = State.PAUSED if operation.state is State.PAUSED else State.PAUSING
-            operation = self._to(operation, target, words)
+            operation = self._context.to(operation, target, words)
             await registry.put(operation, replace(work, pause=record), step.after)
         written = await throttling.carry_out(step.writes, present)
         if operation.state is State.PAUSING and not written.problems:
             words = "; ".join(pause.notes) or "its copies are held"
-            await registry.put(self._to(operation, State.PAUSED, words))
+            await registry.put(self._context.to(operation, State.PAUSED, words))
         return pause
 
     async def resume(self, operation: Operation, work: Work) -> None:
@@ -74,11 +74,11 @@ class Pausing:
             KshuntError: it could not be read or written; the next tick tries again.
         """
         self._checked_s.pop(operation.id, None)
-        operation = self._to(operation, State.RESUMING)
+        operation = self._context.to(operation, State.RESUMING)
         written = await self.give_back(operation, work)
         if not written.problems:
             await self._context.registry.put(
-                self._to(operation, State.RUNNING, "resumed"), replace(work, pause=None)
+                self._context.to(operation, State.RUNNING, "resumed"), replace(work, pause=None)
             )
 
     async def give_back(self, operation: Operation, work: Work) -> Written:
@@ -94,11 +94,6 @@ class Pausing:
         step = become(registry.ownership, operation.id, shares, present, auto_remove=_removes(work))
         await registry.put(operation, work, step.after)
         return await throttling.carry_out(step.writes, present)
-
-    def _to(self, operation: Operation, state: State, outcome: str = "") -> Operation:
-        if operation.state is state:
-            return replace(operation, outcome=outcome or operation.outcome)
-        return operation.to(state, at_ms=self._context.clock.now_ms(), outcome=outcome)
 
 
 def _removes(work: Work) -> bool:

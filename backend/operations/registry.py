@@ -214,7 +214,7 @@ class Registry:
             owned = self.ownership if ownership is None else ownership
             entries: dict[str, Body | None] = {
                 operation_key(operation.id): operation_body(operation, kept),
-                **changed_documents(self.ownership, owned),
+                **({} if ownership is None else changed_documents(self.ownership, owned)),
             }
             if line := line_of(before, operation, kept, (self.ownership, owned), self._backend):
                 entries |= self._line(line)
@@ -229,6 +229,8 @@ class Registry:
         Raises:
             NotActing, JournalFenced, JournalUnavailable: it was not written.
         """
+        if ownership == self.ownership:
+            return
         async with self._writing:
             if changed := changed_documents(self.ownership, ownership):
                 await self._write(changed)

@@ -273,16 +273,9 @@ class Steering:
         partitions: Collection[TopicPartition] | None,
         ongoing: Mapping[TopicPartition, OngoingReassignment],
     ) -> dict[TopicPartition, Move]:
-        ours: set[TopicPartition] = set()
-        for operation_id in self._registry.unfinished:
-            work = self._registry.work(operation_id)
-            ours |= set() if work is None else work.moves.keys()
-        wanted = set(ongoing) if partitions is None else set(partitions)
-        moves = {
-            partition: Move(partition, ongoing[partition].original, ongoing[partition].target)
-            for partition in sorted(wanted)
-            if partition in ongoing and partition not in ours
-        }
+        foreign = self._context.foreign(ongoing)
+        wanted = foreign.keys() if partitions is None else foreign.keys() & set(partitions)
+        moves = {partition: foreign[partition] for partition in sorted(wanted)}
         if not moves:
             raise Conflict(
                 "Nothing of it is moved by somebody else at this moment. Nothing was changed."

@@ -151,7 +151,7 @@ class ThrottleChanges:
         self, rates: Mapping[int, ThrottledRate], ours: Collection[int]
     ) -> Passing | None:
         """The rates that go with moves of others, and those moves."""
-        moves = await self._foreign_moves()
+        moves = self._context.foreign(await self._context.ongoing())
         busy = set(brokers_of(moves.values())) - set(ours)
         wanted: dict[RateCellId, int] = {}
         for broker in busy & rates.keys():
@@ -171,7 +171,7 @@ class ThrottleChanges:
         self, replicas: Mapping[str, ThrottledReplicas], present: Present
     ) -> Passing | None:
         """The listed replicas that go with moves of others, and those moves."""
-        moves = await self._foreign_moves()
+        moves = self._context.foreign(await self._context.ongoing())
         numbers = {tuple(partition) for partition in moves}
         wanted: dict[ListCellId, Pairs] = {}
         for topic, lists in replicas.items():
@@ -183,18 +183,6 @@ class ThrottleChanges:
         named = {(topic, number) for (topic, _), pairs in wanted.items() for number, _ in pairs}
         touched = {p: move for p, move in moves.items() if tuple(p) in named}
         return Passing(touched, Shares(lists=wanted)) if wanted else None
-
-    async def _foreign_moves(self) -> dict[TopicPartition, Move]:
-        """What moves and is of no operation of ours."""
-        ours: set[TopicPartition] = set()
-        for operation_id in self._registry.unfinished:
-            work = self._registry.work(operation_id)
-            ours |= set() if work is None else work.moves.keys()
-        return {
-            partition: Move(partition, move.original, move.target)
-            for partition, move in (await self._context.ongoing()).items()
-            if partition not in ours
-        }
 
     async def _held(
         self, rates: Mapping[int, ThrottledRate]

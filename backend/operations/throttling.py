@@ -93,6 +93,16 @@ class Throttling:
             JournalFenced, JournalUnavailable: the same.
             ClusterUnreachable: it could not be read back.
         """
+        written = await self.write(writes, present)
+        await self.confirm(written)
+        return written
+
+    async def write(self, writes: Settings, present: Present) -> Written:
+        """Write values, lists before rates; what is not ours needs no more than that.
+
+        Raises:
+            NotActing: another backend acts.
+        """
         written = Written()
         if writes.lists:
             self._registry.require()
@@ -109,7 +119,6 @@ class Throttling:
                 timeout_s=self._timeout_s,
             )
             written = replace(written, brokers=brokers)
-        await self.confirm(written)
         return written
 
     async def confirm(self, written: Written | None = None) -> Present:
