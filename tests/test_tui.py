@@ -38,7 +38,9 @@ async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
 
 
 async def test_without_a_backend_it_says_so_and_keeps_trying(tmp_path: Path) -> None:
-    app = KshuntApp(f"unix:{tmp_path}/none", now_s=ManualTime(), retry_s=(0.02,))
+    app = KshuntApp(
+        f"unix:{tmp_path}/none", now_s=ManualTime(), retry_s=(0.02,), start_view="partitions"
+    )
     async with app.run_test(size=(80, 24)) as pilot:
         shown = Shown(app, pilot, None, ManualTime())  # type: ignore[arg-type]
         assert "Waiting for the first snapshot" in frame(app)
@@ -123,19 +125,19 @@ async def test_keys_move_as_in_vim_and_with_arrows(shown: Shown) -> None:
 
 
 async def test_each_view_keeps_its_place(shown: Shown) -> None:
-    await shown.press("j", "j", "j", "2", "j", "3", "G", "4", "1")
+    await shown.press("j", "j", "j", "3", "j", "4", "G", "5", "2")
     assert shown.grid.cursor_row == 3
-    await shown.press("2")
-    assert shown.grid.cursor_row == 1
     await shown.press("3")
+    assert shown.grid.cursor_row == 1
+    await shown.press("4")
     assert shown.cursor.endswith("settled.v2')")
 
 
 async def test_a_view_that_was_out_of_sight_shows_what_came_meanwhile(shown: Shown) -> None:
-    await shown.press("2", "1")
+    await shown.press("3", "2")
     shown.backend.cluster.silent_lag = {5}
     await shown.publish()
-    await shown.press("2")
+    await shown.press("3")
     assert re.search(r"^\s+5 .* \? ", shown.frame(), re.MULTILINE)
 
 
@@ -263,7 +265,7 @@ async def test_a_problem_is_said_at_the_top_of_every_view(shown: Shown) -> None:
     for view in "1234":
         await shown.press(view)
         assert "! Broker 3 does not answer: connection refused." in shown.frame()
-    await shown.press("2")
+    await shown.press("3")
     assert "stale" in shown.frame()
 
 
@@ -274,7 +276,7 @@ async def test_throttles_without_a_move_are_pointed_out(tmp_path: Path) -> None:
         state.removing.clear()
     async with dashboard(tmp_path / "s", cluster) as shown:
         assert "Nothing moves" in shown.frame()
-        await shown.press("3")
+        await shown.press("4")
         assert "left over: nothing moves" in shown.frame()
 
 

@@ -174,7 +174,7 @@ async def test_an_answer_that_is_lost_says_that_it_may_be_carried_out(shown: Sho
 async def test_read_only_refuses_every_change_with_the_reason(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", incident(), read_only=True) as shown:
         assert "READ-ONLY" in shown.frame() or shown.app.read_only
-        for view, keys in (("1", "cClLre"), ("2", "ear"), ("3", "ea"), ("4", "cCL")):
+        for view, keys in (("2", "cClLre"), ("3", "ear"), ("4", "ea"), ("5", "cCL")):
             await shown.press(view)
             for key in keys:
                 await shown.press(key)
@@ -203,7 +203,7 @@ async def test_the_moves_of_an_operation_are_cancelled_from_its_row(shown: Shown
         actions=("pause", "cancel"),
     )
     shown.backend.announce(operation)
-    await shown.press("4")
+    await shown.press("5")
     await shown.until(lambda: "two partitions" in shown.frame(), "the operation is listed")
     await shown.press("c")
     await agree(shown)
@@ -245,7 +245,7 @@ async def test_every_preferred_leader_is_elected_and_most_need_not_be(shown: Sho
 
 
 async def test_a_brokers_rates_are_edited_and_mistakes_are_said_beneath(shown: Shown) -> None:
-    await shown.press("2", "j", "e")
+    await shown.press("3", "j", "e")
     form = await shown.dialog(FormScreen)
     assert "Throttle of broker 2" in shown.frame()
     assert CLUSTER in shown.frame()
@@ -270,7 +270,7 @@ async def test_a_brokers_rates_are_edited_and_mistakes_are_said_beneath(shown: S
 
 
 async def test_all_brokers_get_one_rate(shown: Shown) -> None:
-    await shown.press("3", "a")
+    await shown.press("4", "a")
     await answer_form(shown, "10485760", "4MiB/s")
     await shown.dialog(ConfirmScreen)
     assert "Set the throttle of 5 brokers" in shown.frame()
@@ -283,14 +283,14 @@ async def test_all_brokers_get_one_rate(shown: Shown) -> None:
 
 
 async def test_lifting_a_throttle_during_a_move_warns(shown: Shown) -> None:
-    await shown.press("3", "a")
+    await shown.press("4", "a")
     await answer_form(shown, "none", "none")
     await shown.dialog(ConfirmScreen)
     assert "Moves go on without a throttle" in shown.frame()
 
 
 async def test_throttled_replicas_are_edited_as_kafka_writes_them(shown: Shown) -> None:
-    await shown.press("3", "G", "e")
+    await shown.press("4", "G", "e")
     form = await shown.dialog(FormScreen)
     assert "payments.transactions.settled.v2" in shown.frame()
     form.input(0).value = "1:2,x"

@@ -73,14 +73,14 @@ async def test_partitions_followed(shown: Shown) -> None:
 
 
 async def test_brokers(shown: Shown) -> None:
-    await shown.press("2")
+    await shown.press("3")
     if shown.size[1] > 40:
         await plotted(shown)
     check_frame(named("brokers", shown), shown)
 
 
 async def test_throttles(shown: Shown) -> None:
-    await shown.press("3", "j")
+    await shown.press("4", "j")
     check_frame(named("throttles", shown), shown)
 
 
@@ -112,7 +112,7 @@ ORPHAN = ShownOrphan(
 
 async def test_operations(shown: Shown) -> None:
     shown.backend.audit = [("op-1", line) for line in HISTORY]
-    await shown.press("4")
+    await shown.press("5")
     await shown.until(lambda: "08:54:21 requested" in shown.frame(), "its history is shown")
     check_frame(named("operations", shown), shown)
 
@@ -120,13 +120,13 @@ async def test_operations(shown: Shown) -> None:
 async def test_drift_and_orphans(shown: Shown) -> None:
     shown.backend.drift = {"d1": DRIFT}
     shown.backend.orphans = {"o1": ORPHAN}
-    await shown.press("3")
+    await shown.press("4")
     shown.time.now += 10
     await shown.publish()
     await shown.until(lambda: "1 drifted, 1 orphan" in shown.frame(), "both are seen")
     await shown.press("j")
     check_frame(named("drift", shown), shown)
-    await shown.press("4")
+    await shown.press("5")
     await shown.until(lambda: "running !" in shown.frame(), "the operation is marked")
     check_frame(named("drift-operation", shown), shown)
 
@@ -140,7 +140,7 @@ async def test_a_paused_operation(shown: Shown) -> None:
         waiting=2,
     )
     shown.backend.announce(paused)
-    await shown.press("4")
+    await shown.press("5")
     await shown.until(lambda: "held by the pause" in shown.frame(), "it is paused")
     check_frame(named("paused", shown), shown)
 
@@ -164,7 +164,7 @@ async def test_a_question_that_has_to_be_asked_again(shown: Shown) -> None:
         shown.backend.preview,
         warnings=("orders-0 would be at min.insync.replicas until its copy is done.",),
     )
-    await shown.press("4", "j", "p")
+    await shown.press("5", "j", "p")
     await shown.until(lambda: "pause" in shown.said or shown.app.screen is not shown.view, "asked")
     await shown.press("k", "p")
     await shown.dialog(ConfirmScreen)
@@ -211,7 +211,7 @@ async def test_a_plan_that_would_fail_in_part(shown: Shown, tmp_path: Path) -> N
 
 
 async def test_a_form_with_a_mistake(shown: Shown) -> None:
-    await shown.press("3", "a")
+    await shown.press("4", "a")
     form = await shown.dialog(FormScreen)
     form.input(0).value = "fast"
     await shown.pilot.press("enter")
@@ -222,7 +222,7 @@ async def test_a_form_with_a_mistake(shown: Shown) -> None:
 async def test_a_silent_broker(shown: Shown) -> None:
     shown.backend.cluster.down = {3: "connection refused"}
     await shown.publish()
-    await shown.press("2")
+    await shown.press("3")
     if shown.size[1] > 40:
         await plotted(shown)
     check_frame(named("silent-broker", shown), shown)

@@ -41,7 +41,7 @@ async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
     cluster = incident()
     running_move(cluster)
     async with dashboard(tmp_path / "s", cluster) as running:
-        await running.press("4")
+        await running.press("5")
         await running.until(lambda: "p pause" in running.frame(), "the operation is listed")
         yield running
 
@@ -145,7 +145,7 @@ async def test_one_key_pauses_and_resumes(shown: Shown) -> None:
     await agree(shown)
     await shown.until(lambda: "p resume" in shown.lines()[-1], "the footer offers the way on")
     assert "held by the pause" in shown.frame()
-    assert "! Operation op-1 is paused, its copies are held: 4, then p" in shown.frame()
+    assert "! Operation op-1 is paused, its copies are held: 5, then p" in shown.frame()
     await shown.press("p")
     await agree(shown)
     paths = [path for path, _ in sent(shown)]
@@ -286,7 +286,7 @@ async def test_several_drifts_are_asked_about_and_may_be_kept(shown: Shown) -> N
     shown.backend.drift = {"d1": DRIFTED, "d2": replace(DRIFTED, id="d2", broker=3)}
     await look_again(shown)
     await shown.until(lambda: "(and 1 more: !)" in shown.frame(), "both are seen")
-    await shown.press("1", "D")
+    await shown.press("2", "D")
     await shown.dialog(ConfirmScreen)
     assert "Keep 2 throttles that somebody else changed" in shown.frame()
     await agree(shown)
@@ -298,7 +298,7 @@ async def test_several_drifts_are_asked_about_and_may_be_kept(shown: Shown) -> N
 
 async def test_orphans_are_listed_and_removed(shown: Shown) -> None:
     shown.backend.orphans = {"o1": ORPHAN, "o2": replace(ORPHAN, id="o2", broker=5)}
-    await shown.press("3")
+    await shown.press("4")
     await look_again(shown)
     await shown.until(lambda: "2 orphans" in shown.frame(), "they are seen")
     assert "follower rate of broker 5 is 9.00 MB/s, unknown" in shown.frame()
@@ -318,7 +318,7 @@ async def test_orphans_are_listed_and_removed(shown: Shown) -> None:
 
 async def test_moves_of_others_are_taken_over_after_the_difference(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", incident()) as shown:
-        await shown.press("3")
+        await shown.press("4")
         assert "6 partitions move that no operation here owns" in shown.frame()
         assert shown.lines()[-1].startswith(" t take over")
         await shown.press("t")
@@ -350,7 +350,7 @@ async def test_a_long_list_takes_two_lines_of_the_pane_at_most(shown: Shown) -> 
     shown.backend.orphans = {
         "o1": replace(ORPHAN, broker=None, topic="orders", value=long, setting=LIST)
     }
-    await shown.press("3", "j", "j", "j", "j", "j", "j")
+    await shown.press("4", "j", "j", "j", "j", "j", "j")
     await look_again(shown)
     await shown.until(lambda: "x removes it" in shown.frame(), "the row is explained")
     pane = shown.lines()[-5:-1]

@@ -69,7 +69,7 @@ async def test_a_backend_that_comes_back_with_another_cluster_is_shown_as_such(
 
 async def test_operations_come_as_they_happen_and_are_resumed(shown: Shown) -> None:
     cluster, backend = shown.backend.cluster, shown.backend
-    await shown.press("4")
+    await shown.press("5")
     assert "Nothing was asked here; 6 throttled moves are of others (t)." in shown.frame()
     backend.announce(cluster.note(OperationKind.REASSIGN, "6 partitions of 3 topics"))
     await shown.until(lambda: "6 partitions of 3" in shown.frame(), "the operation is listed")
@@ -152,7 +152,7 @@ async def test_an_ascii_terminal_gets_ascii_only(tmp_path: Path) -> None:
         for view in "1234":
             await shown.press(view, "s")
             assert shown.frame().isascii()
-        await shown.press("1", "f", "space", "p")
+        await shown.press("2", "f", "space", "p")
         await shown.until(lambda: "Bytes remaining" in shown.frame(), "the plot is drawn")
         assert shown.frame().isascii()
         await shown.press("question_mark")

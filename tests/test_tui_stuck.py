@@ -112,7 +112,7 @@ def test_the_details_begin_with_the_cause() -> None:
         ("Stuck", "throttle too low"),
         ("Why", TOO_LOW.reason),
         ("Do next", TOO_LOW.action),
-        ("Press", "2, then a with 34.0MB/s for every broker, or e on the rows of brokers 2, 5."),
+        ("Press", "3, then a with 34.0MB/s for every broker, or e on the rows of brokers 2, 5."),
     ]
     waits = details(table, ReplicaKey(*WAITS.partition, 5))
     assert waits[0] == ("Not nearer", "waits for its turn")

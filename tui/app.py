@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -26,14 +27,24 @@ from tui.link import (
 from tui.palette import ActionProvider
 from tui.rounds import TICK_S, Rounds
 from tui.screens.brokers import BrokersScreen
+from tui.screens.history import HistoryScreen
 from tui.screens.operations import OperationsScreen
+from tui.screens.overview import OverviewScreen
 from tui.screens.partitions import PartitionsScreen
 from tui.screens.throttles import ThrottlesScreen
 from tui.screens.view import ViewScreen
 from tui.store import REFRESH_S, Connection, ConnectionState, Derived, DeriveFailed, Deriver, Store
 from tui.text import UNICODE, Glyphs
 from tui.theme import ANSI, DEFAULT, TONE_DEFAULTS, builtin_themes
-from tui.views import BROKERS, OPERATIONS, PARTITIONS, THROTTLES, VIEWS
+from tui.views import (
+    BROKERS,
+    HISTORY,
+    OPERATIONS,
+    OVERVIEW,
+    PARTITIONS,
+    THROTTLES,
+    VIEWS,
+)
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -45,14 +56,21 @@ class KshuntApp(App[None]):
     """The dashboard of one backend."""
 
     TITLE = "kshunt"
-    CSS_PATH = "app.tcss"
+    CSS_PATH: ClassVar[list[str | PurePath]] = [
+        "css/frame.tcss",
+        "css/tables.tcss",
+        "css/overview.tcss",
+        "css/history.tcss",
+        "css/dialogs.tcss",
+    ]
     MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {
+        OVERVIEW: OverviewScreen,
         PARTITIONS: PartitionsScreen,
         BROKERS: BrokersScreen,
         THROTTLES: ThrottlesScreen,
         OPERATIONS: OperationsScreen,
+        HISTORY: HistoryScreen,
     }
-    DEFAULT_MODE = PARTITIONS
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {ActionProvider}
     # Textual declares these as instance attributes, so they cannot be ClassVar here.
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
@@ -67,12 +85,15 @@ class KshuntApp(App[None]):
         read_only: bool = False,
         plain: bool = False,
         theme: str = "",
+        start_view: str = OVERVIEW,
         glyphs: Glyphs = UNICODE,
         now_s: Callable[[], float] = time.monotonic,
         retry_s: Sequence[float] = RETRY_S,
         revive: Callable[[], object] | None = None,
     ) -> None:
         """`plain` starts in the terminal's own colours, which is also right for NO_COLOR."""
+        # Textual has this on the class; the operator chooses.
+        self.DEFAULT_MODE = start_view  # type: ignore[misc]
         super().__init__(ansi_color=True if plain else None)
         self.address = address
         self.read_only = read_only
@@ -162,7 +183,7 @@ class KshuntApp(App[None]):
     def _cluster_changed(self) -> None:
         """Marks were made on another cluster: names that are equal mean something else here."""
         for view in self.views():
-            view.grid.clear_marks()
+            view.clear_marks()
         self.store.audits.clear()
         self.rounds.nudge()
         self.say(f"This is another cluster now: {self.store.cluster_id}.", "bad")

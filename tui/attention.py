@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from backend.domain.lifecycle import OperationState
 from tui.text import plural
+from tui.views import OPERATIONS, THROTTLES, number_key
 
 if TYPE_CHECKING:
     from backend.domain.operation import Operation
     from backend.domain.steering import Standing
     from tui.store import Store
+
+_THROTTLES, _OPERATIONS = number_key(THROTTLES), number_key(OPERATIONS)
 
 
 def attention(store: Store) -> tuple[str, ...]:
@@ -34,7 +37,9 @@ def attention(store: Store) -> tuple[str, ...]:
     moving = store.summary is not None and store.summary.moving_partitions
     # While moves run, lists name what has arrived already until somebody verifies.
     if store.orphans and not moving:
-        found.append(f"{plural(len(store.orphans), 'orphan throttle')}: 3 shows them, x removes.")
+        found.append(
+            f"{plural(len(store.orphans), 'orphan throttle')}: {_THROTTLES} shows them, x removes."
+        )
     found += [f"{about} could not be read: {why}" for about, why in store.unanswered.items()]
     return tuple(line[:1].upper() + line[1:] for line in found)
 
@@ -42,7 +47,7 @@ def attention(store: Store) -> tuple[str, ...]:
 def _paused(operations: Sequence[Operation]) -> list[str]:
     """Said before what stands still because of it."""
     return [
-        f"Operation {one.id} is paused, its copies are held: 4, then p, resumes it."
+        f"Operation {one.id} is paused, its copies are held: {_OPERATIONS}, then p, resumes it."
         for one in operations
         if one.state is OperationState.PAUSED
     ]

@@ -316,7 +316,7 @@ class Flows:
                 changed = str(stale)
                 continue
             if answer is not None:
-                app.view.grid.clear_marks()
+                app.view.clear_marks()
                 await app.push_screen_wait(ResultScreen(intent, answer, app.glyphs))
             return
 

@@ -80,7 +80,7 @@ class Derived(Message):
     def __init__(
         self,
         job: Job,
-        table: Table,
+        table: Table | None,
         facts: Facts,
         summary: Summary,
         hint: str,
@@ -200,7 +200,8 @@ class Store:
 
     def take_derived(self, derived: Derived) -> None:
         """A table is ready."""
-        self.tables[derived.job.view] = derived.table
+        if derived.table is not None:
+            self.tables[derived.job.view] = derived.table
         self.hints[derived.job.view] = derived.hint
         self.jobs[derived.job.view] = derived.job
         self.facts = derived.facts
@@ -263,7 +264,8 @@ class Deriver:
         facts = self._facts
         foreign = foreign_moves(facts, job.operations)
         hint = throttle_hint(facts, job, foreign) if job.view == THROTTLES else ""
-        table = _BUILDERS[job.view](facts, job)
+        build = _BUILDERS.get(job.view)
+        table = build(facts, job) if build is not None else None
         return Derived(job, table, facts, facts.summary, hint, foreign)
 
 

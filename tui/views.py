@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
+OVERVIEW: Final = "overview"
 PARTITIONS: Final = "partitions"
 BROKERS: Final = "brokers"
 THROTTLES: Final = "throttles"
 OPERATIONS: Final = "operations"
-VIEWS: Final = (PARTITIONS, BROKERS, THROTTLES, OPERATIONS)
+HISTORY: Final = "history"
+VIEWS: Final = (OVERVIEW, PARTITIONS, BROKERS, THROTTLES, OPERATIONS, HISTORY)
 """In the order of their number keys."""
+TABLES: Final = (PARTITIONS, BROKERS, THROTTLES, OPERATIONS)
+"""The views that are one table, which can be sorted and whose rows have details."""
+
+
+class Title(NamedTuple):
+    """What a view is called."""
+
+    full: str
+    short: str
+    """Where the terminal is narrow."""
+
+
+TITLES: Final[Mapping[str, Title]] = {
+    OVERVIEW: Title("Overview", "Home"),
+    PARTITIONS: Title("Partitions", "Parts"),
+    BROKERS: Title("Brokers", "Brokers"),
+    THROTTLES: Title("Throttles", "Throttles"),
+    OPERATIONS: Title("Operations", "Ops"),
+    HISTORY: Title("History", "History"),
+}
+
+
+def number_key(view: str) -> str:
+    """The key that goes to a view."""
+    return str(VIEWS.index(view) + 1)

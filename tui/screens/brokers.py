@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tui.screens.view import ViewScreen
+from tui.screens.table import TableScreen
 from tui.views import BROKERS
 
 
-class BrokersScreen(ViewScreen):
+class BrokersScreen(TableScreen):
     """One row a broker."""
 
     VIEW: ClassVar[str] = BROKERS

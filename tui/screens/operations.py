@@ -9,7 +9,7 @@ from textual import on
 from textual.widget import Widget
 
 from tui.actions import can
-from tui.screens.view import ViewScreen
+from tui.screens.table import TableScreen
 from tui.views import OPERATIONS
 from tui.widgets.grid import Grid
 from tui.widgets.pane import Pane
@@ -25,7 +25,7 @@ HEAD = 5
 """Lines of every view that are neither table nor pane."""
 
 
-class OperationsScreen(ViewScreen):
+class OperationsScreen(TableScreen):
     """One row an operation, those that run first; the one under the cursor in full below."""
 
     VIEW: ClassVar[str] = OPERATIONS

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from backend.domain.cluster import TopicPartition
-from tui.screens.view import ViewScreen
+from tui.screens.table import TableScreen
 from tui.tables.base import Order
 from tui.views import PARTITIONS
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tui.tables.partitions import ReplicaKey
 
 
-class PartitionsScreen(ViewScreen):
+class PartitionsScreen(TableScreen):
     """One row a replica."""
 
     VIEW: ClassVar[str] = PARTITIONS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual import on
 from textual.widget import Widget
 
-from tui.screens.view import ViewScreen
+from tui.screens.table import TableScreen
 from tui.views import THROTTLES
 from tui.widgets.grid import Grid
 from tui.widgets.pane import Pane, PaneLine
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LINES_MOST = 8
 
 
-class ThrottlesScreen(ViewScreen):
+class ThrottlesScreen(TableScreen):
     """One row a broker's rates, then one row a topic's lists."""
 
     VIEW: ClassVar[str] = THROTTLES

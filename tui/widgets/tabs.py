@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from rich.text import Text
 from textual.widget import Widget
 
 from tui.text import Glyphs, fit, printable
+from tui.views import TITLES, Title
 
-TITLES = {
-    "partitions": "Partitions",
-    "brokers": "Brokers",
-    "throttles": "Throttles",
-    "operations": "Operations",
-}
+_FORMS: Final[tuple[Callable[[Title], str], ...]] = (
+    lambda title: title.full,
+    lambda title: title.short,
+    lambda title: "",
+)
+"""From the widest to the narrowest."""
 
 
 class ViewTabs(Widget):
@@ -41,17 +43,27 @@ class ViewTabs(Widget):
             self.refresh()
 
     def render(self) -> Text:
-        """The line."""
-        line = Text("", no_wrap=True, end="")
-        for number, (view, title) in enumerate(TITLES.items(), 1):
-            here = view == self._view
-            style = self.get_component_rich_style(
-                "tabs--here" if here else "tabs--key", partial=True
-            )
-            line.append(f" {number} {title} ", style)
+        """The line: full titles, short ones, or numbers alone, as the note leaves room."""
+        need = cell_len(self._note) + 2 if self._note else 0
+        forms = [self._tabs(form) for form in _FORMS]
+        line = next(
+            (tabs for tabs in forms if cell_len(tabs.plain) + need <= self.size.width), forms[-1]
+        )
         room = self.size.width - cell_len(line.plain) - 1
         if room > 10 and self._note:
             note = fit(printable(self._note), room, self._glyphs).rstrip()
             line.append(" " * (room - cell_len(note)))
             line.append(note, self.get_component_rich_style("tabs--note", partial=True))
+        return line
+
+    def _tabs(self, form: Callable[[Title], str]) -> Text:
+        line = Text("", no_wrap=True, end="")
+        for number, (view, titles) in enumerate(TITLES.items(), 1):
+            here = view == self._view
+            title = form(titles) or (titles.short if here else "")
+            style = "tabs--here" if here else "tabs--key"
+            line.append(
+                f" {number} {title} ".replace("  ", " "),
+                self.get_component_rich_style(style, partial=True),
+            )
         return line

@@ -1,0 +1,83 @@
+"""Every action, once: bindings, command palette, footer, help and the README's key table.
+
+An action's id is the name of its method (`action_<id>`) on the widget that `where` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Final
+
+from textual.binding import Binding
+
+from tui.actions.action import Action, key_name
+from tui.actions.changes import CHANGES
+from tui.actions.general import GENERAL, MOVES, NUMBERED
+from tui.actions.look import LOOKS
+from tui.views import TABLES, VIEWS
+
+FOOTER_MOST: Final = 6
+"""More than this on the last line is noise."""
+
+_PLACES: Final = {VIEWS: "everywhere", TABLES: "every table"}
+ACTIONS: Final = (*NUMBERED, *MOVES, *LOOKS, *CHANGES, *GENERAL)
+
+
+def actions_of(view: str) -> tuple[Action, ...]:
+    """What can be done in a view."""
+    return tuple(action for action in ACTIONS if view in action.views)
+
+
+def action_named(id: str) -> Action | None:
+    """The action with this id, its arguments left out."""
+    return next((a for a in ACTIONS if a.id.partition("(")[0] == id.partition("(")[0]), None)
+
+
+def screen_bindings(view: str) -> list[Binding]:
+    """The bindings of a view's screen."""
+    return list(_bindings(a for a in actions_of(view) if a.where == "screen"))
+
+
+def grid_bindings() -> list[Binding]:
+    """The bindings of every grid."""
+    return list(_bindings(action for action in ACTIONS if action.where == "grid"))
+
+
+def _bindings(actions: Iterable[Action]) -> Iterable[Binding]:
+    for action in actions:
+        # One binding a key, so that each can be given to another action by its id.
+        for number, key in enumerate(action.keys):
+            yield Binding(key, action.id, action.title, show=False, id=f"{action.id}#{number}")
+
+
+def footer_actions(view: str, now: Collection[str]) -> tuple[Action, ...]:
+    """What the last line of a view offers while these conditions hold; help is always among it."""
+    offered = [a for a in actions_of(view) if a.hint and (not a.when or set(a.when) & set(now))]
+    shown = [_worded(action, now) for action in sorted(offered, key=lambda action: action.rank)]
+    *others, last = shown
+    return (*others[: FOOTER_MOST - 1], last)
+
+
+def _worded(action: Action, now: Collection[str]) -> Action:
+    """The action with the word that fits."""
+    words = [word for condition, word in action.others if condition in now]
+    return replace(action, hint=words[0]) if words else action
+
+
+def help_groups(view: str) -> dict[str, list[Action]]:
+    """A view's actions by group, in the order of the registry."""
+    groups: dict[str, list[Action]] = {}
+    for action in actions_of(view):
+        groups.setdefault(action.group, []).append(action)
+    return groups
+
+
+def key_table() -> str:
+    """The README's key table, in Markdown."""
+    lines = ["| Keys | Action | What it does | Where |", "|---|---|---|---|"]
+    for action in ACTIONS:
+        keys = " ".join(f"`{key_name(key)}`" for key in action.keys)
+        where = _PLACES.get(action.views) or ", ".join(action.views)
+        lines.append(f"| {keys} | {action.title} | {action.help} | {where} |")
+    return "\n".join(lines)
