@@ -305,7 +305,7 @@ async def test_throttled_replicas_are_edited_as_kafka_writes_them(shown: Shown) 
     assert body["replicas"] == [{"topic": WORST.topic, "leaders": "*", "followers": "0:1,0:2"}]
 
 
-@pytest.mark.parametrize("keys", ["2 e", "3 a", "3 G e", "1 e", "r"])
+@pytest.mark.parametrize("keys", ["3 e", "4 a", "4 G e", "2 e", "r"])
 async def test_escape_leaves_every_form_unchanged(shown: Shown, keys: str) -> None:
     await shown.press(*keys.split())
     await shown.dialog(FormScreen)

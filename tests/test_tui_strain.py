@@ -196,7 +196,7 @@ class CountingGrid(Grid):
 async def test_a_refresh_paints_only_lines_that_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.screens.view.Grid", CountingGrid)
+    monkeypatch.setattr("tui.screens.table.Grid", CountingGrid)
     async with dashboard(tmp_path / "s", incident(), size=(80, 40)) as shown:
         await shown.press("f", "j")
         CountingGrid.painted = 0
