@@ -6,6 +6,9 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PIP := $(PY) -m pip --disable-pip-version-check -q install
 
+# Processes that run tests; 0 is this one alone, for a debugger.
+WORKERS ?= 2
+
 # The first of these that is new enough makes the environment; `make PYTHON=...` names another.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 
@@ -20,7 +23,7 @@ demo: $(STAMP) ## the dashboard on a cluster in memory with a move under way (AR
 	@$(PY) -m backend demo $(ARGS)
 
 test: $(STAMP) kafka-jars ## run the tests; those on real Kafka need Java, and Maven once
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: $(STAMP) ## formatting, lint, types and import rules
 	$(VENV)/bin/ruff format --check backend tui tests

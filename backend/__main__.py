@@ -30,10 +30,12 @@ commands:
   (none)                      the dashboard
   demo                        the dashboard on a cluster of its own; nothing else is needed
   cluster                     a Kafka cluster in one process, for rehearsals and tests
+  replay FILE                 a recording of the dashboard, or a note of it; see its own --help
   serve                       a backend that several dashboards and tools share
   kafka-reassign-partitions   Kafka's tool, with --progress; see its own --help
   kafka-preferred-replica-election
                               Kafka's tool: preferred replicas lead again; see its own --help
+  web                         the dashboard in a browser, read-only unless told otherwise
   audit                       who asked for what and why, from the journal; see its own --help
 """
 
@@ -55,6 +57,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                 from backend.tools.audit import main as audit
 
                 return audit(arguments[1:])
+            case ["web"]:
+                return _web(arguments[1:])
+            case ["replay"]:
+                from backend.tools.replay import main as replay_tool
+                from tui.__main__ import replay, write_notes
+
+                return replay_tool(arguments[1:], replay, write_notes)
             case ["serve"]:
                 return _serve(arguments[1:])
             case ["cluster"]:
@@ -97,20 +106,26 @@ def _dashboard(arguments: list[str]) -> int:
     _cluster_options(parser, required=False)
     parser.add_argument("--backend", metavar="URL", help="join a backend that runs already")
     parser.add_argument("--read-only", action="store_true", help="look, and change nothing")
+    recording = parser.add_mutually_exclusive_group()
+    recording.add_argument(
+        "--record", metavar="PATH", type=Path, help="record to this new file (default: see README)"
+    )
+    recording.add_argument("--no-record", action="store_true", help="keep no recording")
     parser.add_argument("--version", action="version", version=f"kshunt {__version__}")
     options = parser.parse_args(arguments)
     if (options.backend is None) == (options.bootstrap_server is None):
         parser.error("give either --bootstrap-server or --backend")
     from tui.__main__ import run
 
+    kept = {"record": not options.no_record, "record_path": options.record}
     if options.backend is not None:
-        return run(options.backend, read_only=options.read_only)
+        return run(options.backend, read_only=options.read_only, **kept)
     from backend.tools.private import private_backend
 
     def start_backend() -> str:
         return private_backend(options.bootstrap_server, options.command_config)
 
-    return run(start_backend(), read_only=options.read_only, revive=start_backend)
+    return run(start_backend(), read_only=options.read_only, revive=start_backend, **kept)
 
 
 def _demo(arguments: list[str]) -> int:
@@ -160,6 +175,54 @@ def _serve(arguments: list[str]) -> int:
     if options.from_stdin == (options.bootstrap_server is not None):
         parser.error("the following arguments are required: --bootstrap-server")
     return _run_server(options)
+
+
+def _web(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="kshunt web",
+        description="Show the dashboard in a browser; the address that is printed lets in.",
+    )
+    _cluster_options(parser, required=False)
+    parser.add_argument("--backend", metavar="URL", help="join a backend that runs already")
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:8096", help="(default 127.0.0.1:8096)"
+    )
+    parser.add_argument(
+        "--public-url", metavar="URL", default="", help="how a browser reaches it, if otherwise"
+    )
+    parser.add_argument(
+        "--allow-changes", action="store_true", help="let browsers change the cluster"
+    )
+    options = parser.parse_args(arguments)
+    if (options.backend is None) == (options.bootstrap_server is None):
+        parser.error("give either --bootstrap-server or --backend")
+    from importlib.util import find_spec
+
+    from backend.errors import ConfigError
+
+    host, port = _loopback(options.listen)
+    if find_spec("textual_serve") is None:
+        raise ConfigError(
+            "kshunt web needs textual-serve, which is not installed.",
+            advice="Install it: pip install 'kshunt[web]'.",
+        )
+    from tui.web.server import serve
+
+    named = {
+        "--bootstrap-server": options.bootstrap_server,
+        "--command-config": options.command_config,
+        "--backend": options.backend,
+    }
+    session = [word for flag, value in named.items() if value for word in (flag, str(value))]
+    # Whoever opens a page is not the one whose recordings are kept here.
+    session.append("--no-record")
+    serve(
+        session if options.allow_changes else [*session, "--read-only"],
+        host,
+        port,
+        options.public_url,
+    )
+    return 0
 
 
 def _run_server(options: argparse.Namespace) -> int:
@@ -231,19 +294,30 @@ def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop) -> None:
 
 def _listen(options: argparse.Namespace) -> Listen:
     from backend.api.server import Listen
-    from backend.errors import ConfigError
 
     if options.socket is not None:
         return Listen(options.socket)
-    host, colon, port = (options.listen or "127.0.0.1:8095").rpartition(":")
+    host, port = _loopback(options.listen or "127.0.0.1:8095")
+    return Listen(None, host, port)
+
+
+def _loopback(address: str) -> tuple[str, int]:
+    """Host and port of a loopback address.
+
+    Raises:
+        ConfigError: it is no address, or one that others could reach.
+    """
+    from backend.errors import ConfigError
+
+    host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"'{options.listen}' is no HOST:PORT.")
+        raise ConfigError(f"'{address}' is no HOST:PORT.")
     if host not in ("127.0.0.1", "localhost", "::1", "[::1]"):
         raise ConfigError(
             f"{host} is not a loopback address, and this version has no authentication.",
             advice="Serve on 127.0.0.1 and reach it through an SSH tunnel.",
         )
-    return Listen(None, host.strip("[]"), int(port))
+    return host.strip("[]"), int(port)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,16 @@ settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave benchmarks to `-m bench`."""
+    """Leave benchmarks to `-m bench`; keep together what shares a cluster."""
     if "bench" not in str(config.option.markexpr):
         _deselect_benchmarks(config, items)
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    """What has to run in one process: tests on the real brokers, and else those of one file."""
+    return "kafka" if item.get_closest_marker("kafka") is not None else item.path.name
 
 
 @pytest.hookimpl(tryfirst=True)

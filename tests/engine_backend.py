@@ -28,6 +28,7 @@ from backend.domain.assignment import Assignment, ClusterState
 from backend.domain.cluster import Broker, OngoingReassignment, TopicPartition
 from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
+from backend.domain.topic_config import TopicConfig
 from backend.embedded.metadata.records import ResourceType
 from backend.errors import (
     BrokerUnreachable,
@@ -200,6 +201,11 @@ class Door:
         return await self._read(
             lambda: {n: int(image.config(ResourceType.TOPIC, n, key).value or 1) for n in names}
         )
+
+    async def topic_configs(
+        self, topic: str, *, timeout_s: float
+    ) -> tuple[TopicConfig, ...] | None:
+        raise NotImplementedError
 
     # The verbs
 

@@ -68,22 +68,39 @@ class Terminal:
         if self._master >= 0:
             os.close(self._master)
 
+    def resize(self, columns: int, lines: int) -> None:
+        """Another size; the program hears of it."""
+        _set_size(self._master, columns, lines)
+
+    def take(self, timeout_s: float, most: int = READ_BYTES) -> bytes | None:
+        """What it writes next, without keeping it; empty for nothing in time, None at its end."""
+        if not select.select([self._master], [], [], timeout_s)[0]:
+            return b""
+        # EIO: the program has closed its side.
+        with suppress(OSError):
+            return os.read(self._master, most) or None
+        return None
+
     def _read(self, timeout_s: float) -> bool:
         """True if there was something, or there still may be."""
-        if select.select([self._master], [], [], timeout_s)[0]:
-            # EIO: the program has closed its side.
-            with suppress(OSError):
-                data = os.read(self._master, READ_BYTES)
-                self.written += data
-                return bool(data)
-        return False
+        data = self.take(timeout_s)
+        self.written += data or b""
+        return bool(data)
+
+
+def _set_size(terminal: int, columns: int, lines: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
 
 @contextmanager
-def terminal(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[Terminal]:
-    """A program that believes to be in an 80x24 terminal; it is killed at the end."""
+def terminal(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    size: tuple[int, int] = (COLUMNS, LINES),
+) -> Iterator[Terminal]:
+    """A program that believes to be in a terminal of this size; it is killed at the end."""
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+    _set_size(slave, *size)
     process = subprocess.Popen(
         [sys.executable, "-c", TAKE_TERMINAL, *command],
         cwd=ROOT,

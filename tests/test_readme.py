@@ -25,9 +25,10 @@ def test_every_make_target_that_it_names_exists() -> None:
 
 def test_every_route_that_it_names_is_served() -> None:
     api = Path(__file__).parent.parent / "backend" / "api"
-    routes = (api / "app.py").read_text() + (api / "steering.py").read_text()
+    routes = "".join((api / f"{name}.py").read_text() for name in ("app", "steering", "topics"))
     served = set(re.findall(r'"(/v1/[\w/{}-]+)"', routes))
     served |= {route.replace("{operation_id}", "ID") for route in served}
+    served |= {route.replace("{topic}", "TOPIC") for route in served}
     named = set(re.findall(r"`?(?:GET|POST) (/v1/[\w/-]+)", README))
     named |= set(re.findall(r", `(/v1/[\w/-]+)", README))
     assert len(named) >= 10

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.frames import SCHEMA, FrameWriter, decode_frame, encode_frame, read_snapshots
+from backend.api.frames import SCHEMA, FrameWriter, encode_frame, read_snapshots
 from backend.domain.cluster import Broker, LogDir, TopicPartition
 from backend.domain.snapshot import (
     COLUMNS,
@@ -179,9 +179,11 @@ def test_only_a_change_of_cause_sends_a_row_again() -> None:
 
 def test_a_new_topic_starts_the_stream_anew() -> None:
     rows = replicas_of({(0, 0, 1): (1, True, 1.0)})
-    frame = encode_frame(snapshot_of(rows, 2, ("z",)), snapshot_of(rows, 1, ("a",)))
-    assert frame.header["full"]
-    assert decode_frame(frame.batch, frame.header, None).topics == ("z",)
+    before, after = snapshot_of(rows, 1, ("a",)), snapshot_of(rows, 2, ("z",))
+    assert encode_frame(after, before).header["full"]
+    writer = FrameWriter()
+    stream = io.BytesIO(writer.write(before) + writer.write(after))
+    assert [snapshot.topics for snapshot in read_snapshots(stream)] == [("a",), ("z",)]
 
 
 def test_an_unchanged_snapshot_is_a_frame_without_rows() -> None:
@@ -192,9 +194,11 @@ def test_an_unchanged_snapshot_is_a_frame_without_rows() -> None:
 
 def test_changes_without_a_beginning_are_refused() -> None:
     rows = replicas_of({(0, 0, 1): (1, True, 1.0)})
-    frame = encode_frame(snapshot_of(rows, 2), snapshot_of(rows, 1))
+    sink, frame = io.BytesIO(), encode_frame(snapshot_of(rows, 2), snapshot_of(rows, 1))
+    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+        writer.write_batch(frame.batch, custom_metadata=frame.metadata)
     with pytest.raises(ValueError, match="began with a frame of changes"):
-        decode_frame(frame.batch, frame.header, None)
+        list(read_snapshots(io.BytesIO(sink.getvalue())))
 
 
 @given(st.integers(0, 2_000), st.binary(max_size=8))

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 from textual.widgets import Button
 
-from backend.domain.answers import Result
+from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import OperationKind, OperationState
 from backend.domain.plan import parse_plan
 from tests.tui_backend import Problem
 from tests.tui_cluster import incident
-from tests.tui_support import Shown, answer_form, dashboard, plan_file
+from tests.tui_support import Shown, answer_form, at_step, dashboard, go_through, plan_file
 from tui.screens.confirm import ConfirmScreen
 from tui.screens.dialog import Lines
-from tui.screens.form import FormScreen
 from tui.screens.result import ErrorScreen, ResultScreen
 from tui.who import who_am_i
+from tui.wizard.model import Step
+from tui.wizard.screen import WizardScreen
 
 CLUSTER = incident().cluster_id
 WORST = TopicPartition("payments.transactions.settled.v2", 1)
@@ -34,7 +35,7 @@ async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
         yield running
 
 
-async def hinted(shown: Shown, form: FormScreen, words: str) -> None:
+async def hinted(shown: Shown, form: WizardScreen, words: str) -> None:
     """Wait until these words stand beneath the first field."""
     await shown.until(lambda: words in form.hint(0).plain, words)
 
@@ -46,6 +47,19 @@ async def agree(shown: Shown) -> ResultScreen:
     result = await shown.dialog(ResultScreen)
     assert isinstance(result, ResultScreen)
     return result
+
+
+def answered(wizard: WizardScreen) -> ChangeAnswer:
+    """What came back."""
+    assert wizard.answer is not None
+    return wizard.answer
+
+
+async def type_name(shown: Shown, name: str) -> None:
+    """Type what agrees to something destructive."""
+    await shown.dialog(ConfirmScreen)
+    await shown.write(name)
+    await shown.pilot.press("enter")
 
 
 def in_earnest(shown: Shown) -> list[tuple[str, dict[str, Any]]]:
@@ -171,15 +185,34 @@ async def test_an_answer_that_is_lost_says_that_it_may_be_carried_out(shown: Sho
     await shown.until(lambda: "CONNECTION LOST" in shown.frame(), "the loss is said")
 
 
-async def test_read_only_refuses_every_change_with_the_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "keys", ["2 f c", "2 C", "2 f l", "2 L", "4 j plus enter", "4 j plus enter y"]
+)
+async def test_read_only_shows_what_would_be_sent_and_ends_there(tmp_path: Path, keys: str) -> None:
     async with dashboard(tmp_path / "s", incident(), read_only=True) as shown:
-        assert "READ-ONLY" in shown.frame() or shown.app.read_only
-        for view, keys in (("2", "cClLre"), ("3", "ear"), ("4", "ea"), ("5", "cCL")):
-            await shown.press(view)
-            for key in keys:
-                await shown.press(key)
-                assert shown.said.startswith("Read-only:"), (view, key)
-        assert shown.backend.asked == []
+        await shown.press(*keys.split()[:-1], keys.split()[-1])
+        await shown.until(lambda: "nothing can be sent" in shown.frame(), "it says so")
+        assert "would" in shown.frame()
+        for key in ("enter", "y", "right", "enter", "y"):
+            await shown.pilot.press(key)
+        await shown.pilot.press("escape", "escape", "escape")
+        await shown.until(lambda: not shown.app.changing, "it is over")
+        assert shown.backend.asked != []
+        assert in_earnest(shown) == []
+
+
+async def test_a_wizard_ends_with_its_preview_when_nothing_may_be_sent(
+    tmp_path: Path,
+) -> None:
+    path = plan_file(tmp_path, {("orders", 1): [1, 2, 3]})
+    async with dashboard(tmp_path / "s", incident(), read_only=True) as shown:
+        await shown.press("r")
+        await answer_form(shown, str(path), "30MB/s", "all", "")
+        wizard = await at_step(shown, Step.PREVIEW)
+        assert "READ-ONLY: this is what would be sent" in shown.frame()
+        await shown.pilot.press("enter", "y", "enter")
+        assert wizard.step is Step.PREVIEW
+        assert in_earnest(shown) == []
 
 
 # Cancelling
@@ -220,10 +253,10 @@ async def test_the_preferred_leader_of_the_row_is_elected(shown: Shown) -> None:
     await shown.press("f", "slash")
     await shown.write("misled")
     await shown.press("enter", "l")
-    await shown.dialog(ConfirmScreen)
+    await at_step(shown, Step.PREVIEW)
     assert "Elect the preferred leader of 1 partition" in shown.frame()
     assert "audit-log-1" in shown.frame()
-    await agree(shown)
+    await go_through(shown)
     await shown.press("escape")
     await shown.closed()
     await shown.publish()
@@ -232,12 +265,12 @@ async def test_the_preferred_leader_of_the_row_is_elected(shown: Shown) -> None:
 
 async def test_every_preferred_leader_is_elected_and_most_need_not_be(shown: Shown) -> None:
     await shown.press("L")
-    await shown.dialog(ConfirmScreen)
+    await at_step(shown, Step.PREVIEW)
     assert "every partition of the cluster (30)" in shown.frame()
     assert "1 leader" in shown.frame()
-    result = await agree(shown)
+    wizard = await go_through(shown)
     assert in_earnest(shown)[0][1]["partitions"] is None
-    assert sum(1 for r in result.answer.results if r.error_name == "ELECTION_NOT_NEEDED") == 29
+    assert sum(1 for r in answered(wizard).results if r.error_name == "ELECTION_NOT_NEEDED") == 29
     assert "All 30 done." in shown.frame()
 
 
@@ -246,7 +279,7 @@ async def test_every_preferred_leader_is_elected_and_most_need_not_be(shown: Sho
 
 async def test_a_brokers_rates_are_edited_and_mistakes_are_said_beneath(shown: Shown) -> None:
     await shown.press("3", "j", "e")
-    form = await shown.dialog(FormScreen)
+    form = await shown.dialog(WizardScreen)
     assert "Throttle of broker 2" in shown.frame()
     assert CLUSTER in shown.frame()
     assert form.input(0).value == "25MB/s"
@@ -256,12 +289,12 @@ async def test_a_brokers_rates_are_edited_and_mistakes_are_said_beneath(shown: S
         await hinted(shown, form, words)
         assert form.input(0).has_focus
     await answer_form(shown, "50MB/s", "none")
-    await shown.dialog(ConfirmScreen)
+    await at_step(shown, Step.PREVIEW)
     text = shown.frame()
     assert "Set the throttle of broker 2" in text
     assert "50.0 MB/s" in text
     assert "25.0 MB/s → 50.0 MB/s / none" in text
-    await agree(shown)
+    await go_through(shown)
     ((path, body),) = in_earnest(shown)
     assert path == "/v1/throttles/rates"
     assert body["rates"] == [
@@ -270,12 +303,12 @@ async def test_a_brokers_rates_are_edited_and_mistakes_are_said_beneath(shown: S
 
 
 async def test_all_brokers_get_one_rate(shown: Shown) -> None:
-    await shown.press("4", "a")
+    await shown.press("3", "a")
     await answer_form(shown, "10485760", "4MiB/s")
-    await shown.dialog(ConfirmScreen)
+    await at_step(shown, Step.PREVIEW)
     assert "Set the throttle of 5 brokers" in shown.frame()
     assert "1, 2, 3, 4, 5 (5)" in shown.frame()
-    await agree(shown)
+    await go_through(shown)
     rates = in_earnest(shown)[0][1]["rates"]
     assert [rate["broker"] for rate in rates] == [1, 2, 3, 4, 5]
     assert {rate["leader_bytes_per_s"] for rate in rates} == {10_485_760}
@@ -283,32 +316,33 @@ async def test_all_brokers_get_one_rate(shown: Shown) -> None:
 
 
 async def test_lifting_a_throttle_during_a_move_warns(shown: Shown) -> None:
-    await shown.press("4", "a")
+    await shown.press("3", "a")
     await answer_form(shown, "none", "none")
-    await shown.dialog(ConfirmScreen)
+    await at_step(shown, Step.PREVIEW)
     assert "Moves go on without a throttle" in shown.frame()
+    assert "unknown of 6 replicas" in shown.frame()
 
 
 async def test_throttled_replicas_are_edited_as_kafka_writes_them(shown: Shown) -> None:
     await shown.press("4", "G", "e")
-    form = await shown.dialog(FormScreen)
+    form = await shown.dialog(WizardScreen)
     assert "payments.transactions.settled.v2" in shown.frame()
     form.input(0).value = "1:2,x"
     await shown.pilot.press("enter")
     await shown.until(lambda: "'x' is not a throttled replica." in form.hint(0).plain, "inline")
     await answer_form(shown, "*", "0:1,0:2")
-    await shown.dialog(ConfirmScreen)
+    await at_step(shown, Step.PREVIEW)
     assert "*, was " in shown.frame()
-    await agree(shown)
+    await go_through(shown)
     ((path, body),) = in_earnest(shown)
     assert path == "/v1/throttles/replicas"
     assert body["replicas"] == [{"topic": WORST.topic, "leaders": "*", "followers": "0:1,0:2"}]
 
 
-@pytest.mark.parametrize("keys", ["3 e", "4 a", "4 G e", "2 e", "r"])
+@pytest.mark.parametrize("keys", ["3 e", "3 a", "4 e", "4 G e", "2 e", "r"])
 async def test_escape_leaves_every_form_unchanged(shown: Shown, keys: str) -> None:
     await shown.press(*keys.split())
-    await shown.dialog(FormScreen)
+    await shown.dialog(WizardScreen)
     await shown.pilot.press("x", "escape")
     await shown.closed()
     assert shown.backend.asked == []
@@ -321,7 +355,7 @@ async def test_a_reassignment_is_started_from_a_file(shown: Shown, tmp_path: Pat
     path = plan_file(tmp_path, {("orders", 1): [1, 2, 3], ("orders", 9): [1, 2, 3]})
     await shown.press("r")
     await answer_form(shown, str(path), "30MB/s", "2/10 smallest", "drain rack b")
-    await shown.dialog(ConfirmScreen)
+    await at_step(shown, Step.PREVIEW)
     text = shown.frame()
     assert "Start moving 2 partitions" in text
     assert "1 of 2 would succeed, 1 would fail" in text
@@ -329,7 +363,7 @@ async def test_a_reassignment_is_started_from_a_file(shown: Shown, tmp_path: Pat
     assert "30.0 MB/s, lifted by itself" in text
     assert "3,4,5 → 1,2,3" in text
     assert in_earnest(shown) == []
-    await agree(shown)
+    await go_through(shown)
     ((_, body),) = in_earnest(shown)
     assert body["throttle_bytes_per_s"] == 30_000_000
     assert body["caps"] == {"per_broker": 2, "in_cluster": 10, "smallest_first": True}
@@ -359,7 +393,7 @@ async def test_an_unusable_plan_is_said_beneath_its_path(
     if content is not None:
         path.write_bytes(content.encode("utf-8", "surrogateescape"))
     await shown.press("r")
-    form = await shown.dialog(FormScreen)
+    form = await shown.dialog(WizardScreen)
     form.input(0).value = str(path)
     await shown.pilot.press("enter")
     await shown.until(lambda: words in form.hint(0).plain, words)
@@ -374,7 +408,7 @@ async def test_tab_completes_a_path_and_lists_what_it_could_be(
         (tmp_path / "plans").mkdir(exist_ok=True)
         (tmp_path / "plans" / name).touch()
     await shown.press("r")
-    form = await shown.dialog(FormScreen)
+    form = await shown.dialog(WizardScreen)
     form.input(0).value = f"{tmp_path}/pla"
     await shown.pilot.press("tab")
     await shown.until(lambda: form.input(0).value == f"{tmp_path}/plans/", "the folder")
@@ -386,17 +420,17 @@ async def test_tab_completes_a_path_and_lists_what_it_could_be(
     await shown.pilot.press("tab")
     await shown.until(lambda: form.input(0).value.endswith("/plan-a.json"), "the file")
     await shown.pilot.press("tab")
-    await shown.until(lambda: form.input(1).has_focus, "the next field")
+    await hinted(shown, form, "not JSON")
 
 
 async def test_a_plan_without_a_throttle_has_to_be_meant(shown: Shown, tmp_path: Path) -> None:
     path = plan_file(tmp_path, {("orders", 1): [1, 2, 3]})
     await shown.press("r")
-    form = await shown.dialog(FormScreen)
+    form = await shown.dialog(WizardScreen)
     await answer_form(shown, str(path), "")
     await shown.until(lambda: "Type a rate, or none" in form.hint(1).plain, "it is asked for")
     await answer_form(shown, str(path), "none", "all", "")
-    await agree(shown)
+    await go_through(shown)
     body = in_earnest(shown)[0][1]
     assert body["throttle_bytes_per_s"] is None
     assert body["caps"] is None
@@ -409,9 +443,9 @@ async def test_the_way_back_is_written_to_a_new_file(
     path = plan_file(tmp_path, {("orders", 1): [1, 2, 3]})
     await shown.press("r")
     await answer_form(shown, str(path), "30MB/s", "5/200", "")
-    result = await agree(shown)
+    wizard = await go_through(shown)
     await shown.pilot.press("w")
-    line = result.query_one("#rollback", Lines)
+    line = wizard.query_one("#rollback", Lines)
     await shown.until(lambda: line.plain.startswith("Written: "), "it is written")
     back = parse_plan((tmp_path / "kshunt-rollback-op-1.json").read_text())
     assert back.replicas == {TopicPartition("orders", 1): (3, 4, 5)}
@@ -423,7 +457,7 @@ async def test_a_plan_for_another_cluster_is_refused(shown: Shown, tmp_path: Pat
     path = plan_file(tmp_path, {("orders", 1): [1, 2, 3]})
     path.write_text(path.read_text().replace("{", '{"cluster_id": "elsewhere", ', 1))
     await shown.press("r")
-    form = await shown.dialog(FormScreen)
+    form = await shown.dialog(WizardScreen)
     form.input(0).value = str(path)
     await shown.pilot.press("enter")
     await hinted(shown, form, "This plan is for cluster elsewhere, not for")

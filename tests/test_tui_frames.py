@@ -12,12 +12,14 @@ import pytest
 from backend.domain.operation import OperationKind, OperationState
 from backend.domain.steering import AuditLine, ShownDrift, ShownOrphan
 from tests.tui_cluster import START_MS, ScriptedCluster, incident, running_move
-from tests.tui_support import Shown, answer_form, check_frame, dashboard, plan_file
+from tests.tui_support import Shown, answer_form, at_step, check_frame, dashboard, plan_file
 from tui.screens.confirm import ConfirmScreen
 from tui.screens.details import DetailsScreen
-from tui.screens.form import FormScreen
+from tui.screens.dialog import Lines
 from tui.screens.help import HelpScreen
 from tui.screens.result import ResultScreen
+from tui.wizard.model import Step
+from tui.wizard.screen import WizardScreen
 
 SIZES = {"80x24": (80, 24), "160x50": (160, 50)}
 
@@ -183,7 +185,11 @@ async def test_help(shown: Shown) -> None:
 
 async def test_details(shown: Shown) -> None:
     await shown.press("f", "enter")
-    await shown.dialog(DetailsScreen)
+    if shown.size[1] < 36:
+        await shown.dialog(DetailsScreen)
+    await shown.until(lambda: "The cluster has no topic" in shown.frame(), "it was asked")
+    if shown.size[1] > 36:
+        await plotted(shown)
     check_frame(named("details", shown), shown)
 
 
@@ -197,8 +203,10 @@ async def test_a_question_and_its_answer(shown: Shown) -> None:
     await shown.press("f", "C")
     await shown.dialog(ConfirmScreen)
     check_frame(named("confirm", shown), shown)
-    await shown.pilot.press("y")
-    await shown.dialog(ResultScreen)
+    await shown.write("kSh-9x")
+    await shown.pilot.press("enter")
+    result = await shown.dialog(ResultScreen)
+    await shown.until(lambda: result.query_one("#live", Lines).plain, "how it goes is said")
     check_frame(named("result", shown), shown)
 
 
@@ -206,17 +214,33 @@ async def test_a_plan_that_would_fail_in_part(shown: Shown, tmp_path: Path) -> N
     path = plan_file(tmp_path, {("orders", 1): [1, 2, 3], ("orders", 9): [1, 2, 3]})
     await shown.press("r")
     await answer_form(shown, str(path), "30MB/s", "5/200", "")
-    await shown.dialog(ConfirmScreen)
+    await at_step(shown, Step.PREVIEW)
     check_frame(named("reassign", shown), shown)
 
 
 async def test_a_form_with_a_mistake(shown: Shown) -> None:
-    await shown.press("4", "a")
-    form = await shown.dialog(FormScreen)
+    await shown.press("4", "e")
+    form = await shown.dialog(WizardScreen)
     form.input(0).value = "fast"
     await shown.pilot.press("enter")
     await shown.until(lambda: "is not a rate" in form.hint(0).plain, "the mistake is said")
     check_frame(named("form", shown), shown)
+
+
+async def test_an_election_of_every_leader(shown: Shown) -> None:
+    await shown.press("L")
+    await at_step(shown, Step.PREVIEW)
+    check_frame(named("election", shown), shown)
+    await shown.pilot.press("enter")
+    await at_step(shown, Step.CONFIRM)
+    check_frame(named("election-confirm", shown), shown)
+
+
+async def test_the_audit(shown: Shown) -> None:
+    shown.backend.audit = [("op-1", line) for line in HISTORY]
+    await shown.press("5", "v")
+    await shown.until(lambda: "2 of 2" in shown.frame(), "it is read")
+    check_frame(named("audit", shown), shown)
 
 
 async def test_a_silent_broker(shown: Shown) -> None:

@@ -15,17 +15,18 @@ from backend.domain.steering import AuditLine, MoveCaps, ShownDrift, ShownOrphan
 from backend.errors import BadInput
 from tests.tui_backend import Problem
 from tests.tui_cluster import START_MS, ScriptedCluster, incident, running_move
-from tests.tui_support import Shown, answer_form, dashboard
-from tui.flows import default_caps, parse_caps
-from tui.rounds import DRIFT, ORPHANS, STANDING, Moment, due
+from tests.tui_support import Shown, answer_form, at_step, dashboard, go_through
+from tui.rounds import DRIFT, ORPHANS, OWNED, STANDING, Moment, due
 from tui.screens.attention import AttentionScreen
 from tui.screens.confirm import ConfirmScreen
-from tui.screens.form import FormScreen
 from tui.screens.result import ErrorScreen, ResultScreen
 from tui.tables.about_throttles import about
 from tui.tables.facts import Facts
 from tui.tables.progress import foreign_moves, progress_of
 from tui.who import who_am_i
+from tui.wizard.model import Step
+from tui.wizard.parsing import default_caps, parse_caps
+from tui.wizard.screen import WizardScreen
 
 RATE = "follower.replication.throttled.rate"
 LIST = "leader.replication.throttled.replicas"
@@ -193,12 +194,21 @@ async def test_an_operation_is_abandoned_for_brokers_that_are_gone(shown: Shown)
     await shown.publish()
     await shown.until(lambda: "X abandon" in shown.lines()[-1], "it is offered")
     await shown.press("X")
-    form = await shown.dialog(FormScreen)
+    form = await shown.dialog(WizardScreen)
     assert form.input(0).value == "3"
     await answer_form(shown, "three")
     await shown.until(lambda: "Type the ids" in form.hint(0).plain, "the mistake is said")
     await answer_form(shown, "3")
-    await agree(shown)
+    await at_step(shown, Step.PREVIEW)
+    await shown.pilot.press("enter")
+    await at_step(shown, Step.CONFIRM)
+    assert "Type op-1 or kSh-9x to agree" in shown.frame()
+    await shown.write("op-2")
+    await shown.pilot.press("enter")
+    await shown.until(lambda: "'op-2' is not op-1 or kSh-9x" in shown.frame(), "it is refused")
+    assert sent(shown) == []
+    await shown.pilot.press(*["backspace"], "1", "enter")
+    await at_step(shown, Step.WATCH)
     ((path, body),) = sent(shown)
     assert (path, body["brokers"]) == ("/v1/operations/op-1/abandon", [3])
 
@@ -211,13 +221,17 @@ async def test_the_audit_is_written_to_a_new_file(
     path = tmp_path / f"audit{suffix}"
     await shown.press("w")
     await answer_form(shown, "op-1", str(path))
-    await shown.until(lambda: shown.said.startswith("Written: "), "it is written")
+    await at_step(shown, Step.PREVIEW)
+    assert not path.exists()
+    await go_through(shown)
+    assert "written" in shown.frame()
+    await shown.press("escape")
     assert json.loads(path.read_text())["entries"][0]["event"] == "started"
-    asked = shown.backend.looked[-1]
+    asked = [path for path in shown.backend.looked if "audit" in path][-1]
     assert ("format=json" if suffix == ".json" else "format=markdown") in asked
     await shown.press("w")
     await answer_form(shown, "op-1", str(path))
-    form = await shown.dialog(FormScreen)
+    form = await shown.dialog(WizardScreen)
     await shown.until(lambda: "it is not written over" in form.hint(1).plain, "it is refused")
 
 
@@ -305,7 +319,10 @@ async def test_orphans_are_listed_and_removed(shown: Shown) -> None:
     await shown.press("X")
     await shown.dialog(ConfirmScreen)
     assert "Remove 2 orphan throttles" in shown.frame()
-    await shown.pilot.press("n")
+    assert "Type kSh-9x to agree" in shown.frame()
+    await shown.pilot.press("y", "enter")
+    await shown.until(lambda: "'y' is not kSh-9x; nothing was sent" in shown.frame(), "refused")
+    await shown.pilot.press("escape")
     await shown.closed()
     await shown.press("j", "j", "j")
     assert "x removes it   X removes all 2" in shown.frame()
@@ -382,8 +399,8 @@ def test_an_idle_cluster_is_asked_for_no_configuration() -> None:
     assert due(idle, {}) == (STANDING,)
     assert due(replace(idle, live=False), {}) == ()
     busy = replace(idle, running=True, leftovers_matter=True)
-    assert set(due(busy, {})) == {STANDING, DRIFT, ORPHANS}
-    asked = dict.fromkeys((STANDING, DRIFT, ORPHANS), 98.0)
+    assert set(due(busy, {})) == {STANDING, DRIFT, ORPHANS, OWNED}
+    asked = dict.fromkeys((STANDING, DRIFT, ORPHANS, OWNED), 98.0)
     assert due(busy, asked) == (DRIFT,)
 
 

@@ -54,6 +54,42 @@ async def test_a_lost_connection_freezes_the_screen_and_says_so(shown: Shown) ->
     assert shown.app.store.queries["partitions"].follow
 
 
+async def test_a_restart_of_the_backend_keeps_the_operators_place(shown: Shown) -> None:
+    await shown.press("slash")
+    await shown.write("orders")
+    await shown.press("enter", "j", "space", "space", "s")
+    marked, cursor = set(shown.grid.marked), shown.cursor
+    assert len(marked) == 2
+    await shown.backend.stop()
+    await shown.until(lambda: "CONNECTION LOST" in shown.frame(), "the loss is said")
+    shown.backend.snapshot = shown.backend.cluster.step()
+    await shown.backend.start()
+    await shown.until(lambda: "live" in shown.lines()[0], "it is back")
+    await shown.settle()
+    assert set(shown.grid.marked) == marked
+    assert shown.cursor == cursor
+    assert shown.app.current_mode == "partitions"
+    assert shown.app.store.queries["partitions"].filter_text == "orders"
+
+
+async def test_a_dialogue_stays_open_while_the_backend_restarts(shown: Shown) -> None:
+    await shown.press("question_mark")
+    dialogue = await shown.dialog(HelpScreen)
+    await shown.backend.stop()
+    await shown.until(
+        lambda: shown.app.store.connection.state is ConnectionState.LOST, "the loss is noticed"
+    )
+    shown.backend.snapshot = shown.backend.cluster.step()
+    await shown.backend.start()
+    await shown.until(
+        lambda: shown.app.store.connection.state is ConnectionState.LIVE, "it is back"
+    )
+    assert shown.app.screen is dialogue
+    await shown.press("escape")
+    await shown.closed()
+    assert "live" in shown.lines()[0]
+
+
 async def test_a_backend_that_comes_back_with_another_cluster_is_shown_as_such(
     shown: Shown,
 ) -> None:

@@ -21,7 +21,7 @@ from tui.tables.answers import answer_table, headline
 from tui.tables.base import GAP, NATURAL, Column, Order, Placed, Table, fit_columns
 from tui.tables.brokers import broker_table
 from tui.tables.facts import Facts
-from tui.tables.filters import FIELDS, WORDS, parse_filter
+from tui.tables.filters import ABOUT_FIELDS, EXAMPLES, FIELDS, WORDS, parse_filter
 from tui.tables.operations import operation_table
 from tui.tables.partitions import PartitionTable, ReplicaKey, partition_table
 from tui.tables.throttles import ListKey, RateKey, orphan_hint, throttle_table
@@ -175,6 +175,12 @@ def test_roles_leaders_and_throttled_sides() -> None:
         ("misled", 1),
         ("stuck", 0),
         ("stale", 0),
+        ("leader:2 adding", 2),
+        ("eta:>1s", 6),
+        ("eta:<1h30m -eta:<1s", 6),
+        ("eta:never", 0),
+        ("rate:>1MB/s", 6),
+        ("rate:>1GB", 0),
     ],
 )
 def test_filters(text: str, count: int) -> None:
@@ -189,6 +195,11 @@ def test_filters(text: str, count: int) -> None:
         ("broker:", "'broker:' needs a value"),
         ("behind:many", "'many' is no comparison"),
         ("behind:>", "no comparison"),
+        ("eta:soon", "'soon' is no comparison"),
+        ("eta:>", "no comparison"),
+        ("leader:all", "'all' is no list of ids"),
+        ("rate:>1m/s/s", "no comparison"),
+        ("op:", "'op:' needs a value"),
     ],
 )
 def test_a_filter_that_cannot_be_meant_is_refused_with_an_example(text: str, part: str) -> None:
@@ -219,9 +230,9 @@ def test_a_term_and_its_opposite_share_the_rows(term: str) -> None:
 
 
 def test_every_field_has_an_example_that_it_takes() -> None:
-    examples = {"topic": "pay*", "partition": "0", "broker": "3"}
     for field in FIELDS:
-        assert parse_filter(f"{field}:{examples.get(field, '>1k')}")[0].field == field
+        assert parse_filter(EXAMPLES[field])[0].field == field
+        assert ABOUT_FIELDS[field]
 
 
 SORTABLE = [c.key for c in partitions(facts_of(incident())).columns if c.sortable]

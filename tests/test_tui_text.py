@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from backend.domain.throttle import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S, parse_rate
-from tui.flows import typed_back
+from tui.tables.pending import typed_rate
 from tui.text import (
     ASCII,
     UNICODE,
@@ -181,7 +181,7 @@ def test_what_matters_least_is_left_out_first() -> None:
 
 @given(st.integers(RATE_MIN_BYTES_PER_S, RATE_MAX_BYTES_PER_S) | st.none())
 def test_a_rate_that_is_offered_for_editing_reads_back_exactly(rate: int | None) -> None:
-    assert parse_rate(typed_back(rate)) == rate
+    assert parse_rate(typed_rate(rate)) == rate
 
 
 def test_every_glyph_takes_one_cell() -> None:

@@ -20,10 +20,13 @@ from backend.api.frames import FrameWriter
 from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.owned import OwnedThrottle
+from backend.domain.pipeline import ABSENT
 from backend.domain.snapshot import Snapshot
 from backend.domain.steering import AuditLine, Preview, ShownDrift, ShownOrphan, Standing
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from tests.tui_cluster import ScriptedCluster
+from tests.tui_wire import chunk, next_or_gone, respond, start_stream
 
 Json = dict[str, Any]
 
@@ -61,10 +64,17 @@ class ScriptedBackend:
         )
         """The answer to each; a change with another fingerprint is refused."""
         self.standing = Standing("kshunt-0a1b2c3d", "act", "kshunt-0a1b2c3d", "bastion-1")
+        self.pipeline = ABSENT
         self.drift: dict[str, ShownDrift] = {}
         self.orphans: dict[str, ShownOrphan] = {}
+        self.owned_problem: Problem | None = None
+        """Answer who asks for owners with this."""
+        self.owned: list[OwnedThrottle] = []
+        """Settings that operations have a share of."""
         self.audit: list[tuple[str, AuditLine]] = []
         """An operation's id and a line, oldest first."""
+        self.configs: dict[str, list[Json]] = {}
+        """By topic: what it is configured with."""
         self.looked: list[str] = []
         """Paths that were read."""
         self.snapshot = cluster.step()
@@ -164,10 +174,10 @@ class ScriptedBackend:
             return False
         try:
             document = await self._answer(method, path, json.loads(body) if body else {})
-            _respond(writer, 200, "application/json", document)
+            respond(writer, 200, "application/json", document)
         except Problem as problem:
             document = {"detail": problem.detail, "advice": problem.advice}
-            _respond(writer, problem.status, "application/problem+json", document)
+            respond(writer, problem.status, "application/problem+json", document)
         await writer.drain()
         return True
 
@@ -176,15 +186,15 @@ class ScriptedBackend:
     ) -> None:
         queue: asyncio.Queue[Snapshot] = asyncio.Queue()
         frames = FrameWriter()
-        _start_stream(writer, "application/vnd.apache.arrow.stream")
-        _chunk(writer, frames.write(self.snapshot))
+        start_stream(writer, "application/vnd.apache.arrow.stream")
+        chunk(writer, frames.write(self.snapshot))
         self._frames.add(queue)
         self.readers += 1
         gone = asyncio.ensure_future(reader.read())
         try:
             while True:
                 await writer.drain()
-                _chunk(writer, frames.write(await _next(queue, gone)))
+                chunk(writer, frames.write(await next_or_gone(queue, gone)))
         finally:
             self.readers -= 1
             self._frames.discard(queue)
@@ -193,18 +203,18 @@ class ScriptedBackend:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, last: int
     ) -> None:
         queue: asyncio.Queue[bytes] = asyncio.Queue()
-        _start_stream(writer, "text/event-stream")
+        start_stream(writer, "text/event-stream")
         for id, data in self._sent:
             if id > last >= 0:
-                _chunk(writer, data)
-        _chunk(writer, b": hello\n\n")
+                chunk(writer, data)
+        chunk(writer, b": hello\n\n")
         self._events.add(queue)
         gone = asyncio.ensure_future(reader.read())
         try:
             while True:
                 await writer.drain()
-                data = await _next(queue, gone)
-                _chunk(writer, data)
+                data = await next_or_gone(queue, gone)
+                chunk(writer, data)
                 if not data:
                     return
         finally:
@@ -259,17 +269,30 @@ class ScriptedBackend:
             }
         if path == "/v1/backend":
             return standing_json(self.standing)
+        if path == "/v1/pipeline":
+            return asdict(self.pipeline)
         if path == "/v1/drift" and self.drift_problem is not None:
             raise self.drift_problem
         if path == "/v1/drift":
             return {"drift": [asdict(one) for one in self.drift.values()]}
+        if path == "/v1/throttles/owned" and self.owned_problem is not None:
+            raise self.owned_problem
+        if path == "/v1/throttles/owned":
+            return {"throttles": [asdict(one) for one in self.owned]}
         if path == "/v1/orphans":
             return {"orphans": [asdict(one) for one in self.orphans.values()]}
+        if path.startswith("/v1/topics/"):
+            return self._configs_of(path.split("/")[3])
         if path.startswith("/v1/audit"):
             return self._audit(path)
         if path == "/v1/events" and self.events_problem is not None:
             raise self.events_problem
         raise Problem(404, f"There is no {path}.")
+
+    def _configs_of(self, topic: str) -> Json:
+        if topic not in self.configs:
+            raise Problem(404, f"The cluster has no topic '{topic}'.")
+        return {"topic": topic, "configs": self.configs[topic]}
 
     # Changes
 
@@ -461,30 +484,3 @@ def standing_json(standing: Standing) -> Json:
 def _partitions(body: Mapping[str, Any]) -> Iterable[TopicPartition]:
     entries = body.get("partitions") or body.get("plan", {}).get("partitions", ())
     return (TopicPartition(entry["topic"], entry["partition"]) for entry in entries)
-
-
-def _respond(writer: asyncio.StreamWriter, status: int, media_type: str, document: Json) -> None:
-    body = json.dumps(document).encode()
-    head = (
-        f"HTTP/1.1 {status} -\r\ncontent-type: {media_type}\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
-    writer.write(head.encode() + body)
-
-
-def _start_stream(writer: asyncio.StreamWriter, media_type: str) -> None:
-    head = f"HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\ntransfer-encoding: chunked\r\n\r\n"
-    writer.write(head.encode())
-
-
-def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
-    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-
-
-async def _next(queue: asyncio.Queue[Any], gone: asyncio.Future[bytes]) -> Any:
-    """The next item, or an error as soon as the reader has gone."""
-    item = asyncio.ensure_future(queue.get())
-    await asyncio.wait({item, gone}, return_when=asyncio.FIRST_COMPLETED)
-    if not item.done():
-        item.cancel()
-        raise ConnectionResetError
-    return item.result()

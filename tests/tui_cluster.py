@@ -39,6 +39,9 @@ FREE_RATE = 120_000_000
 """Bytes a second of a copy that no throttle holds back."""
 
 
+_FREE = ThrottledRate(None, None)
+
+
 @dataclass
 class ScriptedPartition:
     """A partition: where its replicas are, and what a move still has to copy."""
@@ -74,6 +77,8 @@ class ScriptedCluster:
     history: list[HistoryPoint] = field(default_factory=list)
     operations: dict[str, Operation] = field(default_factory=dict)
     copy_bytes_per_s: dict[int, int] = field(default_factory=dict)
+    min_isr: int = UNKNOWN
+    """The min.insync.replicas of every topic."""
 
     @classmethod
     def of(cls, brokers: int, topics: Mapping[str, int], *, copies: int = 3) -> ScriptedCluster:
@@ -138,7 +143,13 @@ class ScriptedCluster:
     def _record(self) -> None:
         remaining = sum(self._lag(p, b) for p, s in self.partitions.items() for b in s.copied)
         moving = sum(len(state.copied) for state in self.partitions.values())
-        self.history.append(HistoryPoint(self.now_ms, remaining, moving))
+        copies = [(p, b) for p, s in self.partitions.items() for b in s.copied if self._lag(p, b)]
+        rate = sum(max(self._speed(p, b), 0.0) for p, b in copies if b not in self.growing)
+        limits = [self.rates.get(b, _FREE).follower_bytes_per_s for b in {b for _, b in copies}]
+        bounded = limits and None not in limits and all(p.topic in self.lists for p, _ in copies)
+        allowed = sum(limit or 0 for limit in limits) if bounded else None
+        stuck = sum(1 for replica in copies if self._cause_of(*replica).is_stuck)
+        self.history.append(HistoryPoint(self.now_ms, remaining, moving, rate, allowed, stuck))
 
     def _finish(self, state: ScriptedPartition) -> None:
         state.replicas = [broker for broker in state.replicas if broker not in state.removing]
@@ -191,6 +202,7 @@ class ScriptedCluster:
             log_dir_paths=("/var/lib/kafka",),
             history=tuple(self.history[-900:]),
             explained=dict(self.stuck),
+            min_isr=(self.min_isr,) * len(topics),
             sweep_ms=self.now_ms,
             problems=tuple(
                 f"Broker {id} does not answer: {why}. Its rows are old."

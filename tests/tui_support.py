@@ -17,12 +17,13 @@ from tests.support import wait_until_async
 from tests.tui_backend import ScriptedBackend
 from tests.tui_cluster import ScriptedCluster
 from tui.app import KshuntApp
-from tui.screens.form import FormScreen
 from tui.screens.table import TableScreen
 from tui.screens.view import ViewScreen
 from tui.store import ConnectionState
 from tui.views import PARTITIONS, TABLES
 from tui.widgets.grid import Grid
+from tui.wizard.model import Step
+from tui.wizard.screen import WizardScreen
 
 DEADLINE_S = 10.0
 FRAMES = Path(__file__).parent / "frames"
@@ -182,12 +183,29 @@ def plan_file(tmp_path: Path, moves: dict[tuple[str, int], list[int]]) -> Path:
 
 async def answer_form(shown: Shown, *values: str) -> None:
     """Fill in the form that is open, field by field."""
-    form = await shown.dialog(FormScreen)
+    form = await shown.dialog(WizardScreen)
     for place, value in enumerate(values):
         form.input(place).value = value
         await shown.pilot.press("enter")
         if place < len(values) - 1:
             await focused(shown, form.input(place + 1))
+
+
+async def at_step(shown: Shown, step: Step) -> WizardScreen:
+    """The wizard that is open, once it has come so far and shows what belongs there."""
+    wizard = await shown.dialog(WizardScreen)
+    assert isinstance(wizard, WizardScreen)
+    await shown.until(lambda: wizard.step is step and wizard.ready, f"it has come to {step.title}")
+    return wizard
+
+
+async def go_through(shown: Shown) -> WizardScreen:
+    """From the preview of a wizard, by way of the question, to its answer."""
+    await at_step(shown, Step.PREVIEW)
+    await shown.pilot.press("enter")
+    await at_step(shown, Step.CONFIRM)
+    await shown.pilot.press("y")
+    return await at_step(shown, Step.WATCH)
 
 
 async def focused(shown: Shown, entry: Input) -> None:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import locale
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
+
+from backend.errors import ConfigError
+from tui.recorder.keeping import recordings_folder
+from tui.settings import config_folder, load_settings
+from tui.who import who_am_i
 
 SIXTEEN_COLOURS: Final = ("linux", "vt100", "vt220", "screen", "xterm", "ansi", "")
 """Terminals that show sixteen colours unless they say more in COLORTERM."""
@@ -60,28 +67,91 @@ def run(
     read_only: bool = False,
     theme: str = "",
     revive: Callable[[], object] | None = None,
+    record: bool = True,
+    record_path: Path | None = None,
 ) -> int:
     """Show the dashboard of the backend at `address` until the operator leaves.
 
-    `revive` starts a private backend again that has gone.
+    `revive` starts a private backend again that has gone. What is seen is recorded, unless
+    `record` is false: to `record_path`, or where recordings are kept.
 
     Returns:
         The exit code for the shell.
+
+    Raises:
+        ConfigError: the settings file, a key in it or the theme cannot be used.
     """
+    from tui.recorder.recorder import Recorder
+
+    recorder = None
+    if record:
+        if record_path is not None and record_path.exists():
+            raise ConfigError(f"{record_path} exists; a recording is not written over.")
+        about = {"who": who_am_i(), "read_only": read_only}
+        recorder = Recorder(recordings_folder(os.environ), path=record_path, about=about)
+    return _run(address, read_only, theme, revive=revive, recorder=recorder)
+
+
+def replay(paths: Sequence[Path]) -> int:
+    """Show recordings of one session until the operator leaves.
+
+    Returns:
+        The exit code for the shell.
+
+    Raises:
+        KshuntError: a file is no recording, or cannot be read.
+    """
+    from tui.recorder.reel import Reel
+
+    reel = Reel(paths)
+    if not reel.first_ms:
+        reel.close()
+        raise ConfigError(f"{paths[0]} holds nothing that could be shown.")
+    return _run(str(paths[0]), False, "", reel=reel)
+
+
+def write_notes(paths: Sequence[Path], handover: Path | None, timeline: Path | None) -> int:
+    """Write notes of recordings, each to a new file where it has a path.
+
+    Returns:
+        The exit code for the shell.
+
+    Raises:
+        KshuntError: a file is no recording, or a note cannot be written.
+    """
+    from tui.recorder.reel import Reel
+    from tui.recorder.writing import write_handover, write_timeline
+
+    with closing(Reel(paths)) as reel:
+        if handover is not None:
+            write_handover(reel, reel.last_ms, handover)
+        if timeline is not None:
+            write_timeline(reel, reel.last_ms, timeline)
+    return 0
+
+
+def _run(address: str, read_only: bool, theme: str, **feed: Any) -> int:
+    """Show the dashboard; `feed` is passed on to `KshuntApp`."""
+    settings = load_settings(os.environ)
     terminal = terminal_of(os.environ, locale.getpreferredencoding(False))
     # Textual reads these once, when it is imported.
     os.environ["TEXTUAL_COLOR_SYSTEM"] = terminal.colour_system
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
+    from tui.actions import ACTIONS, use_keys
     from tui.app import KshuntApp
     from tui.text import ASCII, UNICODE
+    from tui.theme import ThemeFolder
 
+    use_keys(ACTIONS, settings.keys)
     app = KshuntApp(
         address,
-        read_only=read_only,
+        read_only=read_only or settings.read_only,
         plain=terminal.plain,
-        theme=theme,
-        revive=revive,
+        theme=theme or settings.theme,
+        themes=ThemeFolder(config_folder(os.environ) / "themes"),
+        start_view=settings.start_view,
         glyphs=ASCII if terminal.ascii_only else UNICODE,
+        **feed,
     )
     app.run()
     return app.return_code or 0

@@ -10,21 +10,26 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
-from textual.app import App
 from textual.command import Provider
 from textual.message import Message
 from textual.signal import Signal
 
-from tui.link import (
-    RETRY_S,
+from tui.feed import (
     AlertArrived,
+    AnswerArrived,
+    AnswerFailed,
+    AuditArrived,
     Connected,
     Disconnected,
-    Link,
+    Feed,
     OperationsArrived,
+    RecordingStopped,
+    Scene,
     SnapshotArrived,
 )
-from tui.palette import ActionProvider
+from tui.link import RETRY_S, Link
+from tui.output import SLOW_REFRESH_S, DiffApp
+from tui.palette import ActionProvider, PlaceProvider
 from tui.rounds import TICK_S, Rounds
 from tui.screens.brokers import BrokersScreen
 from tui.screens.history import HistoryScreen
@@ -35,7 +40,8 @@ from tui.screens.throttles import ThrottlesScreen
 from tui.screens.view import ViewScreen
 from tui.store import REFRESH_S, Connection, ConnectionState, Derived, DeriveFailed, Deriver, Store
 from tui.text import UNICODE, Glyphs
-from tui.theme import ANSI, DEFAULT, TONE_DEFAULTS, builtin_themes
+from tui.theme import TONE_DEFAULTS, ThemeFolder
+from tui.travel import Travel
 from tui.views import (
     BROKERS,
     HISTORY,
@@ -45,14 +51,17 @@ from tui.views import (
     THROTTLES,
     VIEWS,
 )
+from tui.wardrobe import Wardrobe
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
     from tui.flows import Flows
+    from tui.recorder.recorder import Recorder
+    from tui.recorder.reel import Reel
 
 
-class KshuntApp(App[None]):
+class KshuntApp(DiffApp):
     """The dashboard of one backend."""
 
     TITLE = "kshunt"
@@ -62,6 +71,7 @@ class KshuntApp(App[None]):
         "css/overview.tcss",
         "css/history.tcss",
         "css/dialogs.tcss",
+        "css/time.tcss",
     ]
     MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {
         OVERVIEW: OverviewScreen,
@@ -71,7 +81,10 @@ class KshuntApp(App[None]):
         OPERATIONS: OperationsScreen,
         HISTORY: HistoryScreen,
     }
-    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {ActionProvider}
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {
+        ActionProvider,
+        PlaceProvider,
+    }
     # Textual declares these as instance attributes, so they cannot be ClassVar here.
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (8, "-normal"), (36, "-tall")]  # noqa: RUF012
@@ -85,13 +98,22 @@ class KshuntApp(App[None]):
         read_only: bool = False,
         plain: bool = False,
         theme: str = "",
+        themes: ThemeFolder | None = None,
         start_view: str = OVERVIEW,
         glyphs: Glyphs = UNICODE,
         now_s: Callable[[], float] = time.monotonic,
         retry_s: Sequence[float] = RETRY_S,
         revive: Callable[[], object] | None = None,
+        recorder: Recorder | None = None,
+        reel: Reel | None = None,
     ) -> None:
-        """`plain` starts in the terminal's own colours, which is also right for NO_COLOR."""
+        """`plain` starts in the terminal's own colours, which is also right for NO_COLOR.
+
+        `recorder` writes what comes; `reel` is a recording that is shown in place of a backend.
+
+        Raises:
+            ConfigError: there is no theme of that name.
+        """
         # Textual has this on the class; the operator chooses.
         self.DEFAULT_MODE = start_view  # type: ignore[misc]
         super().__init__(ansi_color=True if plain else None)
@@ -99,18 +121,24 @@ class KshuntApp(App[None]):
         self.read_only = read_only
         self.glyphs = glyphs
         self.animation_level = "none"
-        for shipped in builtin_themes():
-            self.register_theme(shipped)
-        self.theme = ANSI if plain else theme or DEFAULT
+        self.wardrobe = Wardrobe(self, themes, plain=plain)
+        self.wardrobe.open(theme)
         self.set_class(not glyphs.spark, "-ascii")
         self.store = Store(now_s)
-        self.link = Link(address, self.post_message, retry_s=retry_s, revive=revive)
+        self.travel = Travel(self, recorder, reel)
+        self.live = Link(address, self.travel.tell, retry_s=retry_s, revive=revive)
+        """The feed of the present, whatever is shown; silent while a recording is replayed."""
         self.rounds = Rounds(self)
-        self._deriver = Deriver(self._post_derived)
+        self._deriver = Deriver(self._post_derived, self.store.lags)
         self._shown_s = float("-inf")
         self._refresh_due = False
         self.changing = False
         """True while a change is being asked for, sent or answered."""
+
+    @property
+    def link(self) -> Feed:
+        """Whom to ask about what is shown; in the past nobody answers."""
+        return self.travel if self.travel.past else self.live
 
     @property
     def flows(self) -> Flows:
@@ -146,16 +174,18 @@ class KshuntApp(App[None]):
     def on_mount(self) -> None:
         """Connect once the first frame is out: data libraries are loaded after it."""
         self.call_after_refresh(self._connect)
+        self.wardrobe.watch()
 
     def _connect(self) -> None:
         self._deriver.start()
-        self.link.start()
+        self.travel.start()
         self.set_interval(TICK_S, self.rounds.look)
 
     async def on_unmount(self) -> None:
         """Let go of the backend; its threads may take a moment."""
-        await asyncio.to_thread(self.link.stop)
+        await asyncio.to_thread(self.live.stop)
         await asyncio.to_thread(self._deriver.stop)
+        await self.travel.close()
 
     def derive(self, view: str) -> None:
         """Compute a view's table from the newest snapshot."""
@@ -170,10 +200,26 @@ class KshuntApp(App[None]):
             # The event loop was closed meanwhile; nobody is left to look.
             return
 
-    # Facts
+    # Facts. While the past is shown, those of the present are kept by `travel`.
+
+    def show_scene(self, scene: Scene) -> None:
+        """Show all that was known at one moment."""
+        store, before = self.store, self.store.cluster_id
+        if scene.snapshot is not None and scene.snapshot is not store.snapshot:
+            store.take_snapshot(scene.snapshot)
+        store.received_s = scene.received_s
+        store.info, store.connection = scene.info, scene.connection
+        store.operations = scene.operations
+        self.rounds.take(scene)
+        if before not in ("", store.cluster_id):
+            self._cluster_changed()
+        self.derive(self.current_mode)
+        self.changed.publish("")
 
     @on(SnapshotArrived)
     def _snapshot_arrived(self, message: SnapshotArrived) -> None:
+        if self.travel.past:
+            return
         before = self.store.cluster_id
         self.store.take_snapshot(message.snapshot)
         if before not in ("", self.store.cluster_id):
@@ -189,8 +235,10 @@ class KshuntApp(App[None]):
         self.say(f"This is another cluster now: {self.store.cluster_id}.", "bad")
 
     def _refresh_soon(self) -> None:
-        """Show the newest snapshot, at most once in `REFRESH_S`."""
-        wait = self._shown_s + REFRESH_S - time.monotonic()
+        """Show the newest snapshot, at most once in `REFRESH_S`, or `SLOW_REFRESH_S`."""
+        # A terminal that cannot keep up is told less often, not late.
+        every_s = SLOW_REFRESH_S if self.output_behind else REFRESH_S
+        wait = self._shown_s + every_s - time.monotonic()
         if wait <= 0:
             self._refresh_now()
         elif not self._refresh_due:
@@ -214,19 +262,30 @@ class KshuntApp(App[None]):
 
     @on(OperationsArrived)
     def _operations_arrived(self, message: OperationsArrived) -> None:
+        if self.travel.past:
+            return
         self.store.operations = message.operations
         self.rounds.look()
-        if self.current_mode == OPERATIONS:
-            self.derive(OPERATIONS)
+        if self.current_mode in (OPERATIONS, OVERVIEW):
+            self.derive(self.current_mode)
+
+    @on(AnswerArrived)
+    @on(AnswerFailed)
+    @on(AuditArrived)
+    def _answered(self) -> None:
+        if not self.travel.past:
+            self.rounds.take(self.travel.live)
 
     @on(Connected)
     def _connected(self, message: Connected) -> None:
-        self.store.info = message.info
-        self._connection(Connection(ConnectionState.LIVE))
+        if not self.travel.past:
+            self.store.info = message.info
+            self._connection(Connection(ConnectionState.LIVE))
 
     @on(Disconnected)
     def _disconnected(self, message: Disconnected) -> None:
-        self._connection(Connection(ConnectionState.LOST, message.reason))
+        if not self.travel.past:
+            self._connection(Connection(ConnectionState.LOST, message.reason))
 
     def _connection(self, connection: Connection) -> None:
         self.store.connection = connection
@@ -234,7 +293,14 @@ class KshuntApp(App[None]):
 
     @on(AlertArrived)
     def _alert_arrived(self, message: AlertArrived) -> None:
-        self.say(message.text, "warn")
+        if not self.travel.past:
+            self.say(message.text, "warn")
+
+    @on(RecordingStopped)
+    def _recording_stopped(self, message: RecordingStopped) -> None:
+        self.store.recording = message.reason
+        self.say(message.reason, "warn")
+        self.changed.publish("")
 
     def action_help_quit(self) -> None:
         """Ctrl-C, which means many things to many people."""

@@ -6,38 +6,34 @@ Nothing here touches the store: the tables change when the cluster says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation
-from backend.domain.steering import MoveCaps, Preview, ShownDrift, ShownOrphan
-from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas, parse_rate
-from backend.errors import BackendError, BadInput, KshuntError
+from backend.domain.steering import Preview, ShownDrift, ShownOrphan
+from backend.domain.throttle import ThrottledRate
+from backend.errors import KshuntError
 from tui import intents, steering
-from tui.intents import Intent, Sending, Start, Target
-from tui.paths import complete_path, new_audit_file, plan_for, save_text
+from tui.desk import Desk, Looked, Stale
+from tui.intent import Intent, Target
 from tui.screens.confirm import ConfirmScreen
-from tui.screens.form import FormField, FormScreen
 from tui.screens.result import ErrorScreen, ResultScreen
+from tui.screens.watching import Verb
 from tui.store import ConnectionState
-from tui.text import rate_text
-from tui.who import who_am_i
+from tui.wizard import wizards
+from tui.wizard.model import Wizard
+from tui.wizard.screen import WizardScreen
 
 if TYPE_CHECKING:
-    from backend.api.client import BackendClient
     from backend.domain.answers import ChangeAnswer
     from tui.app import KshuntApp
     from tui.tables.facts import Facts
 
-RATE_HINT = "50MB/s, 4MiB/s, 10485760, or none"
-LIST_HINT = "partition:broker pairs (0:101,0:102), * for all, or none"
-CAPS_HINT = "all, or how many a broker/in the cluster: 5/200, or 5/200 smallest"
-EVERY_OPERATION = "all"
-CONFLICT: Final = 409
-"""The cluster, or who acts for it, is not as it was."""
+
+def _nothing() -> None:
+    """Nothing has to be done besides."""
 
 
 class Flows:
@@ -45,12 +41,14 @@ class Flows:
 
     def __init__(self, app: KshuntApp) -> None:
         self._app = app
+        self._desk = Desk(app)
 
     # What can be asked for
 
     def reassign(self) -> None:
         """Start from a JSON file."""
-        self._start(self._reassign)
+        glyphs = self._app.glyphs
+        self._fill(lambda facts, target: wizards.start_wizard(facts, target, glyphs))
 
     def cancel(self, partitions: Sequence[TopicPartition] | None) -> None:
         """Cancel the moves of these partitions, or of all."""
@@ -59,50 +57,58 @@ class Flows:
 
     def elect(self, partitions: Sequence[TopicPartition] | None) -> None:
         """Elect the preferred leaders of these partitions, or of all."""
-
-        async def flow(facts: Facts, target: Target) -> None:
-            await self._carry_out(lambda: intents.election_intent(facts, target, partitions))
-
         if self._chosen(partitions):
-            self._start(flow)
+            self._fill(lambda facts, target: wizards.election_wizard(facts, target, partitions))
 
     def edit_rates(self, brokers: Sequence[int] | None) -> None:
         """Edit the rates of these brokers, or of all."""
-        self._start(lambda facts, target: self._edit_rates(facts, target, brokers))
 
-    def edit_lists(self, topic: str) -> None:
-        """Edit a topic's throttled replicas."""
-        self._start(lambda facts, target: self._edit_lists(facts, target, topic))
+        def filled(facts: Facts, target: Target) -> Wizard:
+            ids = sorted(facts.snapshot.brokers) if brokers is None else list(brokers)
+            return wizards.rates_wizard(facts, target, self._app.glyphs, ids)
 
-    def steer(self, operation: Operation, verb: steering.Verb) -> None:
-        """Pause, resume, cancel or undo an operation."""
+        self._fill(filled)
+
+    def set_rates(
+        self, rates: Mapping[int, ThrottledRate], done: Callable[[], None] = _nothing
+    ) -> None:
+        """Set rates that were edited in place; `done` is called once they were sent."""
 
         async def flow(facts: Facts, target: Target) -> None:
-            await self._carry_out(lambda: steering.operation_intent(target, operation, verb))
+            glyphs = self._app.glyphs
+            await self._carry_out(lambda: intents.rates_intent(facts, target, rates, glyphs), done)
 
         self._start(flow)
 
+    def edit_lists(self, topic: str) -> None:
+        """Edit a topic's throttled replicas."""
+        self._fill(lambda facts, target: wizards.lists_wizard(facts, target, topic))
+
+    def steer(self, operation: Operation, verb: steering.Verb) -> None:
+        """Pause, resume, cancel or undo an operation."""
+        self._start(lambda facts, target: self._steer(target, operation, verb))
+
     def abandon(self, operation: Operation) -> None:
         """End an operation although brokers that are gone for good have its throttle."""
-        self._start(lambda facts, target: self._abandon(facts, target, operation))
+        self._fill(lambda facts, target: wizards.abandon_wizard(facts, target, operation))
 
     def settle(self, drift: Sequence[ShownDrift], *, ours: bool, ask: bool) -> None:
         """Put our throttles back or keep theirs; at once unless it is to be asked for."""
 
         async def flow(facts: Facts, target: Target) -> None:
             intent = steering.drift_intent(target, drift, self._app.glyphs, ours=ours)
-            if ask:
+            if ask or self._desk.read_only:
                 await self._carry_out(lambda: intent)
             else:
                 await self._settle(intent, steering.settled_words(drift, ours=ours))
 
         self._start(flow)
 
-    def remove_orphans(self, orphans: Sequence[ShownOrphan]) -> None:
-        """Take off throttles that no move justifies."""
+    def remove_orphans(self, orphans: Sequence[ShownOrphan], *, every: bool = False) -> None:
+        """Take off throttles that no move justifies; `every` one has to be meant."""
 
         async def flow(facts: Facts, target: Target) -> None:
-            await self._carry_out(lambda: steering.orphans_intent(target, orphans))
+            await self._carry_out(lambda: steering.orphans_intent(target, orphans, every=every))
 
         self._start(flow)
 
@@ -117,7 +123,11 @@ class Flows:
 
     def export(self, operation: Operation | None) -> None:
         """Write the audit to a file."""
-        self._start(lambda facts, target: self._export(target, operation))
+        known = [one.id for one in self._app.store.operations]
+        chosen = "" if operation is None else operation.id
+        self._fill(lambda facts, target: wizards.audit_wizard(target, known, chosen))
+
+    # How it goes
 
     def _chosen(self, partitions: Sequence[TopicPartition] | None) -> bool:
         """Whether there is anything to act upon; says so if not."""
@@ -125,6 +135,18 @@ class Flows:
             self._app.say("There is no partition to act upon here.", "warn")
             return False
         return True
+
+    def _fill(self, build: Callable[[Facts, Target], Wizard]) -> None:
+        """Show a wizard, and whatever is asked for at its end."""
+
+        async def flow(facts: Facts, target: Target) -> None:
+            screen = WizardScreen(self._app, build(facts, target), self._desk)
+            then = await self._app.push_screen_wait(screen)
+            if screen.answer is None:
+                self._app.say("Nothing was changed.")
+            await self._then(then)
+
+        self._start(flow)
 
     def _start(self, flow: Callable[[Facts, Target], Coroutine[Any, Any, None]]) -> None:
         app, store = self._app, self._app.store
@@ -145,88 +167,25 @@ class Flows:
         finally:
             self._app.changing = False
 
-    # What has to be known first
+    async def _steer(self, target: Target, operation: Operation, verb: steering.Verb) -> None:
+        await self._carry_out(lambda: steering.operation_intent(target, operation, verb))
 
-    async def _reassign(self, facts: Facts, target: Target) -> None:
-        fields = [
-            FormField(
-                "Plan file",
-                "",
-                "Kafka's reassignment JSON",
-                lambda text: plan_for(text, target.cluster_id),
-                complete_path,
-            ),
-            FormField("Throttle", "", f"{RATE_HINT}; lifted when done", _typed_rate),
-            FormField("Moves at once", default_caps(), CAPS_HINT, parse_caps),
-            FormField("Reason", "", "why, for the audit; may be empty", str.strip),
-        ]
-        values = await self._form("Start a reassignment", target, fields)
-        if values is not None:
-            start = Start(*values)
-            glyphs = self._app.glyphs
-            await self._carry_out(lambda: intents.reassign_intent(facts, target, start, glyphs))
-
-    async def _abandon(self, facts: Facts, target: Target, operation: Operation) -> None:
-        gone = [id for id, one in sorted(facts.snapshot.brokers.items()) if one.stale]
-        fields = [
-            FormField(
-                "Brokers that are gone for good",
-                ", ".join(map(str, gone)),
-                "ids with commas between them; a broker that is up is refused",
-                _broker_ids,
-            )
-        ]
-        values = await self._form(f"Abandon operation {operation.id}", target, fields)
-        if values is not None:
-            (brokers,) = values
-            await self._carry_out(lambda: steering.abandon_intent(target, operation, brokers))
+    async def _then(self, then: Verb | None) -> None:
+        """What an operator wants next of the operation that was just started."""
+        store = self._app.store
+        if then is not None:
+            target = Target(store.cluster_id, store.bootstrap_servers)
+            await self._steer(target, then.operation, steering.verb_named(then.name))
 
     async def _settle(self, intent: Intent, said: str) -> None:
         """Send what needs no question; say what became of it."""
-        answer = await self._send(intent)
+        answer = await self._sent(intent, None)
         if answer is None:
             return
         if answer.failures or answer.notes:
-            await self._app.push_screen_wait(ResultScreen(intent, answer, self._app.glyphs))
+            await self._show(intent, answer)
         else:
             self._app.say(said, "good")
-
-    async def _export(self, target: Target, operation: Operation | None) -> None:
-        known = {one.id for one in self._app.store.operations}
-        chosen = EVERY_OPERATION if operation is None else operation.id
-
-        def which(text: str) -> str:
-            if text.strip() not in {EVERY_OPERATION, *known}:
-                raise BadInput(f"There is no operation {text.strip()} here; all is for every one.")
-            return text.strip()
-
-        fields = [
-            FormField("Operation", chosen, "its id, or all", which),
-            FormField(
-                "File",
-                f"kshunt-audit-{chosen}.md",
-                "a new file: .md for Markdown, .json for JSON",
-                new_audit_file,
-                complete_path,
-            ),
-        ]
-        values = await self._form("Write the audit", target, fields)
-        if values is not None:
-            await self._write_audit(*values)
-
-    async def _write_audit(self, operation: str, path: Path) -> None:
-        app = self._app
-        id = "" if operation == EVERY_OPERATION else operation
-
-        def question(client: BackendClient) -> str:
-            return client.audit_text("json" if path.suffix == ".json" else "markdown", id)
-
-        try:
-            await asyncio.to_thread(save_text, await app.link.ask(question), path)
-        except KshuntError as error:
-            await app.push_screen_wait(ErrorScreen("Write the audit", error, sent=False))
-        else:
-            app.say(f"Written: {path}", "good")
 
     async def _cancel(
         self, facts: Facts, target: Target, partitions: Sequence[TopicPartition] | None
@@ -240,61 +199,14 @@ class Flows:
         if not chosen:
             self._app.say(_not_moving(partitions, len(able)), "warn")
             return
-        await self._carry_out(lambda: intents.cancel_intent(facts, target, chosen))
-
-    async def _edit_rates(
-        self, facts: Facts, target: Target, brokers: Sequence[int] | None
-    ) -> None:
-        ids = sorted(facts.snapshot.brokers) if brokers is None else list(brokers)
-        present = facts.snapshot.throttles.rates
-        rates = {present[id].rate if id in present else None for id in ids}
-        rate = rates.pop() if len(rates) == 1 else None
-        fields = [
-            FormField(
-                "Leader rate (what it sends)",
-                typed_back(rate.leader_bytes_per_s) if rate is not None else "",
-                RATE_HINT,
-                _typed_rate,
-            ),
-            FormField(
-                "Follower rate (what it fetches)",
-                typed_back(rate.follower_bytes_per_s) if rate is not None else "",
-                RATE_HINT,
-                _typed_rate,
-            ),
-        ]
-        who = f"broker {ids[0]}" if len(ids) == 1 else f"all {len(ids)} brokers"
-        values = await self._form(f"Throttle of {who}", target, fields)
-        if values is not None:
-            wanted = ThrottledRate(*values)
-            await self._carry_out(
-                lambda: intents.rates_intent(
-                    facts, target, dict.fromkeys(ids, wanted), self._app.glyphs
-                )
-            )
-
-    async def _edit_lists(self, facts: Facts, target: Target, topic: str) -> None:
-        present = facts.snapshot.throttles.replicas.get(topic, ThrottledReplicas())
-        fields = [
-            FormField("Leader side", str(present.leaders) or "none", LIST_HINT, ReplicaSet.parse),
-            FormField(
-                "Follower side", str(present.followers) or "none", LIST_HINT, ReplicaSet.parse
-            ),
-        ]
-        values = await self._form(f"Throttled replicas of {topic}", target, fields)
-        if values is not None:
-            lists = ThrottledReplicas(*values)
-            await self._carry_out(lambda: intents.lists_intent(facts, target, topic, lists))
-
-    async def _form(
-        self, title: str, target: Target, fields: Sequence[FormField]
-    ) -> tuple[Any, ...] | None:
-        where = f"Cluster {target.cluster_id} at {target.bootstrap_servers}"
-        return await self._app.push_screen_wait(FormScreen(title, [where], fields))
+        every = partitions is None
+        await self._carry_out(lambda: intents.cancel_intent(facts, target, chosen, every=every))
 
     # Rehearse, ask, send, show
 
-    async def _carry_out(self, build: Callable[[], Intent]) -> None:
+    async def _carry_out(
+        self, build: Callable[[], Intent], done: Callable[[], None] = _nothing
+    ) -> None:
         """Ask until it is agreed to by what the cluster is like, or not at all."""
         app = self._app
         # Thousands of partitions take a while to describe.
@@ -304,98 +216,57 @@ class Flows:
             looked = await self._look(intent)
             if looked is None:
                 return
-            preview, rehearsal = looked
-            question = ConfirmScreen(intent, rehearsal, app.glyphs, preview, changed)
+            question = ConfirmScreen(
+                intent, looked, app.glyphs, changed, read_only=self._desk.read_only
+            )
             if not await app.push_screen_wait(question):
                 app.say("Nothing was changed.")
                 return
             agreed = replace(intent, reason=question.reason or intent.reason)
             try:
-                answer = await self._sent(agreed, preview)
-            except _Stale as stale:
+                answer = await self._sent(agreed, looked.preview)
+            except Stale as stale:
                 changed = str(stale)
                 continue
             if answer is not None:
+                done()
                 app.view.clear_marks()
-                await app.push_screen_wait(ResultScreen(intent, answer, app.glyphs))
+                await self._show(intent, answer)
             return
 
-    async def _look(self, intent: Intent) -> tuple[Preview | None, ChangeAnswer] | None:
+    async def _show(self, intent: Intent, answer: ChangeAnswer) -> None:
+        app = self._app
+        await self._then(await app.push_screen_wait(ResultScreen(app, intent, answer, app.glyphs)))
+
+    async def _look(self, intent: Intent) -> Looked | None:
         """What it would touch, and what a rehearsal says; None where that cannot be known."""
         app = self._app
         app.say("Rehearsing; nothing is changed yet.")
         try:
-            preview = await self._preview(intent)
-            rehearsal = await self._ask(intent, Sending(intent.target, validate_only=True))
+            looked = await self._desk.look(intent)
         except KshuntError as error:
             app.say("")
             await app.push_screen_wait(ErrorScreen(intent.title, error, sent=False))
             return None
         app.say("")
-        return preview, rehearsal
-
-    async def _preview(self, intent: Intent) -> Preview | None:
-        ask = intent.preview
-        return None if ask is None else await self._app.link.ask(lambda client: ask(client))
-
-    async def _ask(self, intent: Intent, sending: Sending) -> ChangeAnswer:
-        def question(client: BackendClient) -> ChangeAnswer:
-            return intent.send(client, sending)
-
-        return await self._app.link.ask(question)
+        return looked
 
     async def _sent(self, intent: Intent, preview: Preview | None) -> ChangeAnswer | None:
-        """The answer to a change that was agreed to.
+        """The answer to a change that was agreed to; None where it was refused, which is said.
 
         Raises:
-            _Stale: the cluster is not what the preview was made from; nothing was changed.
-        """
-        try:
-            return await self._send(intent, preview.fingerprint if preview is not None else "")
-        except BackendError as error:
-            if preview is None or not await self._is_stale(intent, preview):
-                await self._app.push_screen_wait(ErrorScreen(intent.title, error, sent=True))
-                return None
-            raise _Stale(error.message) from None
-
-    async def _is_stale(self, intent: Intent, preview: Preview) -> bool:
-        """Whether a conflict is about the preview: a new one differs from it."""
-        try:
-            newer = await self._preview(intent)
-        except KshuntError:
-            return False
-        return newer is not None and newer.fingerprint != preview.fingerprint
-
-    async def _send(self, intent: Intent, fingerprint: str = "") -> ChangeAnswer | None:
-        """Send it in earnest.
-
-        Raises:
-            BackendError: there is a conflict, and a preview that it may be about.
+            Stale: the cluster is not what the preview was made from; nothing was changed.
         """
         app = self._app
         app.say("Sent; waiting.")
-        sending = Sending(
-            intent.target,
-            validate_only=False,
-            fingerprint=fingerprint,
-            who=who_am_i(),
-            reason=intent.reason,
-        )
         try:
-            answer = await self._ask(intent, sending)
+            answer = await self._desk.send(intent, preview)
         except KshuntError as error:
             app.say("")
-            if fingerprint and isinstance(error, BackendError) and error.status == CONFLICT:
-                raise
             await app.push_screen_wait(ErrorScreen(intent.title, error, sent=True))
             return None
         app.say("")
-        app.rounds.nudge()
         return answer
-
-
-class _Stale(Exception):
-    """The cluster has changed since the preview that was agreed to."""
 
 
 def _not_moving(partitions: Sequence[TopicPartition] | None, moving: int) -> str:
@@ -403,51 +274,3 @@ def _not_moving(partitions: Sequence[TopicPartition] | None, moving: int) -> str
         return "Nothing moves."
     what = "it does" if partitions is not None and len(partitions) == 1 else "they do"
     return f"Nothing to cancel here: {what} not move. C cancels all {moving:,} that do."
-
-
-def _typed_rate(text: str) -> int | None:
-    if not text.strip():
-        raise BadInput("Type a rate, or none for no throttle.")
-    return parse_rate(text)
-
-
-def default_caps() -> str:
-    """The backend's own caps, as an operator types them."""
-    from backend.api.client_steering import DEFAULT_CAPS
-
-    return f"{DEFAULT_CAPS.per_broker}/{DEFAULT_CAPS.in_cluster}"
-
-
-def parse_caps(text: str) -> MoveCaps | None:
-    """`all` is None; `5/200` is 5 moves a broker and 200 in the cluster.
-
-    Raises:
-        BadInput: it is neither.
-    """
-    limits, *order = text.split() or ["all"]
-    if limits == "all" and not order:
-        return None
-    parts = limits.split("/")
-    numbers = [int(part) for part in parts if part.isascii() and part.isdigit()]
-    if len(parts) != 2 or len(numbers) != 2 or order not in ([], ["smallest"]):
-        raise BadInput(f"'{text.strip()}' is not all, nor a cap such as 5/200.")
-    if not (1 <= numbers[0] <= 10_000 and 1 <= numbers[1] <= 200_000):
-        raise BadInput("A cap is at least 1; 10000 a broker and 200000 in the cluster at most.")
-    return MoveCaps(numbers[0], numbers[1], smallest_first=bool(order))
-
-
-def _broker_ids(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts or not all(part.isascii() and part.isdigit() for part in parts):
-        raise BadInput("Type the ids of the brokers, with commas between them.")
-    return tuple(sorted({int(part) for part in parts}))
-
-
-def typed_back(rate_bytes_per_s: int | None) -> str:
-    """A rate as an operator would type it, exactly: `25MB/s`, or all its digits."""
-    if rate_bytes_per_s is None:
-        return rate_text(None)
-    for size, unit in ((10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s")):
-        if rate_bytes_per_s and rate_bytes_per_s % size == 0:
-            return f"{rate_bytes_per_s // size}{unit}"
-    return str(rate_bytes_per_s)

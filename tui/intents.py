@@ -6,80 +6,22 @@ passes that id on, so that the backend refuses if another cluster answers by the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from backend.domain.answers import ChangeAnswer
 from backend.domain.cluster import TopicPartition
 from backend.domain.plan import ReassignmentPlan
-from backend.domain.steering import MoveCaps, Preview
+from backend.domain.steering import MoveCaps
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
-from tui.text import Glyphs, names_text, plural, rate_text
+from tui.intent import Intent, Sending, Target, counted, short_name
+from tui.tables.skew import leader_skew, skew_lines
+from tui.text import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
     from backend.api.client import BackendClient
     from tui.tables.facts import Facts
-
-NAMES_MOST = 8
-"""Names that are listed one by one; the rest is counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The cluster that was on the screen when the operator asked."""
-
-    cluster_id: str
-    bootstrap_servers: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """How a change is sent: to be rehearsed, or in earnest and by whom."""
-
-    target: Target
-    validate_only: bool
-    fingerprint: str = ""
-    """Of the preview that was agreed to; empty where there was none."""
-    who: str = ""
-    reason: str = ""
-
-    @property
-    def words(self) -> dict[str, Any]:
-        """What every change is told."""
-        return {
-            "validate_only": self.validate_only,
-            "cluster_id": self.target.cluster_id,
-            "who": self.who,
-            "reason": self.reason,
-        }
-
-    @property
-    def previewed(self) -> dict[str, Any]:
-        """The same, for changes that have a preview."""
-        return {**self.words, "preview": self.fingerprint}
-
-
-@dataclass(frozen=True)
-class Intent:
-    """One change, ready to be previewed, rehearsed, agreed to, and sent."""
-
-    title: str
-    """What will be done, as a heading."""
-    button: str
-    """What the button says that does it."""
-    target: Target
-    touches: tuple[tuple[str, str], ...]
-    """Label and names: what it touches."""
-    send: Callable[[BackendClient, Sending], ChangeAnswer]
-    preview: Callable[[BackendClient], Preview] | None = None
-    """What it would touch; None where the backend has no preview of it."""
-    changes: Mapping[str, str] = field(default_factory=dict)
-    """By item: before and after."""
-    effect: str = ""
-    """What an operator should know before agreeing."""
-    reason: str = ""
-    """Why, in the operator's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +74,10 @@ def reassign_intent(facts: Facts, target: Target, start: Start, glyphs: Glyphs) 
     )
 
 
-def cancel_intent(facts: Facts, target: Target, partitions: Sequence[TopicPartition]) -> Intent:
-    """Return moving partitions to their original replicas."""
+def cancel_intent(
+    facts: Facts, target: Target, partitions: Sequence[TopicPartition], *, every: bool = False
+) -> Intent:
+    """Return moving partitions to their original replicas; `every` one has to be meant."""
     brokers = {broker for partition in partitions for broker in facts.replicas_of(partition)}
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
@@ -147,6 +91,7 @@ def cancel_intent(facts: Facts, target: Target, partitions: Sequence[TopicPartit
         send=send,
         preview=lambda client: client.preview_cancel(partitions),
         effect="What was copied so far is dropped; the original replicas stay.",
+        typed=(short_name(target.cluster_id),) if every else (),
     )
 
 
@@ -178,13 +123,24 @@ def election_intent(
         send=send,
         preview=lambda client: client.preview_elect(partitions),
         effect="Clients of a partition whose leader changes reconnect to the new one.",
+        lines=tuple(skew_lines(leader_skew(facts, partitions))),
+        outcome=lambda answer: skew_lines(leader_skew(facts, _elected(facts, answer))),
     )
+
+
+def _elected(facts: Facts, answer: ChangeAnswer) -> tuple[TopicPartition, ...]:
+    """The partitions that got their preferred leader."""
+    done = {result.item for result in answer.results if result.ok}
+    every = (facts.snapshot.partition_of(int(row)) for row in facts.starts)
+    return tuple(partition for partition in every if str(partition) in done)
 
 
 def rates_intent(
     facts: Facts, target: Target, rates: Mapping[int, ThrottledRate], glyphs: Glyphs
 ) -> Intent:
     """Set brokers' throttled rates."""
+    from backend.domain.what_if import what_if
+    from tui.tables.pending import Foresight, what_if_text
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
         return client.alter_throttled_rates(rates, **sending.previewed)
@@ -194,20 +150,27 @@ def rates_intent(
         str(broker): _rate_change(present[broker].rate if broker in present else None, rate, glyphs)
         for broker, rate in rates.items()
     }
-    wanted = next(iter(rates.values()))
+    wanted = set(rates.values())
+    seen = Foresight(
+        tuple(rates.items()),
+        facts.snapshot.throttles,
+        what_if(facts.snapshot, {}),
+        what_if(facts.snapshot, rates),
+    )
     return Intent(
         title=f"Set the throttle of {_some_brokers(rates)}",
         button="Set the throttle",
         target=target,
         touches=(
             ("Brokers", counted(sorted(rates))),
-            ("Leader rate", rate_text(wanted.leader_bytes_per_s)),
-            ("Follower rate", rate_text(wanted.follower_bytes_per_s)),
+            ("Leader rate", _alike(rate.leader_bytes_per_s for rate in wanted)),
+            ("Follower rate", _alike(rate.follower_bytes_per_s for rate in wanted)),
         ),
         send=send,
         preview=lambda client: client.preview_throttle(rates=rates),
         changes=changes,
         effect=_rates_effect(facts, wanted),
+        lines=(f"{what_if_text(seen)}.",),
     )
 
 
@@ -242,8 +205,14 @@ def caps_words(caps: MoveCaps | None) -> str:
     return f"{most}, {first} first"
 
 
-def _rates_effect(facts: Facts, wanted: ThrottledRate) -> str:
-    lifted = wanted.leader_bytes_per_s is None and wanted.follower_bytes_per_s is None
+def _alike(rates: Iterable[int | None]) -> str:
+    """The rate, where all brokers get one; else each broker's stands below."""
+    texts = {rate_text(rate) for rate in rates}
+    return texts.pop() if len(texts) == 1 else "differs, see below"
+
+
+def _rates_effect(facts: Facts, wanted: Collection[ThrottledRate]) -> str:
+    lifted = ThrottledRate(None, None) in wanted
     if lifted and facts.summary.moving_partitions:
         return "Moves go on without a throttle: they take what the network gives."
     return ""
@@ -279,14 +248,6 @@ def _partition_lines(
     named = list(partitions)
     topics = sorted({partition.topic for partition in named})
     return ("Topics", counted(topics)), ("Partitions", counted(sorted(named)))
-
-
-def counted(names: Sequence[object]) -> str:
-    """`a, b, c (3)`: both the names and how many there are; `-` for none."""
-    if not names:
-        return "-"
-    text = names_text(names, NAMES_MOST)
-    return text if len(names) == 1 else f"{text} ({len(names):,})"
 
 
 def _ids(brokers: Iterable[int]) -> str:

@@ -17,68 +17,32 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 from textual.message import Message
 
 from backend.errors import BackendError, BackendUnreachable, KshuntError
+from tui.feed import (
+    AlertArrived,
+    Connected,
+    Disconnected,
+    OperationsArrived,
+    SnapshotArrived,
+)
 
 if TYPE_CHECKING:
-    from backend.api.client import BackendClient, ClusterInfo, Event
+    from backend.api.client import BackendClient, Event
     from backend.domain.operation import Operation
-    from backend.domain.snapshot import Snapshot
+
+__all__ = [
+    "RETRY_S",
+    "AlertArrived",
+    "Connected",
+    "Disconnected",
+    "Link",
+    "OperationsArrived",
+    "SnapshotArrived",
+]
 
 T = TypeVar("T")
 
 RETRY_S: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Pauses between attempts; the last one repeats."""
-
-
-class SnapshotArrived(Message):
-    """The cluster looks like this now."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__()
-        self.snapshot = snapshot
-
-    def can_replace(self, message: Message) -> bool:
-        """Only the newest snapshot matters."""
-        return isinstance(message, SnapshotArrived)
-
-
-class OperationsArrived(Message):
-    """What the backend was asked to do, as it stands now."""
-
-    def __init__(self, operations: tuple[Operation, ...]) -> None:
-        super().__init__()
-        self.operations = operations
-
-    def can_replace(self, message: Message) -> bool:
-        """The list is whole each time."""
-        return isinstance(message, OperationsArrived)
-
-
-class Connected(Message):
-    """The backend answers; snapshots follow."""
-
-    def __init__(self, info: ClusterInfo) -> None:
-        super().__init__()
-        self.info = info
-
-
-class Disconnected(Message):
-    """The backend does not answer, or has fallen silent."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__()
-        self.reason = reason
-
-    def can_replace(self, message: Message) -> bool:
-        """Only the newest reason matters."""
-        return isinstance(message, Disconnected)
-
-
-class AlertArrived(Message):
-    """The backend has something to say."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text = text
 
 
 @dataclass
@@ -95,7 +59,7 @@ class _Pauses:
 
 
 class Link:
-    """The dashboard's connection to one backend. `post` is called from other threads."""
+    """The live feed: one backend. `post` is called from other threads."""
 
     def __init__(
         self,
@@ -178,11 +142,11 @@ class Link:
             loop.call_soon_threadsafe(settle, outcome, failure)
 
     def _connection(self) -> BackendClient:
-        from backend.api.client import BackendClient
+        from tui.asked import AskedClient
 
         with self._client_lock:
             if self._client is None:
-                self._client = BackendClient(self.address)
+                self._client = AskedClient(self.address, self._post)
             return self._client
 
     # Facts in

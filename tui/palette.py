@@ -1,29 +1,40 @@
-"""The command palette over the action registry: what the view in sight can do, by name."""
+"""The command palette: what the view in sight can do, and every topic, broker and operation."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from tui.actions import Action, actions_of, key_name
 from tui.screens.view import ViewScreen
+from tui.text import printable
+from tui.views import BROKERS, OPERATIONS, PARTITIONS
+
+if TYPE_CHECKING:
+    from tui.app import KshuntApp
+    from tui.attention import Target
+
+PLACES_MOST: Final = 30
+"""Places that are offered for what was typed; another letter makes them fewer."""
+
+
+def _view_of(provider: Provider) -> ViewScreen:
+    assert isinstance(provider.screen, ViewScreen)
+    return provider.screen
 
 
 class ActionProvider(Provider):
-    """The command palette's entries: what the view in sight can do."""
-
-    @property
-    def _view(self) -> ViewScreen:
-        assert isinstance(self.screen, ViewScreen)
-        return self.screen
+    """What the view in sight can do."""
 
     def _entries(self) -> Iterable[tuple[str, str, Action]]:
-        for action in actions_of(self._view.VIEW):
+        view = _view_of(self)
+        for action in actions_of(view.VIEW):
             if action.group == "Move" or action.id == "palette":
                 continue
             keys = key_name(action.keys[0])
-            refusal = self._view.refusal(action)
+            refusal = view.refusal(action)
             yield f"{action.title} ({keys})", refusal or action.help, action
 
     async def discover(self) -> Hits:
@@ -40,9 +51,65 @@ class ActionProvider(Provider):
                 yield Hit(score, matcher.highlight(title), self._command(action), help=text)
 
     def _command(self, action: Action) -> Callable[[], Awaitable[None]]:
-        view = self._view
+        view = _view_of(self)
 
         async def run() -> None:
             await view.run_action(action.id)
 
         return run
+
+
+class Place(NamedTuple):
+    """Something that the palette leads to."""
+
+    title: str
+    """`topic payments`, `broker 3`, `operation op-1`."""
+    text: str
+    target: Target
+
+
+class PlaceProvider(Provider):
+    """Topics, brokers and operations by name; offered once something is typed."""
+
+    async def startup(self) -> None:
+        """What there is when the palette opens: 20,000 topics are not listed at each key."""
+        self._places = list(places(_view_of(self).kshunt))
+
+    async def search(self, query: str) -> Hits:
+        """The names that hold every word that was typed, the shortest first."""
+        words = query.lower().split()
+        found = [place for place in self._places if all(w in place.title.lower() for w in words)]
+        found.sort(key=lambda place: (len(place.title), place.title))
+        matcher = self.matcher(query)
+        for place in found[:PLACES_MOST]:
+            score = matcher.match(place.title)
+            yield Hit(score, matcher.highlight(place.title), self._command(place), help=place.text)
+
+    def _command(self, place: Place) -> Callable[[], None]:
+        app = _view_of(self).kshunt
+
+        def run() -> None:
+            from tui.going import go
+
+            go(app, place.target)
+
+        return run
+
+
+def places(app: KshuntApp) -> Iterable[Place]:
+    """Everything that has a name, but for replicas: the filter finds those."""
+    from tui.attention import Target
+
+    store = app.store
+    for operation in store.operations:
+        words = f"{operation.state.value}: {printable(operation.summary)}"
+        target = Target(OPERATIONS, key=operation.id)
+        yield Place(f"operation {operation.id}", words, target)
+    snapshot = store.snapshot
+    if snapshot is None:
+        return
+    for id in sorted(snapshot.brokers):
+        yield Place(f"broker {id}", "Its row in the brokers view.", Target(BROKERS, key=id))
+    for topic in snapshot.topics:
+        target = Target(PARTITIONS, filter_text=f"topic:{topic}")
+        yield Place(f"topic {printable(topic)}", "Its replicas.", target)

@@ -1,9 +1,11 @@
-"""The plot of bytes that remain, drawn by plotext. Imported in a thread, when it is first shown."""
+"""Plots with axes, drawn by plotext. Imported in a thread, when one is first shown."""
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import plotext
@@ -17,54 +19,115 @@ _LOCK: Final = threading.Lock()
 _TO_ASCII: Final = str.maketrans("─│┌┐└┘├┤┬┴┼", "-|+++++++++")
 
 
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a plot; unknown values leave a gap."""
+
+    values: Sequence[float]
+    mark: str = ""
+    """The ASCII character that draws it; empty for braille, or `*` where there is none."""
+
+
 def plot_remaining(
     history: Sequence[HistoryPoint], width: int, height: int, glyphs: Glyphs
 ) -> Text:
     """Bytes that remain against seconds ago, in exactly `width` by `height` cells."""
     points = [point for point in history if point.remaining_bytes >= 0]
-    if len(points) < 2 or width < 20 or height < 4:
-        return Text("Bytes remaining: no history yet", no_wrap=True)
-    newest = points[-1].at_ms
-    points = _decimated(points, 2 * width)
-    ages = [(point.at_ms - newest) / 1000 for point in points]
     values = [float(point.remaining_bytes) for point in points]
-    title = Text(f"Bytes remaining, last {duration_text(-ages[0])}", no_wrap=True)
-    return Text("\n").join([title, _figure(ages, values, width, height - 1, glyphs)])
+    times = [point.at_ms for point in points]
+    return plot_course(
+        "Bytes remaining", times, [Series(values)], bytes_text, width, height, glyphs
+    )
 
 
-def _decimated(points: Sequence[HistoryPoint], most: int) -> list[HistoryPoint]:
-    """At most `most` points, the first and the last among them: more cost time and are not seen."""
-    if len(points) <= most:
-        return list(points)
-    last = len(points) - 1
-    return [points[round(place * last / (most - 1))] for place in range(most)]
+def plot_course(
+    title: str,
+    times_ms: Sequence[int],
+    series: Sequence[Series],
+    words: Callable[[float], str],
+    width: int,
+    height: int,
+    glyphs: Glyphs,
+) -> Text:
+    """Values against seconds ago, in exactly `width` by `height` cells.
+
+    Args:
+        title: what is plotted; how much of the past it is follows.
+        times_ms: when, milliseconds since the epoch, the oldest first.
+        series: one value for each time.
+        words: how a value is written at the axis.
+        width: in cells.
+        height: in lines, the title included.
+        glyphs: without braille, plain ASCII is drawn.
+    """
+    known = any(not math.isnan(value) for one in series for value in one.values)
+    if len(times_ms) < 2 or not known or width < 20 or height < 4:
+        return Text(f"{title}: no history yet", no_wrap=True)
+    kept = _decimated(len(times_ms), 2 * width)
+    ages = [(times_ms[place] - times_ms[-1]) / 1000 for place in kept]
+    lines = [Series([one.values[place] for place in kept], one.mark) for one in series]
+    head = Text(f"{title}, last {duration_text(-ages[0])}", no_wrap=True)
+    return Text("\n").join([head, _figure(ages, lines, words, (width, height - 1), glyphs)])
+
+
+def _decimated(count: int, most: int) -> list[int]:
+    """At most `most` places, the first and the last among them: more are not seen."""
+    if count <= most:
+        return list(range(count))
+    return [round(place * (count - 1) / (most - 1)) for place in range(most)]
 
 
 def _figure(
-    ages: Sequence[float], values: Sequence[float], width: int, height: int, glyphs: Glyphs
+    ages: Sequence[float],
+    series: Sequence[Series],
+    words: Callable[[float], str],
+    size: tuple[int, int],
+    glyphs: Glyphs,
 ) -> Text:
+    top = max(value for one in series for value in one.values if not math.isnan(value))
     with _LOCK:
         plotext.terminal.limit(False, False)
         figure: Any = plotext.figure
         figure.clear()
-        figure.plot_size(width, height)
+        figure.plot_size(*size)
         figure.theme("colorless")
         figure.axes(False, side="upper", axis="x")
         figure.axes(False, side="right", axis="y")
-        _label_axes(figure, ages, max(values), height)
-        signal = figure.signal(ages, values, marker="braille" if glyphs.spark else "*")
-        signal.lines()
-        figure.draw(signal)
+        _label_axes(figure, ages, top, words, size[1])
+        for one in series:
+            marker = one.mark or ("braille" if glyphs.spark else "*")
+            for some_ages, values in _runs(ages, one.values):
+                signal = figure.signal(some_ages, values, marker=marker)
+                signal.lines()
+                figure.draw(signal)
         drawn = figure.build().string()
     return Text.from_ansi(drawn if glyphs.spark else drawn.translate(_TO_ASCII), no_wrap=True)
 
 
-def _label_axes(figure: Any, ages: Sequence[float], top: float, height: int) -> None:
-    """Bytes from 0 up, and how long ago, in the words of the rest of the screen."""
+def _runs(ages: Sequence[float], values: Sequence[float]) -> list[tuple[list[float], list[float]]]:
+    """Stretches of known values, so that no line is drawn over what is not known."""
+    runs: list[tuple[list[float], list[float]]] = []
+    open_run = False
+    for age, value in zip(ages, values, strict=True):
+        if math.isnan(value):
+            open_run = False
+            continue
+        if not open_run:
+            runs.append(([], []))
+            open_run = True
+        runs[-1][0].append(age)
+        runs[-1][1].append(value)
+    return runs
+
+
+def _label_axes(
+    figure: Any, ages: Sequence[float], top: float, words: Callable[[float], str], height: int
+) -> None:
+    """Values from 0 up, and how long ago, in the words of the rest of the screen."""
     steps = 4 if height >= 12 else 2
     amounts = [top * step / steps for step in range(steps + 1)]
     figure.ruler("y").lim(0, top or 1)
-    figure.ruler("y").ticks(amounts, [bytes_text(amount) for amount in amounts])
+    figure.ruler("y").ticks(amounts, [words(amount) for amount in amounts])
     times = [ages[0] * step / 4 for step in range(5)]
-    words = [f"{duration_text(-time)} ago" if time else "now" for time in times]
-    figure.ruler("x").ticks(times, words)
+    figure.ruler("x").lim(ages[0], 0)
+    figure.ruler("x").ticks(times, [f"{duration_text(-t)} ago" if t else "now" for t in times])

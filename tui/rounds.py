@@ -1,7 +1,8 @@
 """What no stream tells, asked again and again: who acts, what has drifted, what is left over.
 
-Drift is asked for while an operation runs, orphans while the throttles are in sight and some
-stand. An idle cluster is asked for neither: both read the configuration of brokers and topics.
+Drift is asked for while an operation runs, orphans and owners while the throttles or the home
+screen are in sight and some stand. An idle cluster is asked for neither: both read the
+configuration of brokers and topics. The pipeline is asked for while the history is in sight.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.errors import BackendUnreachable, KshuntError
-from tui.store import ConnectionState
-from tui.views import OPERATIONS, THROTTLES
+from tui.feed import AnswerArrived, AnswerFailed, AuditArrived, Scene
+from tui.store import ConnectionState, Store
+from tui.views import HISTORY, OPERATIONS, OVERVIEW, THROTTLES
 
 if TYPE_CHECKING:
     from backend.api.client import BackendClient
@@ -21,8 +23,15 @@ if TYPE_CHECKING:
 STANDING: Final = "who acts"
 DRIFT: Final = "drift"
 ORPHANS: Final = "orphan throttles"
-EVERY_S: Final[Mapping[str, float]] = {STANDING: 5.0, DRIFT: 2.0, ORPHANS: 5.0}
-AUDITS_KEPT: Final = 32
+OWNED: Final = "owners of throttles"
+PIPELINE: Final = "the data pipeline"
+EVERY_S: Final[Mapping[str, float]] = {
+    STANDING: 5.0,
+    DRIFT: 2.0,
+    ORPHANS: 5.0,
+    OWNED: 5.0,
+    PIPELINE: 30.0,
+}
 TICK_S: Final = 0.5
 """How often it is looked whether a question is due."""
 
@@ -30,10 +39,27 @@ _QUESTIONS: Final[Mapping[str, Callable[[BackendClient], Any]]] = {
     STANDING: lambda client: client.standing(),
     DRIFT: lambda client: client.drift(),
     ORPHANS: lambda client: client.orphans(),
+    OWNED: lambda client: client.owned_throttles(),
+    PIPELINE: lambda client: client.pipeline(),
 }
 
-_PLACES: Final[Mapping[str, str]] = {STANDING: "standing", DRIFT: "drift", ORPHANS: "orphans"}
+_PLACES: Final[Mapping[str, str]] = {
+    STANDING: "standing",
+    DRIFT: "drift",
+    ORPHANS: "orphans",
+    OWNED: "owned",
+    PIPELINE: "pipeline",
+}
 """Where the store keeps each answer."""
+
+_NONE: Final[Mapping[str, Any]] = {
+    STANDING: None,
+    DRIFT: (),
+    ORPHANS: (),
+    OWNED: None,
+    PIPELINE: None,
+}
+"""What stands there before anybody has answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +73,8 @@ class Moment:
     """An operation has not ended."""
     leftovers_matter: bool
     """Throttles are in sight, and some stand."""
+    past_in_sight: bool = False
+    """The history is in sight."""
 
 
 def wanted(moment: Moment) -> frozenset[str]:
@@ -54,8 +82,9 @@ def wanted(moment: Moment) -> frozenset[str]:
     if not moment.live:
         return frozenset()
     drift = {DRIFT} if moment.running else set()
-    orphans = {ORPHANS} if moment.leftovers_matter else set()
-    return frozenset({STANDING} | drift | orphans)
+    orphans = {ORPHANS, OWNED} if moment.leftovers_matter else set()
+    pipeline = {PIPELINE} if moment.past_in_sight else set()
+    return frozenset({STANDING} | drift | orphans | pipeline)
 
 
 def due(moment: Moment, asked_s: Mapping[str, float]) -> tuple[str, ...]:
@@ -85,10 +114,12 @@ class Rounds:
         """Ask what is due, and forget what does not hold any more."""
         app, store = self._app, self._app.store
         moment = self._moment()
-        if not moment.running:
-            self._take(DRIFT, ())
-        if store.snapshot is not None and not _throttles_stand(app):
-            self._take(ORPHANS, ())
+        if not app.travel.past:
+            if not moment.running:
+                self._forget(DRIFT)
+            if store.snapshot is not None and not _throttles_stand(app):
+                self._forget(ORPHANS)
+                self._forget(OWNED)
         for about in due(moment, self._asked_s):
             if about not in self._open:
                 self._asked_s[about] = moment.now_s
@@ -97,48 +128,77 @@ class Rounds:
 
     def _moment(self) -> Moment:
         app, store = self._app, self._app.store
+        if app.travel.past:
+            return self._moment_behind()
         live = store.connection.state is ConnectionState.LIVE and store.snapshot is not None
-        in_sight = app.current_mode in (THROTTLES, OPERATIONS) or bool(store.orphans)
-        return Moment(store.now_s(), live, store.running, in_sight and _throttles_stand(app))
+        here = app.current_mode
+        in_sight = here in (OVERVIEW, THROTTLES, OPERATIONS) or bool(store.orphans)
+        leftovers = in_sight and _throttles_stand(app)
+        return Moment(store.now_s(), live, store.running, leftovers, here == HISTORY)
+
+    def _moment_behind(self) -> Moment:
+        """While the past is shown, what is recorded of the present goes on being asked."""
+        travel = self._app.travel
+        scene = travel.live
+        live = scene.connection.state is ConnectionState.LIVE and scene.snapshot is not None
+        return Moment(travel.clock(), live and not travel.replay, scene.running, False)
 
     async def _ask(self, about: str) -> None:
-        store = self._app.store
+        travel = self._app.travel
         try:
-            answer = await self._app.link.ask(_QUESTIONS[about])
+            answer = await self._app.live.ask(_QUESTIONS[about])
         except BackendUnreachable:
             # The streams notice, and say so.
             return
         except KshuntError as error:
-            if store.unanswered.get(about) != error.message:
-                store.unanswered[about] = error.message
-                self._app.changed.publish("")
+            if travel.live.unanswered.get(about) != error.message:
+                travel.tell(AnswerFailed(about, error.message))
         else:
-            store.unanswered.pop(about, None)
-            self._take(about, answer)
+            scene = travel.live
+            known = about in scene.answers and scene.answers[about] == answer
+            if not known or about in scene.unanswered:
+                travel.tell(AnswerArrived(about, answer))
         finally:
             self._open.discard(about)
 
     async def audit(self, operation_id: str) -> None:
-        """The history of one operation, for whoever looks at it."""
-        audits = self._app.store.audits
+        """The history of one operation, for whoever looks at it; in the past, as it was known."""
+        app = self._app
+        if app.travel.past:
+            return
         try:
-            lines = await self._app.link.ask(lambda client: client.audit_lines(operation_id))
+            lines = await app.live.ask(lambda client: client.audit_lines(operation_id))
         except KshuntError:
             return
-        audits.pop(operation_id, None)
-        audits[operation_id] = lines
-        while len(audits) > AUDITS_KEPT:
-            del audits[next(iter(audits))]
-        self._app.changed.publish("")
+        if app.travel.live.audits.get(operation_id) != lines:
+            app.travel.tell(AuditArrived(operation_id, lines))
 
-    def _take(self, about: str, answer: Any) -> None:
-        """Show an answer where it is news."""
-        app, store = self._app, self._app.store
-        if getattr(store, _PLACES[about]) == answer:
-            return
-        setattr(store, _PLACES[about], answer)
-        app.derive(app.current_mode)
-        app.changed.publish("")
+    def _forget(self, about: str) -> None:
+        """What was answered holds no more; the answer that says so is recorded as any other."""
+        travel = self._app.travel
+        if travel.live.answers.get(about, ()) != ():
+            travel.tell(AnswerArrived(about, ()))
+
+    def take(self, scene: Scene) -> None:
+        """Show the answers of a scene where they are news."""
+        app = self._app
+        if put_answers(app.store, scene):
+            app.derive(app.current_mode)
+            app.changed.publish("")
+
+
+def put_answers(store: Store, scene: Scene) -> bool:
+    """Put the answers of a scene into a store; True where any is news."""
+    news = store.unanswered != scene.unanswered or store.audits != scene.audits
+    store.unanswered = dict(scene.unanswered)
+    store.answered = set(scene.answers)
+    store.audits = dict(scene.audits)
+    for about, place in _PLACES.items():
+        answer = scene.answers.get(about, _NONE[about])
+        if getattr(store, place) != answer:
+            setattr(store, place, answer)
+            news = True
+    return news
 
 
 def _throttles_stand(app: KshuntApp) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from backend.domain.answers import ChangeAnswer
 from backend.domain.operation import Operation
 from backend.domain.steering import Preview, ShownDrift, ShownOrphan
-from tui.intents import NAMES_MOST, Intent, Sending, Target, counted
+from tui.intent import NAMES_MOST, Intent, Sending, Target, counted, short_name
 from tui.tables.mending import change_words, drift_words, owner_words, readable, setting_words
 from tui.text import Glyphs, plural, rate_text
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Verb = Literal["pause", "resume", "cancel", "undo"]
 
+_VERBS: Final[tuple[Verb, ...]] = ("pause", "resume", "cancel", "undo")
 _TITLES: Final = {
     "pause": "Pause",
     "resume": "Resume",
@@ -32,6 +33,12 @@ _EFFECTS: Final = {
     "cancel": "What was copied so far is dropped; the original replicas stay.",
     "undo": "A new operation moves its partitions back, with the same throttle.",
 }
+
+
+def verb_named(name: str) -> Verb:
+    """One of the verbs, by its name."""
+    found: Verb = next(verb for verb in _VERBS if verb == name)
+    return found
 
 
 def operation_intent(target: Target, operation: Operation, verb: Verb) -> Intent:
@@ -80,6 +87,7 @@ def abandon_intent(target: Target, operation: Operation, brokers: Sequence[int])
         send=send,
         effect="Its throttle stays in the configuration of these brokers. Should one of them come "
         "back, nothing takes it off but you.",
+        typed=(operation.id, short_name(target.cluster_id)),
     )
 
 
@@ -109,8 +117,10 @@ def drift_intent(
     )
 
 
-def orphans_intent(target: Target, orphans: Sequence[ShownOrphan]) -> Intent:
-    """Take off throttles that no move justifies."""
+def orphans_intent(
+    target: Target, orphans: Sequence[ShownOrphan], *, every: bool = False
+) -> Intent:
+    """Take off throttles that no move justifies; `every` one has to be meant."""
     ids = [one.id for one in orphans]
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
@@ -124,6 +134,7 @@ def orphans_intent(target: Target, orphans: Sequence[ShownOrphan]) -> Intent:
         send=send,
         effect="A rate is deleted from the broker's own configuration; replicas are taken out of "
         "the topic's list. What a move needs by then stays.",
+        typed=(short_name(target.cluster_id),) if every else (),
     )
 
 

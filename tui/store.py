@@ -16,15 +16,29 @@ from typing import TYPE_CHECKING, Final
 from textual.message import Message
 
 from tui.tables.base import NATURAL, Order, Table
-from tui.views import BROKERS, OPERATIONS, PARTITIONS, THROTTLES, VIEWS
+from tui.tables.lag_history import LagHistory
+from tui.views import (
+    BROKERS,
+    HISTORY,
+    OPERATIONS,
+    OVERVIEW,
+    PARTITIONS,
+    THROTTLES,
+    VIEWS,
+)
 
 if TYPE_CHECKING:
     from backend.api.client import ClusterInfo
     from backend.domain.operation import Operation
+    from backend.domain.owned import OwnedThrottle
+    from backend.domain.pipeline import PipelineStanding
     from backend.domain.snapshot import Snapshot
     from backend.domain.steering import AuditLine, ShownDrift, ShownOrphan, Standing
     from tui.tables.facts import Facts, Summary
     from tui.tables.filters import Term
+    from tui.tables.groups import GroupKey
+    from tui.tables.overview import Home, HomeKeeper
+    from tui.tables.pending import Pending
 
 
 REFRESH_S: Final = 0.25
@@ -58,6 +72,15 @@ class Query:
     """What was typed, from which `terms` were read."""
     follow: bool = False
     """Only replicas of moving partitions."""
+    group: str = ""
+    """What replicas are grouped by (`tui.tables.groups`); empty for one row a replica.
+    Of brokers, which matrix is shown in their place (`tui.tables.matrix`)."""
+    shift: int = 0
+    """How many columns of a matrix are passed over at the left."""
+    inside: GroupKey | None = None
+    """The group that is opened: its replicas are shown, one row each."""
+    pending: Pending = ()
+    """Rates that were typed or stepped to, and not asked for yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +95,8 @@ class Job:
     """By the backend's clock."""
     drift: tuple[ShownDrift, ...] = ()
     orphans: tuple[ShownOrphan, ...] = ()
+    owned: tuple[OwnedThrottle, ...] | None = None
+    """Whose the throttles are; None while nobody has said."""
 
 
 class Derived(Message):
@@ -85,6 +110,7 @@ class Derived(Message):
         summary: Summary,
         hint: str,
         foreign: int = 0,
+        home: Home | None = None,
     ) -> None:
         super().__init__()
         self.job = job
@@ -95,6 +121,7 @@ class Derived(Message):
         """What the view says above its rows, or empty."""
         self.foreign = foreign
         """Partitions that move, throttled, and that no operation here owns."""
+        self.home = home
 
     def can_replace(self, message: Message) -> bool:
         """A newer table of the same view makes this one needless."""
@@ -128,15 +155,27 @@ class Store:
     """Throttles of ours that somebody else changed."""
     orphans: tuple[ShownOrphan, ...] = ()
     """Throttles that no move justifies, as far as somebody has asked."""
+    owned: tuple[OwnedThrottle, ...] | None = None
+    """Whose the throttles are; None while nobody has said."""
+    home: Home | None = None
+    """What the head and the home screen say of the snapshot; None before the first one."""
+    answered: set[str] = field(default_factory=set)
+    """What was answered at least once (`tui.rounds`): before, none is not nought."""
+    pipeline: PipelineStanding | None = None
+    """What the data pipeline delivered; None while nobody has said."""
     unanswered: dict[str, str] = field(default_factory=dict)
     """Why a question could not be answered, by what it is about."""
     audits: dict[str, tuple[AuditLine, ...]] = field(default_factory=dict)
     """The audit of an operation, by its id."""
+    recording: str = ""
+    """Why nothing is recorded any more, or empty."""
     summary: Summary | None = None
     facts: Facts | None = None
     """Of the snapshot that the tables show."""
     foreign: int = 0
     """Partitions that move, throttled, and that no operation here owns."""
+    lags: LagHistory = field(default_factory=LagHistory)
+    """How the lags of moving replicas went; written by the deriver's thread."""
     queries: dict[str, Query] = field(default_factory=lambda: dict.fromkeys(VIEWS, Query()))
     tables: dict[str, Table] = field(default_factory=dict)
     hints: dict[str, str] = field(default_factory=dict)
@@ -187,6 +226,7 @@ class Store:
             self.now_ms,
             self.drift,
             self.orphans,
+            self.owned,
         )
 
     def operation(self, key: object) -> Operation | None:
@@ -207,21 +247,28 @@ class Store:
         self.facts = derived.facts
         self.summary = derived.summary
         self.foreign = derived.foreign
+        self.home = derived.home or self.home
 
 
 class Deriver:
     """Computes tables in a thread. `post` is called from that thread."""
 
-    def __init__(self, post: Callable[[Message], object]) -> None:
+    def __init__(self, post: Callable[[Message], object], lags: LagHistory | None = None) -> None:
         self._post = post
+        self._lags = lags or LagHistory()
         self._pending: dict[str, Job] = {}
         self._wake = threading.Condition()
         self._stopped = False
         self._facts: Facts | None = None
+        self._settled: set[str] = set()
+        self._keeper: HomeKeeper | None = None
         self._thread = threading.Thread(target=self._run, name="kshunt-derive", daemon=True)
 
     def start(self) -> None:
         """Start the thread; data libraries are loaded in it."""
+        from tui.footprint import prepare
+
+        prepare()
         self._thread.start()
 
     def stop(self) -> None:
@@ -246,6 +293,15 @@ class Deriver:
                     return
                 job = self._pending.pop(next(iter(self._pending)))
             self._post(self._outcome(job))
+            self._settle(job.view)
+
+    def _settle(self, view: str) -> None:
+        """Once a view has been computed, what it needed has been loaded."""
+        from tui.footprint import settle
+
+        if view not in self._settled:
+            self._settled.add(view)
+            settle()
 
     def _outcome(self, job: Job) -> Message:
         """The table, or why there is none: without this thread the screen would stand still."""
@@ -260,32 +316,55 @@ class Deriver:
         from tui.tables.throttles import throttle_hint
 
         if self._facts is None or self._facts.snapshot is not job.snapshot:
-            self._facts = Facts(job.snapshot)
+            self._facts = Facts(job.snapshot, self._facts)
+            self._lags.take(self._facts)
         facts = self._facts
         foreign = foreign_moves(facts, job.operations)
         hint = throttle_hint(facts, job, foreign) if job.view == THROTTLES else ""
         build = _BUILDERS.get(job.view)
         table = build(facts, job) if build is not None else None
-        return Derived(job, table, facts, facts.summary, hint, foreign)
+        home = self._home(facts, job)
+        return Derived(job, table, facts, facts.summary, hint, foreign, home)
+
+    def _home(self, facts: Facts, job: Job) -> Home:
+        """What the head says in every view, and the home screen in its own."""
+        if self._keeper is None:
+            from tui.tables.overview import HomeKeeper
+
+            self._keeper = HomeKeeper()
+        return self._keeper.home(facts, job, plots=job.view in (OVERVIEW, HISTORY))
 
 
 def _partitions(facts: Facts, job: Job) -> Table:
+    query, operations = job.query, job.operations
+    if query.group and query.inside is None:
+        from tui.tables.group_table import group_table
+
+        return group_table(facts, query.terms, query.order, query.follow, query.group, operations)
     from tui.tables.partitions import partition_table
 
-    query = job.query
-    return partition_table(facts, query.terms, query.order, query.follow)
+    return partition_table(facts, query.terms, query.order, query.follow, operations, query.inside)
 
 
 def _brokers(facts: Facts, job: Job) -> Table:
     from tui.tables.brokers import broker_table
+    from tui.tables.matrix import FLOWS, PLACES, flow_table, place_table
 
-    return broker_table(facts, job.query.order)
+    query = job.query
+    if query.group == FLOWS:
+        return flow_table(facts, query.order, query.shift)
+    if query.group == PLACES:
+        return place_table(facts, query.order, query.shift)
+    return broker_table(facts, query.order, job.operations)
 
 
 def _throttles(facts: Facts, job: Job) -> Table:
     from tui.tables.throttles import throttle_table
 
-    return throttle_table(facts, job.query.order, job.drift, job.orphans)
+    query = job.query
+    return throttle_table(
+        facts, query.order, job.drift, job.orphans, job.owned, query.pending
+    )
 
 
 def _operations(facts: Facts, job: Job) -> Table:

@@ -1,13 +1,18 @@
-"""Themes are TOML files in `themes/`; a file that cannot be used is named in the error."""
+"""Themes are TOML files: those of `themes/`, and an operator's own, read again when they change.
+
+A file that cannot be used is named in the error, and what was shown before stays.
+"""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
-from textual.color import ColorParseError
+from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 from backend.errors import ConfigError
@@ -35,6 +40,53 @@ def builtin_themes() -> Iterator[Theme]:
             yield parse_theme(entry.read_text("utf-8"), entry.name)
 
 
+@dataclass(frozen=True, slots=True)
+class ThemeNews:
+    """What has changed in the folder of an operator's own themes."""
+
+    themes: tuple[Theme, ...] = ()
+    """Those that are new or different."""
+    problems: tuple[str, ...] = ()
+    """One sentence for each file that cannot be used."""
+
+
+class ThemeFolder:
+    """An operator's own themes; `look` tells what has changed since the last look."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._seen: dict[Path, tuple[int, int]] = {}
+        """By file: when it was written, and its size."""
+
+    def look(self) -> ThemeNews:
+        """Read what is new or different; may wait for a disk."""
+        found = dict(self._files())
+        fresh = [path for path in sorted(found) if self._seen.get(path) != found[path]]
+        self._seen = found
+        themes, problems = [], []
+        for path in fresh:
+            try:
+                themes.append(parse_theme(path.read_text("utf-8"), path.name))
+            except ConfigError as error:
+                problems.append(error.message)
+            except (OSError, UnicodeDecodeError) as error:
+                problems.append(f"Theme {path.name} cannot be read: {error}.")
+        return ThemeNews(tuple(themes), tuple(problems))
+
+    def _files(self) -> Iterator[tuple[Path, tuple[int, int]]]:
+        try:
+            entries = sorted(self.folder.glob("*.toml"))
+        except OSError:
+            return
+        for path in entries:
+            try:
+                status = path.stat()
+            except OSError:
+                # It went away between the two looks.
+                continue
+            yield path, (status.st_mtime_ns, status.st_size)
+
+
 def parse_theme(text: str, name: str) -> Theme:
     """A theme from its file.
 
@@ -51,5 +103,23 @@ def parse_theme(text: str, name: str) -> Theme:
 
 
 def _checked(document: Mapping[str, Any]) -> dict[str, Any]:
-    variables = {str(key): str(value) for key, value in document.get("variables", {}).items()}
+    named = document.get("variables", {})
+    if not isinstance(named, dict):
+        raise TypeError("variables has to be a table: [variables]")
+    wrong = [key for key, value in document.items() if not isinstance(value, _KINDS.get(key, str))]
+    if wrong:
+        raise TypeError(f"{wrong[0]} has a value of the wrong kind")
+    variables = {str(key): str(value) for key, value in named.items()}
+    for key, value in variables.items():
+        if key in TONE_DEFAULTS:
+            Color.parse(value)
     return {**document, "variables": variables}
+
+
+_KINDS: Final[Mapping[str, type[Any] | tuple[type[Any], ...]]] = {
+    "dark": bool,
+    "ansi": bool,
+    "variables": dict,
+    "luminosity_spread": (int, float),
+    "text_alpha": (int, float),
+}

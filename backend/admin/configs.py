@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
@@ -27,6 +27,7 @@ from backend.domain.throttle import (
     ThrottledRate,
     ThrottledReplicas,
 )
+from backend.domain.topic_config import TopicConfig
 from backend.errors import BadInput
 from backend.wire.raw import RawAnswer, RawRequest
 from backend.wire.reader import WireError
@@ -39,6 +40,10 @@ RATE_KEYS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE)
 REPLICA_KEYS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 MIN_ISR: Final = "min.insync.replicas"
 MIN_ISR_KEYS: Final = (MIN_ISR,)
+
+INVALID_TOPIC: Final = 17
+_NO_TOPIC: Final = (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC)
+"""What is said of a topic that does not exist, or that could not."""
 
 DEFAULT_CONFIG: Final = "DEFAULT_CONFIG"
 _SOURCES: Final = (
@@ -72,9 +77,9 @@ Changes: TypeAlias = Mapping[str, str | None]
 """What to write, by key; None deletes the key, so that the inherited value holds again."""
 
 
-def describe_request(kind: int, names: Sequence[str], keys: Sequence[str]) -> RawRequest:
-    """Ask for a few keys of many topics, or of a broker."""
-    resources = [(kind, name, list(keys)) for name in names]
+def describe_request(kind: int, names: Sequence[str], keys: Sequence[str] | None) -> RawRequest:
+    """Ask for a few keys of many topics, or of a broker; for every key if None."""
+    resources = [(kind, name, None if keys is None else list(keys)) for name in names]
     # Version 1 is the first that says where a value comes from.
     return RawRequest.of(
         DescribeConfigsRequest(resources=resources, include_synonyms=False), min_version=1
@@ -118,6 +123,27 @@ def min_isr(answer: RawAnswer) -> Mapping[str, int]:
         for entry in result.configs
         if result.error_code == 0 and entry.name == MIN_ISR and entry.value
     }
+
+
+def topic_configs(answer: RawAnswer, topic: str) -> tuple[TopicConfig, ...] | None:
+    """Everything a topic is configured with, sorted by name; None where there is no such topic.
+
+    Raises:
+        NotAuthorized: the cluster does not show it.
+        ClusterError: it refuses for another reason.
+        WireError: the answer is malformed.
+    """
+    for result in decode_message(DescribeConfigsResponse, answer).results:
+        if result.resource_name == topic and result.error_code not in _NO_TOPIC:
+            what = f"The configuration of {topic}"
+            raise_for_code(result.error_code, result.error_message, what)
+            return tuple(sorted(map(_topic_config, result.configs), key=lambda one: one.name))
+    return None
+
+
+def _topic_config(entry: Any) -> TopicConfig:
+    source = _source(entry.config_source)
+    return TopicConfig(entry.name, entry.value, source, source == DEFAULT_CONFIG)
 
 
 def broker_throttle(broker: int, values: Values) -> BrokerThrottle:

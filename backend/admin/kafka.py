@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from backend.admin import configs, elections, emulated, native, native_topics, requests
@@ -14,7 +15,7 @@ from backend.admin.configs import Changes, Values
 from backend.admin.confluent import ConfluentChanges
 from backend.admin.faults import BrokerDown, BrokerName, item_error
 from backend.admin.in_force import until_in_force
-from backend.admin.link import BrokerLinks, Lane
+from backend.admin.link import BrokerLinks, Lane, silence_clients
 from backend.admin.port import (
     ItemResult,
     PartitionResults,
@@ -30,6 +31,7 @@ from backend.domain.assignment import ClusterState
 from backend.domain.cluster import NO_BROKER, OngoingReassignment, TopicPartition
 from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
+from backend.domain.topic_config import TopicConfig
 from backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable
 from backend.settings import LIMITS, Settings
 from backend.wire import columnar, metadata
@@ -52,15 +54,6 @@ BROKER_WRITE_TIMEOUT_S: Final = 3.0
 RETRY_TIMEOUT_S_MIN: Final = 1.0
 
 _NO_TOPICS: Final[Sequence[str]] = ()
-
-
-def silence_clients() -> None:
-    """Keep kafka-python's log away from the terminal.
-
-    At debug level it would hold what is sent for authentication; above that it repeats what the
-    errors of the calls say already.
-    """
-    logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
 
 
 class KafkaAdmin:
@@ -205,6 +198,13 @@ class KafkaAdmin:
         )
         return {topic: minimum for found in answers for topic, minimum in found.items()}
 
+    async def topic_configs(
+        self, topic: str, *, timeout_s: float
+    ) -> tuple[TopicConfig, ...] | None:
+        """See `ClusterAdmin.topic_configs`."""
+        read = partial(configs.topic_configs, topic=topic)
+        return await self._topic_configs([topic], None, read, timeout_s)
+
     # The verbs of the seeds
 
     async def reassign_partitions(
@@ -318,11 +318,11 @@ class KafkaAdmin:
     async def _topic_configs(
         self,
         topics: Sequence[str],
-        keys: Sequence[str],
+        keys: Sequence[str] | None,
         read: Callable[[RawAnswer], T],
         timeout_s: float,
     ) -> T:
-        """What any broker says of a few keys of these topics."""
+        """What any broker says of a few keys of these topics, or of all of them."""
         answer = await self._ask_any(
             lambda: configs.describe_request(configs.TOPIC, topics, keys), timeout_s=timeout_s
         )

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import socket
 import ssl
@@ -73,6 +74,15 @@ _SOCKET_OPTIONS: Final = (
 )
 _TLS_ALERT: Final = b"\x15\x03"
 """First bytes of a TLS alert record; as a Kafka frame it would be 350 MB long."""
+
+
+def silence_clients() -> None:
+    """Keep kafka-python's log away from the terminal.
+
+    At debug level it would hold what is sent for authentication; above that it repeats what the
+    errors of the calls say already.
+    """
+    logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
 
 
 class _PlainTransport(KafkaTCPTransport):  # type: ignore[misc]

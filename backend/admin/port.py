@@ -19,6 +19,7 @@ from backend.domain.throttle import (
     ThrottledReplicas,
     Throttles,
 )
+from backend.domain.topic_config import TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,17 @@ class ClusterAdmin(Protocol):
 
         Raises:
             ClusterUnreachable: the configurations could not be read.
+        """
+        ...
+
+    async def topic_configs(
+        self, topic: str, *, timeout_s: float
+    ) -> tuple[TopicConfig, ...] | None:
+        """Everything a topic is configured with, sorted by name; None if there is no such topic.
+
+        Raises:
+            ClusterUnreachable: no broker answered in time.
+            NotAuthorized: the cluster does not show it.
         """
         ...
 

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Header, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
 from backend import __version__
-from backend.api import documents, models, problems, steering
+from backend.api import documents, models, problems, steering, topics
 from backend.api.backend import Backend
 from backend.api.frames import MEDIA_TYPE, FrameWriter, broker_status_json, with_rows
 from backend.api.requests import (
@@ -64,6 +64,7 @@ def create_app(backend: Backend) -> FastAPI:
     _changes(app, backend)
     _elections(app, backend)
     steering.install(app, backend)
+    topics.install(app, backend)
     return app
 
 

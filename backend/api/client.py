@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from urllib.parse import quote
 
 import httpx
 
@@ -26,6 +27,7 @@ from backend.domain.operation import Operation
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.steering import MoveCaps
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
+from backend.domain.topic_config import TopicConfig
 from backend.errors import BackendError, BackendUnreachable
 
 if TYPE_CHECKING:
@@ -115,6 +117,15 @@ class BackendClient(SteeringClient):
         """Every replication throttle, asked of the cluster."""
         return documents.read_throttles(self._get("/v1/throttles"))
 
+    def topic_configs(self, topic: str) -> tuple[TopicConfig, ...]:
+        """Everything a topic is configured with, sorted by name.
+
+        Raises:
+            BackendError: there is no such topic (`status` 404), or it cannot be read.
+        """
+        document = self._get(f"/v1/topics/{quote(topic, safe='')}/configs")
+        return tuple(TopicConfig(**entry) for entry in document["configs"])
+
     def operations(self) -> tuple[Operation, ...]:
         """What this backend was asked to do, newest first."""
         return tuple(map(documents.read_operation, self._get("/v1/operations")["operations"]))
@@ -146,7 +157,7 @@ class BackendClient(SteeringClient):
         Raises:
             BackendUnreachable: the backend does not answer, or has fallen silent.
         """
-        from backend.api.frames import MEDIA_TYPE, read_snapshots
+        from backend.api.frame_reader import MEDIA_TYPE, read_snapshots
 
         timeout = httpx.Timeout(10.0, read=STREAM_SILENCE_S)
         with _translated(self.address):

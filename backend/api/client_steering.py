@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from backend.api import documents
 from backend.domain.answers import ChangeAnswer
 from backend.domain.cluster import TopicPartition
+from backend.domain.owned import OwnedThrottle, Share
+from backend.domain.pipeline import PipelineStanding, PipelineTable
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.steering import (
     AuditLine,
@@ -37,16 +39,24 @@ class SteeringClient:
         """Which backend acts, and what of the journal needs attention."""
         return read_standing(self._get("/v1/backend"))
 
+    def pipeline(self) -> PipelineStanding:
+        """What the data pipeline has delivered, or why there is nothing."""
+        return read_pipeline(self._get("/v1/pipeline"))
+
     def drift(self) -> tuple[ShownDrift, ...]:
         """What somebody else did to the throttles of running operations."""
         return tuple(map(read_drift, self._get("/v1/drift")["drift"]))
+
+    def owned_throttles(self) -> tuple[OwnedThrottle, ...]:
+        """Whose each throttle is, and what comes back; what is not among them is not ours."""
+        return tuple(map(read_owned, self._get("/v1/throttles/owned")["throttles"]))
 
     def orphans(self) -> tuple[ShownOrphan, ...]:
         """Throttles that no move justifies."""
         return tuple(map(read_orphan, self._get("/v1/orphans")["orphans"]))
 
-    def audit_lines(self, operation_id: str) -> tuple[AuditLine, ...]:
-        """The audit of one operation, newest last."""
+    def audit_lines(self, operation_id: str = "") -> tuple[AuditLine, ...]:
+        """The audit of one operation, or of all, newest last."""
         entries = json.loads(self.audit_text("json", operation_id))["entries"]
         return tuple(map(read_audit_line, entries))
 
@@ -230,6 +240,23 @@ def replicas_json(replicas: Mapping[str, ThrottledReplicas]) -> list[dict[str, A
     ]
 
 
+def read_pipeline(document: Mapping[str, Any]) -> PipelineStanding:
+    """From the answer of `/v1/pipeline`."""
+    return PipelineStanding(
+        document["state"],
+        document["reason"],
+        tuple(
+            PipelineTable(
+                table["name"],
+                table["newest_ms"],
+                tuple(table["columns"]),
+                tuple(tuple(row) for row in table["rows"]),
+            )
+            for table in document["tables"]
+        ),
+    )
+
+
 def read_standing(document: Mapping[str, Any]) -> Standing:
     """From the answer of `/v1/backend`."""
     acting = document["acting"] or {}
@@ -256,6 +283,16 @@ def read_drift(document: Mapping[str, Any]) -> ShownDrift:
     )
 
 
+def read_owned(document: Mapping[str, Any]) -> OwnedThrottle:
+    """From an entry of `/v1/throttles/owned`."""
+    names = ("setting", "broker", "topic", "value", "source", "prior", "prior_source", "drift")
+    shares = tuple(
+        Share(one["operation"], one["who"], one["wants"], one["state"])
+        for one in document["shares"]
+    )
+    return OwnedThrottle(shares=shares, **{name: document[name] for name in names})
+
+
 def read_orphan(document: Mapping[str, Any]) -> ShownOrphan:
     """From an entry of `/v1/orphans`."""
     named = {name: document[name] for name in ("id", "setting", "broker", "topic", "value")}
@@ -271,4 +308,22 @@ def read_audit_line(document: Mapping[str, Any]) -> AuditLine:
         document["event"],
         document["who"],
         document["outcome"] or document["reason"],
+        document.get("operation_id", ""),
+        document.get("kind", ""),
+        document["reason"],
+        document["outcome"],
+        tuple(_touched(document.get("touched", {}))),
+        document.get("backend", ""),
     )
+
+
+def _touched(document: Mapping[str, Any]) -> Iterator[str]:
+    """`2 brokers: 1, 3`: each kind of thing with its number and the first names."""
+    for noun in ("broker", "topic", "partition", "throttle"):
+        count, names = document.get(f"{noun}_count", 0), document.get(f"{noun}s", ())
+        if count:
+            words = ", ".join(
+                "-".join(map(str, n)) if noun == "partition" else str(n) for n in names
+            )
+            more = f" and {count - len(names):,} more" if count > len(names) else ""
+            yield f"{count:,} {noun}{'' if count == 1 else 's'}: {words}{more}"

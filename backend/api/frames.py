@@ -1,8 +1,8 @@
 """Snapshots as an Arrow IPC stream: first everything, then the rows that changed.
 
 Owns the schema of `GET /v1/replicas` and `GET /v1/replicas/stream`; the service writes it and
-the client reads it. Any Arrow reader can do the same: each record batch carries its header as
-JSON under the `kshunt` key of its custom metadata.
+the client reads it (`backend.api.frame_reader`). Any Arrow reader can do the same: each record
+batch carries its header as JSON under the `kshunt` key of its custom metadata.
 
 A row with `present` false has gone; only its key (topic, partition, broker) means anything.
 """
@@ -10,15 +10,16 @@ A row with `present` false has gone; only its key (topic, partition, broker) mea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from backend.api import documents
-from backend.api.stuck_json import explained_json, read_explained
+from backend.api.frame_reader import HEADER_KEY, MEDIA_TYPE, read_snapshots
+from backend.api.stuck_json import explained_json
 from backend.domain.snapshot import (
     COLUMNS,
     DTYPES,
@@ -26,15 +27,25 @@ from backend.domain.snapshot import (
     HistoryPoint,
     Replicas,
     Snapshot,
-    apply_rows,
     changed_rows,
     gone_rows,
     take,
 )
 from backend.domain.stuck import Cause
 
-MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
-HEADER_KEY: Final = b"kshunt"
+__all__ = [
+    "HEADER_KEY",
+    "MEDIA_TYPE",
+    "SCHEMA",
+    "Frame",
+    "FrameWriter",
+    "broker_status_json",
+    "encode_frame",
+    "history_rates_json",
+    "read_snapshots",
+    "with_rows",
+]
+
 _UNITS: Final = {
     "lag_messages": "messages, -1 unknown",
     "lag_bytes": "bytes, -1 unknown",
@@ -123,8 +134,25 @@ def _header(snapshot: Snapshot, previous: Snapshot | None) -> dict[str, Any]:
             for point in snapshot.history
             if point.at_ms > since
         ],
+        # Beside `history` and in its order, so that older readers find there what they expect.
+        "history_rates": [
+            history_rates_json(point) for point in snapshot.history if point.at_ms > since
+        ],
         "history_from_ms": snapshot.history[0].at_ms if snapshot.history else 0,
+        **_min_isr_json(snapshot, previous),
     }
+
+
+def history_rates_json(point: HistoryPoint) -> list[float | int | None]:
+    """Rate, what throttles permit, stuck replicas; null is unknown, or no throttle."""
+    rate = None if math.isnan(point.rate_bytes_per_s) else round(point.rate_bytes_per_s)
+    return [rate, point.permitted_bytes_per_s, point.stuck_replicas]
+
+
+def _min_isr_json(snapshot: Snapshot, previous: Snapshot | None) -> dict[str, list[int]]:
+    """Sent where it is news: it has an entry for every topic, and seldom changes."""
+    told = previous is not None and previous.min_isr == snapshot.min_isr
+    return {} if told else {"min_isr": list(snapshot.min_isr)}
 
 
 def broker_status_json(status: BrokerStatus) -> dict[str, Any]:
@@ -135,64 +163,6 @@ def broker_status_json(status: BrokerStatus) -> dict[str, Any]:
         "stale": status.stale,
         "problem": status.problem,
     }
-
-
-def decode_frame(batch: Any, header: dict[str, Any], previous: Snapshot | None) -> Snapshot:
-    """The snapshot that a frame leads to.
-
-    Raises:
-        ValueError: the frame holds changes and there is no snapshot to change.
-    """
-    rows = _rows(batch)
-    topics = tuple(batch.column(0).dictionary.to_pylist())
-    if not header["full"]:
-        if previous is None:
-            raise ValueError("the stream began with a frame of changes")
-        present = batch.column(batch.num_columns - 1).to_numpy(zero_copy_only=False)
-        topics = previous.topics
-        rows = apply_rows(previous.replicas, take(rows, ~present), take(rows, present))
-    return _snapshot(rows, topics, header, previous)
-
-
-def _rows(batch: Any) -> Replicas:
-    columns = {"topic_index": batch.column(0).indices.to_numpy(zero_copy_only=False)}
-    for position, name in enumerate(name for name in COLUMNS if name != "topic_index"):
-        columns[name] = batch.column(position + 1).to_numpy(zero_copy_only=False)
-    return Replicas(**columns)
-
-
-def _snapshot(
-    rows: Replicas, topics: tuple[str, ...], header: dict[str, Any], previous: Snapshot | None
-) -> Snapshot:
-    fresh = tuple(HistoryPoint(*point) for point in header["history"])
-    kept = () if header["full"] or previous is None else previous.history
-    history = tuple(p for p in kept if p.at_ms >= header["history_from_ms"]) + fresh
-    statuses = [_broker_status(entry) for entry in header["brokers"]]
-    return Snapshot(
-        version=header["version"],
-        taken_ms=header["taken_ms"],
-        sweep_ms=header["sweep_ms"],
-        cluster_id=header["cluster_id"],
-        controller=header["controller"],
-        topics=topics,
-        replicas=rows,
-        brokers={status.broker.id: status for status in statuses},
-        throttles=documents.read_throttles(header["throttles"]),
-        log_dirs=tuple(documents.read_log_dir(entry) for entry in header["log_dirs"]),
-        log_dir_paths=tuple(header["log_dir_paths"]),
-        history=history,
-        problems=tuple(header["problems"]),
-        explained=read_explained(header["explained"]),
-    )
-
-
-def _broker_status(document: dict[str, Any]) -> BrokerStatus:
-    return BrokerStatus(
-        documents.read_broker(document),
-        document["answered_ms"],
-        document["stale"],
-        document["problem"],
-    )
 
 
 class FrameWriter:
@@ -232,34 +202,6 @@ class _Chunks:
         gathered = b"".join(self._parts)
         self._parts.clear()
         return gathered
-
-
-def read_snapshots(stream: BinaryIO) -> Iterator[Snapshot]:
-    """Snapshots from the bytes of an Arrow IPC stream, until it ends.
-
-    Raises:
-        ValueError: the bytes are no such stream, or it was cut off within a frame.
-    """
-    snapshot: Snapshot | None = None
-    for batch, metadata in _batches(stream):
-        if metadata is None or HEADER_KEY not in metadata:
-            raise ValueError("a record batch has no kshunt header")
-        snapshot = decode_frame(batch, json.loads(metadata[HEADER_KEY]), snapshot)
-        yield snapshot
-
-
-def _batches(stream: BinaryIO) -> Iterator[tuple[Any, Any]]:
-    """Record batches and their metadata; Arrow's own errors as one kind."""
-    reader = None
-    while True:
-        try:
-            reader = reader or pa.ipc.open_stream(stream)
-            batch, metadata = reader.read_next_batch_with_custom_metadata()
-        except StopIteration:
-            return
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"not an Arrow IPC stream: {error}") from error
-        yield batch, metadata
 
 
 def with_rows(snapshot: Snapshot, rows: Any) -> Snapshot:

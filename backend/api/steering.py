@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Response
@@ -21,6 +22,7 @@ from backend.api.requests import (
     timeout_s_of,
 )
 from backend.domain.alteration import AlteredTopic
+from backend.domain.pipeline import ABSENT
 from backend.errors import BadInput
 from backend.operations.audit import audit_json, read_audit, selected
 from backend.operations.audit_report import as_markdown
@@ -44,6 +46,11 @@ def _standing(app: FastAPI, backend: Backend) -> None:
     async def standing() -> Any:
         """Whether this backend acts, or who does, and what of the journal cannot be read."""
         return steering_json.backend_json(backend.seat, backend.registry.known.unreadable)
+
+    @app.get("/v1/pipeline", response_model=models.PipelineModel)
+    async def pipeline() -> Any:
+        """What the data pipeline has delivered, or why there is nothing."""
+        return asdict(ABSENT)
 
     @app.get(
         "/v1/audit",
@@ -139,6 +146,11 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
     async def drift() -> Any:
         """What somebody else did to the throttles of running operations."""
         return {"drift": [steering_json.drift_json(one) for one in await mending.drift()]}
+
+    @app.get("/v1/throttles/owned", response_model=models.OwnedThrottlesModel)
+    async def owned() -> Any:
+        """Whose each throttle is, and what comes back once it has come off."""
+        return {"throttles": [asdict(one) for one in await mending.owned()]}
 
     @app.get("/v1/orphans", response_model=models.OrphansModel)
     async def orphans() -> Any:

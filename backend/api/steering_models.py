@@ -167,6 +167,35 @@ class DriftsModel(BaseModel):
     drift: list[DriftModel]
 
 
+class ShareModel(BaseModel):
+    """What one operation wants of one setting."""
+
+    operation: str
+    who: str
+    wants: str
+    state: str = Field(description="`held`, `ending` or `left`")
+
+
+class OwnedThrottleModel(BaseModel):
+    """One rate of a broker, or one list of a topic, in which operations have a share."""
+
+    setting: str
+    broker: int | None
+    topic: str | None
+    value: str | None = Field(description="in force; null where it could not be read")
+    source: str
+    prior: str | None = Field(description="what comes back; null where it was never read")
+    prior_source: str
+    shares: list[ShareModel]
+    drift: str = Field(description="`deleted`, `changed`, `widened`, `narrowed`, or empty")
+
+
+class OwnedThrottlesModel(BaseModel):
+    """Every setting in which an operation has a share; what is not here is not ours."""
+
+    throttles: list[OwnedThrottleModel]
+
+
 class OrphanModel(BaseModel):
     """A throttle that no move justifies."""
 
@@ -209,3 +238,20 @@ class AuditModel(BaseModel):
 
     cluster_id: str
     entries: list[dict[str, Any]]
+
+
+class PipelineTableModel(BaseModel):
+    """One table of the pipeline's results."""
+
+    name: str
+    newest_ms: int | None
+    columns: list[str]
+    rows: list[list[str]]
+
+
+class PipelineModel(BaseModel):
+    """Whether a data pipeline runs, and what there is of it."""
+
+    state: Literal["absent", "running", "failed"]
+    reason: str
+    tables: list[PipelineTableModel]

@@ -7,6 +7,7 @@ never 0. `math.inf` in an ETA means "not at this rate".
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -98,12 +99,17 @@ class BrokerStatus:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """One point of the bytes-remaining plot."""
+    """One point of the history of moves."""
 
     at_ms: int
     remaining_bytes: int
     """Bytes that moving replicas still lack; UNKNOWN if no lag is known."""
     moving_replicas: int
+    rate_bytes_per_s: float = math.nan
+    """What the moving replicas fetched together; NaN if unknown."""
+    permitted_bytes_per_s: int | None = None
+    """What their throttles let through together; None where something is not held by one."""
+    stuck_replicas: int = UNKNOWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +136,9 @@ class Snapshot:
     """What could not be read, one sentence each."""
     explained: Mapping[Replica, Stuck] = field(default_factory=dict)
     """Stuck replicas in words of their own, up to `Limits.replicas_explained`."""
+    min_isr: tuple[int, ...] = ()
+    """The min.insync.replicas in force, in the order of `topics`; UNKNOWN for a topic of which it
+    is not known, and empty where it is known of none."""
 
     def topic_of(self, row: int) -> str:
         """The topic's name of a row."""

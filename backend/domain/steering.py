@@ -91,3 +91,12 @@ class AuditLine:
     event: str
     who: str = ""
     text: str = ""
+    operation: str = ""
+    """The id of the operation that it is about; empty where it is about none."""
+    kind: str = ""
+    reason: str = ""
+    outcome: str = ""
+    touched: tuple[str, ...] = ()
+    """One sentence for each kind of thing that was touched, with the first of them by name."""
+    backend: str = ""
+    """The id of the backend that saw to it."""

@@ -13,10 +13,12 @@ from typing import TypeAlias, TypeVar
 from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.assignment import partition_states
 from backend.domain.operation import NOBODY, Asker, OperationKind
+from backend.domain.owned import OwnedThrottle
 from backend.errors import BadInput, KshuntError
 from backend.operations.context import Context
 from backend.operations.drift import ListDrift, RateDrift, accept, drift, reapply
 from backend.operations.orphans import Orphan, OrphanRate, Situation, orphans, removal
+from backend.operations.owned import owned_throttles
 from backend.operations.ownership import present_of
 from backend.operations.ownership_cells import RateKey
 from backend.operations.results import counted, listed
@@ -60,6 +62,15 @@ class Mending:
         """What somebody else did to throttles of running operations."""
         present = await self._context.throttling.present()
         return drift(self._registry.ownership, present)
+
+    async def owned(self) -> tuple[OwnedThrottle, ...]:
+        """Every setting in which an operation has a share: its value, owners, what comes back."""
+        present = await self._context.throttling.present()
+        return owned_throttles(self._registry.ownership, present, self._who)
+
+    def _who(self, operation_id: str) -> str:
+        operation = self._registry.get(operation_id)
+        return "" if operation is None else operation.who
 
     async def settle_drift(
         self, ids: Collection[str], *, ours: bool, validate_only: bool, asker: Asker = NOBODY

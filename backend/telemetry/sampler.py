@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
@@ -40,7 +40,6 @@ from backend.domain.snapshot import (
     UNKNOWN,
     BrokerStatus,
     HistoryPoint,
-    Replicas,
     Snapshot,
 )
 from backend.domain.stuck import STUCK_CAUSES, Replica
@@ -48,6 +47,7 @@ from backend.domain.throttle import Throttles
 from backend.errors import KshuntError
 from backend.settings import LIMITS, SamplerSettings
 from backend.telemetry import assemble
+from backend.telemetry.course import extended
 from backend.telemetry.focus import concerned_rows, focused
 from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.rates import Rates
@@ -59,6 +59,9 @@ log = logging.getLogger(__name__)
 
 PROMPT_S: Final = 0.5
 """A request that needed longer in its last turn is not waited for in the next one."""
+
+MIN_ISR_SWEEPS: Final = 6
+"""Every so many sweeps min.insync.replicas is read."""
 
 Key: TypeAlias = tuple[str, int]
 """What is asked, and which broker (-1: the cluster)."""
@@ -94,6 +97,7 @@ class _Picture:
     problems: dict[Key, str] = field(default_factory=dict)
     sweep_ms: int = UNKNOWN
     history: tuple[HistoryPoint, ...] = ()
+    min_isr: dict[str, int] = field(default_factory=dict)
 
 
 class Sampler:
@@ -118,6 +122,7 @@ class Sampler:
         self._late: set[Key] = set()
         self._version = 0
         self._sweep_due_s = 0.0
+        self._min_isr_due_s = 0.0
         self._broker_due_s: dict[int, float] = {}
         self._rates = Rates()
         self._watch = Watch()
@@ -180,8 +185,16 @@ class Sampler:
             topics = frozenset(partition.topic for partition in picture.watched)
             self._ask(("describe", CLUSTER), topics, self._describe_some, timeout_s)
         if picture.state is not None:
+            self._launch_min_isr(picture.state, now_s, timeout_s)
             self._launch_throttles(picture.state, sweeping, timeout_s)
             self._launch_brokers(picture.state, now_s, timeout_s)
+
+    def _launch_min_isr(self, state: ClusterState, now_s: float, timeout_s: float) -> None:
+        """Seldom: it is read of every topic, and is changed once in its life."""
+        if now_s >= self._min_isr_due_s:
+            topics = state.assignment.topics
+            if self._ask(("min isr", CLUSTER), topics, self._ask_min_isr, timeout_s):
+                self._min_isr_due_s = now_s + MIN_ISR_SWEEPS * self._settings.sweep_s
 
     def _launch_throttles(self, state: ClusterState, sweeping: bool, timeout_s: float) -> None:
         watched = self._picture.watched
@@ -238,6 +251,9 @@ class Sampler:
     ) -> Throttles:
         return await self._admin.throttles(*asked, timeout_s=timeout_s)
 
+    async def _ask_min_isr(self, topics: tuple[str, ...], timeout_s: float) -> Mapping[str, int]:
+        return await self._admin.min_isr(topics, timeout_s=timeout_s)
+
     async def _ask_offsets(
         self, asked: tuple[int, PartitionColumns], timeout_s: float
     ) -> OffsetColumns:
@@ -277,6 +293,8 @@ class Sampler:
                 self._merge_description(answer)
             case "throttles":
                 self._merge_throttles(answer)
+            case "min isr":
+                self._picture.min_isr = dict(answer.answer)
             case "offsets":
                 self._merge_offsets(answer)
             case "log dirs":
@@ -369,7 +387,6 @@ class Sampler:
         rows = self._rates.update(index, rows)
         self._version += 1
         now_ms = self._clock.now_ms()
-        picture.history = _extended(picture.history, rows, self._rates.last_lag_bytes, now_ms)
         snapshot = Snapshot(
             version=self._version,
             taken_ms=now_ms,
@@ -382,10 +399,17 @@ class Sampler:
             throttles=picture.throttles,
             log_dirs=tuple(d for dirs in picture.log_dirs.values() for d in dirs),
             log_dir_paths=tuple(picture.paths),
-            history=picture.history,
             problems=tuple(sorted(set(picture.problems.values()))),
+            min_isr=self._min_isr(state.assignment.topics),
         )
-        return self._diagnosed(snapshot, ours)
+        snapshot = self._diagnosed(snapshot, ours)
+        picture.history = extended(picture.history, snapshot, self._rates.last_lag_bytes)
+        return replace(snapshot, history=picture.history)
+
+    def _min_isr(self, topics: tuple[str, ...]) -> tuple[int, ...]:
+        """In the order of the topics; the same value again where it is the same."""
+        known = self._picture.min_isr
+        return tuple(known.get(topic, UNKNOWN) for topic in topics) if known else ()
 
     def _diagnosed(self, snapshot: Snapshot, ours: Owned) -> Snapshot:
         """Fill in the causes, in place, and add words; who is stuck has no ETA but never."""
@@ -449,24 +473,3 @@ def not_asked(moves: frozenset[Replica], asked: PartitionColumns) -> frozenset[R
     numbers = zip(asked.topic_index.tolist(), asked.partition.tolist(), strict=True)
     known = {(asked.topics[topic], partition) for topic, partition in numbers}
     return frozenset(one for one in moves if tuple(one[0]) not in known)
-
-
-def _extended(
-    history: tuple[HistoryPoint, ...],
-    rows: Replicas,
-    last_lag_bytes: NDArray[np.int64],
-    now_ms: int,
-) -> tuple[HistoryPoint, ...]:
-    """The history with one more point, if anything moves or has just stopped moving.
-
-    A replica of which nobody knows how far it is counts with what it lacked last: it has not
-    arrived because its broker fell silent.
-    """
-    moving = rows.adding
-    if not moving.any() and (not history or history[-1].moving_replicas == 0):
-        return history
-    lag = last_lag_bytes[moving]
-    known = lag[lag != UNKNOWN]
-    remaining = int(known.sum()) if len(known) or not moving.any() else UNKNOWN
-    point = HistoryPoint(now_ms, remaining, int(moving.sum()))
-    return (*history, point)[-LIMITS.history_points :]

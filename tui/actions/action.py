@@ -15,6 +15,12 @@ ORPHANED: Final = "orphaned"
 """Throttles stand that no move justifies."""
 FOREIGN: Final = "foreign"
 """Throttled moves that no operation here owns."""
+PENDING: Final = "pending"
+"""Rates were typed or stepped to, and not asked for yet."""
+PAST: Final = "past"
+"""The screens show a moment of a recording."""
+AWAY: Final = "away"
+"""So, and there is a present to return to."""
 
 
 def can(action: str) -> str:
@@ -34,7 +40,7 @@ class Action:
     """Two or three words, for the palette."""
     help: str
     """One sentence: what it does."""
-    group: Literal["Views", "Move", "Look", "Change", "General"]
+    group: Literal["Views", "Move", "Look", "Change", "Time", "General"]
     views: tuple[str, ...] = VIEWS
     """Where it can be used."""
     hint: str = ""
@@ -49,12 +55,35 @@ class Action:
     """True where it changes the cluster, and so cannot be done read-only."""
     where: Literal["screen", "grid"] = "screen"
 
+    @property
+    def name(self) -> str:
+        """What the settings file calls it: the id, or the title where the id has arguments."""
+        return self.title.lower().replace(" ", "_") if "(" in self.id else self.id
 
-_KEY_NAMES: Final = {
+
+KEY_NAMES: Final = {
     "slash": "/",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "tab": "Tab",
     "colon": ":",
     "exclamation_mark": "!",
     "question_mark": "?",
+    "plus": "+",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
+    "left_parenthesis": "(",
+    "right_parenthesis": ")",
+    "vertical_line": "|",
+    "asterisk": "*",
+    "comma": ",",
+    "full_stop": ".",
+    "circumflex_accent": "^",
+    "dollar_sign": "$",
+    "minus": "-",
+    "equals_sign": "=",
     "down": "Down",
     "up": "Up",
     "pagedown": "PgDn",
@@ -71,4 +100,4 @@ def key_name(key: str) -> str:
     """A key as it is written for people."""
     if key.startswith("ctrl+"):
         return f"Ctrl-{key.removeprefix('ctrl+').upper()}"
-    return _KEY_NAMES.get(key, key)
+    return KEY_NAMES.get(key, key)

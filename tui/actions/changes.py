@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tui.actions.action import DRIFTED, FOREIGN, IDLE, MOVING, ORPHANED, Action, can
+from tui.actions.action import DRIFTED, FOREIGN, IDLE, MOVING, ORPHANED, PENDING, Action, can
 from tui.views import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
 
 _HERE: Final = (PARTITIONS,)
 _RATED: Final = (BROKERS, THROTTLES)
 _THROTTLED: Final = (PARTITIONS, BROKERS, THROTTLES)
+_THROTTLE: Final = (THROTTLES,)
 _THROTTLED_MOVES: Final = (THROTTLES, OPERATIONS)
 _OPERATED: Final = (OPERATIONS,)
 
@@ -113,6 +114,39 @@ CHANGES: Final = (
         _RATED,
         hint="all brokers",
         rank=6,
+        changes=True,
+    ),
+    Action(
+        "faster",
+        ("plus",),
+        "Raise the rate",
+        "By a tenth, of the marked brokers, else of the row; nothing is set before Enter.",
+        "Change",
+        _THROTTLE,
+        hint="10 %",
+        rank=1,
+        when=(PENDING,),
+        changes=True,
+    ),
+    Action(
+        "slower",
+        ("minus",),
+        "Lower the rate",
+        "By a tenth, of the marked brokers, else of the row; nothing is set before Enter.",
+        "Change",
+        _THROTTLE,
+        changes=True,
+    ),
+    Action(
+        "type_rate",
+        ("equals_sign",),
+        "Type the rate",
+        "One for both sides, or leader and follower; of the marked brokers, else of the row.",
+        "Change",
+        _THROTTLE,
+        hint="type",
+        rank=2,
+        when=(PENDING,),
         changes=True,
     ),
     Action(

@@ -38,7 +38,29 @@ def _move(id: str, keys: tuple[str, ...], title: str, help: str) -> Action:
     return Action(id, keys, title, help, "Move", TABLES, where="grid")
 
 
+_BOARDS: Final = (OVERVIEW, HISTORY)
+"""Views of lines, some of which lead elsewhere."""
+
+
+def _line(id: str, keys: tuple[str, ...], title: str, help: str, hint: str = "") -> Action:
+    return Action(id, keys, title, help, "Move", _BOARDS, hint=hint, rank=1 if hint else 0)
+
+
 MOVES: Final = (
+    _line("line(1)", ("j", "down"), "Next line", "Of those that lead somewhere.", "choose"),
+    _line("line(-1)", ("k", "up"), "Line before", "Of those that lead somewhere."),
+    _line("line(-999)", ("g", "home"), "First line", "Of those that lead somewhere."),
+    _line("line(999)", ("G", "end"), "Last line", "Of those that lead somewhere."),
+    Action(
+        "go",
+        ("enter",),
+        "Go there",
+        "To where the line is to be seen and mended: view, filter and row.",
+        "Move",
+        _BOARDS,
+        hint="go there",
+        rank=2,
+    ),
     _move("cursor(1)", ("j", "down"), "Down", "One row."),
     _move("cursor(-1)", ("k", "up"), "Up", "One row."),
     _move("page(1)", ("pagedown", "ctrl+f"), "Page down", "A screenful."),
@@ -50,6 +72,7 @@ MOVES: Final = (
 )
 
 GENERAL: Final = (
+    Action("themes", ("ctrl+t",), "Choose a theme", "From a list; it is worn at once.", "General"),
     Action("palette", ("colon", "ctrl+p"), "Palette", "Find an action by its name.", "General"),
     Action(
         "help",

@@ -4,32 +4,41 @@ from __future__ import annotations
 
 from typing import Final
 
-from tui.actions.action import MOVING, Action
-from tui.views import BROKERS, OPERATIONS, PARTITIONS, TABLES
+from tui.actions.action import MOVING, PENDING, Action
+from tui.views import BROKERS, HISTORY, OPERATIONS, PARTITIONS, TABLES, THROTTLES
 
 _HERE: Final = (PARTITIONS,)
+_MARKED: Final = (PARTITIONS, THROTTLES)
 _PLOTTED: Final = (PARTITIONS, BROKERS)
 _OPERATED: Final = (OPERATIONS,)
+_PAST: Final = (HISTORY,)
 
 LOOKS: Final = (
     Action(
         "mark",
         ("space",),
         "Mark",
-        "Mark or unmark the row, for what changes several partitions at once.",
+        "Mark or unmark the row, for what changes several of them at once.",
         "Look",
-        _HERE,
+        _MARKED,
         where="grid",
     ),
-    Action("mark_all", ("A",), "Mark all", "Every row that is shown, or none.", "Look", _HERE),
+    Action("mark_all", ("A",), "Mark all", "Every row that is shown, or none.", "Look", _MARKED),
     Action(
-        "back", ("escape",), "Back", "Unmark every row; without marks, drop the filter.", "Look"
+        "back",
+        ("escape",),
+        "Back",
+        "Drop what was typed; else unmark every row, leave the group, drop the filter.",
+        "Look",
+        hint="drop",
+        rank=4,
+        when=(PENDING,),
     ),
     Action(
         "filter",
         ("slash",),
         "Filter",
-        "Rows that match: a part of a topic, broker:3, moving, behind:>1000, -throttled.",
+        "Rows that match: a part of a topic, broker:3, stuck, behind:>1000, eta:>10m, -moving.",
         "Look",
         _HERE,
         hint="filter",
@@ -47,6 +56,35 @@ LOOKS: Final = (
         when=(MOVING,),
     ),
     Action(
+        "matrix",
+        ("m",),
+        "Who feeds whom",
+        "Moves from broker to broker, then partition by broker, then the brokers again.",
+        "Look",
+        (BROKERS,),
+        hint="matrix",
+        rank=4,
+    ),
+    Action(
+        "shift(1)",
+        ("l", "right"),
+        "Columns to the right",
+        "Those of a matrix that do not fit.",
+        "Look",
+        (BROKERS,),
+    ),
+    Action("shift(-1)", ("h", "left"), "Columns to the left", "Back again.", "Look", (BROKERS,)),
+    Action(
+        "group",
+        ("v",),
+        "Group",
+        "By topic, by broker, by operation, and one row a replica again; Enter opens a group.",
+        "Look",
+        _HERE,
+        hint="group",
+        rank=9,
+    ),
+    Action(
         "sort_next",
         ("s",),
         "Sort by next column",
@@ -56,20 +94,38 @@ LOOKS: Final = (
         hint="sort",
         rank=3,
     ),
-    Action("sort_choose", ("o",), "Choose sort column", "From a list.", "Look", TABLES),
+    Action(
+        "sort_choose",
+        ("o",),
+        "Choose sort columns",
+        "One alone, or up to three behind each other.",
+        "Look",
+        TABLES,
+    ),
     Action("sort_reverse", ("S",), "Reverse the sort", "The other way round.", "Look", TABLES),
     Action(
         "details",
         ("enter",),
         "Details",
-        "Every column of the row, and more.",
+        "Every column of the row, and more; with a rate typed, on to its preview.",
         "Look",
         TABLES,
         hint="details",
         rank=4,
+        others=((PENDING, "go on"),),
     ),
     Action(
         "plot", ("p",), "Plot", "Bytes that remain, over time; again to hide.", "Look", _PLOTTED
+    ),
+    Action(
+        "audit",
+        ("v",),
+        "Audit",
+        "Who did what, when and why, newest first, to be filtered; Enter for a whole entry.",
+        "Look",
+        _OPERATED,
+        hint="audit",
+        rank=5,
     ),
     Action(
         "export",
@@ -80,6 +136,36 @@ LOOKS: Final = (
         _OPERATED,
         hint="write audit",
         rank=6,
+    ),
+    Action(
+        "span(1)",
+        ("greater_than_sign",),
+        "Longer span",
+        "Plot more of the past.",
+        "Look",
+        _PAST,
+        hint="longer",
+        rank=4,
+    ),
+    Action(
+        "span(-1)",
+        ("less_than_sign",),
+        "Shorter span",
+        "Plot less of the past.",
+        "Look",
+        _PAST,
+        hint="shorter",
+        rank=3,
+    ),
+    Action(
+        "plotted",
+        ("tab",),
+        "Plot something else",
+        "Throughput under its throttle, bytes that remain, or stuck replicas.",
+        "Look",
+        _PAST,
+        hint="plot",
+        rank=5,
     ),
     Action(
         "attention",

@@ -14,24 +14,32 @@ from textual.binding import Binding
 from tui.actions.action import Action, key_name
 from tui.actions.changes import CHANGES
 from tui.actions.general import GENERAL, MOVES, NUMBERED
+from tui.actions.keys import with_chosen_keys
 from tui.actions.look import LOOKS
+from tui.actions.time import TIMES
 from tui.views import TABLES, VIEWS
 
 FOOTER_MOST: Final = 6
 """More than this on the last line is noise."""
 
 _PLACES: Final = {VIEWS: "everywhere", TABLES: "every table"}
-ACTIONS: Final = (*NUMBERED, *MOVES, *LOOKS, *CHANGES, *GENERAL)
+ACTIONS: Final = (*NUMBERED, *MOVES, *LOOKS, *CHANGES, *TIMES, *GENERAL)
 
 
 def actions_of(view: str) -> tuple[Action, ...]:
     """What can be done in a view."""
-    return tuple(action for action in ACTIONS if view in action.views)
+    return tuple(with_chosen_keys(action) for action in ACTIONS if view in action.views)
 
 
 def action_named(id: str) -> Action | None:
-    """The action with this id, its arguments left out."""
-    return next((a for a in ACTIONS if a.id.partition("(")[0] == id.partition("(")[0]), None)
+    """The action with this id, with its arguments or without them."""
+    found = [a for a in ACTIONS if a.id == id or a.id.partition("(")[0] == id]
+    return with_chosen_keys(found[0]) if found else None
+
+
+def key_of(id: str) -> str:
+    """The first key of an action, as it is written for people."""
+    return key_name(next(with_chosen_keys(a).keys[0] for a in ACTIONS if a.id == id))
 
 
 def screen_bindings(view: str) -> list[Binding]:
@@ -41,7 +49,7 @@ def screen_bindings(view: str) -> list[Binding]:
 
 def grid_bindings() -> list[Binding]:
     """The bindings of every grid."""
-    return list(_bindings(action for action in ACTIONS if action.where == "grid"))
+    return list(_bindings(with_chosen_keys(a) for a in ACTIONS if a.where == "grid"))
 
 
 def _bindings(actions: Iterable[Action]) -> Iterable[Binding]:

@@ -1,9 +1,9 @@
-"""Everything that is wrong, in full."""
+"""Everything that is wrong, in full; Enter goes where it is to be seen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -11,33 +11,58 @@ from textual.widget import Widget
 
 from tui.screens.dialog import Dialog, Lines
 
+if TYPE_CHECKING:
+    from tui.attention import Item
+
 
 class AttentionScreen(Dialog[None]):
     """The lines of which the head of the screen shows the first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,q,exclamation_mark", "close", "Close", show=False),
-        Binding("j", "scroll(1)", "Down", show=False),
-        Binding("k", "scroll(-1)", "Up", show=False),
+        Binding("q,exclamation_mark", "close", "Close", show=False),
+        Binding("enter", "go", "Go there", show=False),
+        Binding("j,down", "choose(1)", "Down", show=False),
+        Binding("k,up", "choose(-1)", "Up", show=False),
     ]
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, items: Sequence[Item]) -> None:
         super().__init__("Attention")
-        self._lines = tuple(lines)
+        self._items = tuple(items)
+        self._chosen = 0
 
     def compose_body(self) -> Iterable[Widget]:
         """The lines, the most urgent first."""
-        with VerticalScroll(id="details"):
-            for line in self._lines:
-                yield Lines(f"! {line}", classes="effect")
-            if not self._lines:
+        with VerticalScroll(id="details", can_focus=False):
+            for item in self._items:
+                keys = f"  [{item.target.keys}]" if item.target is not None else ""
+                yield Lines(f"! {item.text}{keys}", classes="effect item")
+            if not self._items:
                 yield Lines("Nothing is wrong, as far as the backend knows.")
-        yield Lines("Esc closes", classes="hint")
+        hint = "j k choose, Enter goes there, Esc closes" if self._items else "Esc closes"
+        yield Lines(hint, classes="hint")
 
     def on_mount(self) -> None:
-        """Let the arrow keys scroll."""
-        self.query_one("#details").focus()
+        """The first one is chosen."""
+        self._show_chosen()
 
-    def action_scroll(self, rows: int) -> None:
-        """Scroll as the arrow keys do."""
-        self.query_one("#details").scroll_relative(y=rows, animate=False)
+    def _show_chosen(self) -> None:
+        for place, line in enumerate(self.query(".item")):
+            line.set_class(place == self._chosen, "-chosen")
+            if place == self._chosen:
+                line.scroll_visible(animate=False)
+
+    def action_choose(self, steps: int) -> None:
+        """Choose another line."""
+        self._chosen = min(max(self._chosen + steps, 0), max(len(self._items) - 1, 0))
+        self._show_chosen()
+
+    def action_go(self) -> None:
+        """Close, and go where the line leads."""
+        from tui.app import KshuntApp
+        from tui.going import go
+
+        item = self._items[self._chosen] if self._items else None
+        self.dismiss(None)
+        if item is not None and item.target is not None:
+            assert isinstance(self.app, KshuntApp)
+            go(self.app, item.target)

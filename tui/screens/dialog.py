@@ -33,6 +33,10 @@ class Dialog(ModalScreen[T]):
             box.border_title = Text(printable(self._title))
             yield from self.compose_body()
 
+    def call_it(self, title: str) -> None:
+        """Show another title."""
+        self.query_one("#dialog").border_title = Text(printable(title))
+
     def compose_body(self) -> Iterable[Widget]:
         """What is in the box."""
         raise NotImplementedError

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
 from backend.errors import KshuntError
-from tui.screens.dialog import Dialog, Lines
+from tui.screens.dialog import Lines
 
 
 @dataclass(frozen=True)
@@ -35,44 +37,65 @@ class FormInput(Input):
     """An input whose Tab completes before it leaves."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "screen.complete", "Complete", show=False),
+        Binding("tab", "complete", "Complete", show=False),
         Binding("down", "app.focus_next", "Next", show=False),
         Binding("up", "app.focus_previous", "Previous", show=False),
     ]
 
+    class Complete(Message):
+        """What is typed is to be completed."""
 
-class FormScreen(Dialog[tuple[Any, ...]]):
-    """Answers with the parsed values, or None."""
+    def action_complete(self) -> None:
+        """Ask for it."""
+        self.post_message(self.Complete())
 
-    BINDINGS: ClassVar[list[BindingType]] = []
 
-    def __init__(self, title: str, facts: Sequence[str], fields: Sequence[FormField]) -> None:
-        super().__init__(title)
-        self.fields = tuple(fields)
-        self._facts = facts
+class FormPart(VerticalScroll, can_focus=False):
+    """Fields below each other. What is typed stays, also while other parts are shown."""
+
+    class Filled(Message):
+        """Every field holds what can be used."""
+
+        def __init__(self, part: FormPart, values: tuple[Any, ...]) -> None:
+            super().__init__()
+            self.part = part
+            self.values = values
+
+    def __init__(self, lines: Sequence[str], fields: Sequence[FormField], first: int = 0) -> None:
+        """`first` is the number of the first field, among those of every part of a screen."""
+        super().__init__(classes="form")
+        self.fields = {first + place: field for place, field in enumerate(fields)}
+        self._lines = lines
         self._checking = False
         self._completed = ""
         """What was completed last: its hint lists what else it could be."""
 
-    def compose_body(self) -> Iterable[Widget]:
-        """Facts, then label, input and hint of each field."""
-        with VerticalScroll(can_focus=False):
-            for fact in self._facts:
-                yield Lines(fact, classes="effect")
-            for place, field in enumerate(self.fields):
-                yield Lines(field.label, classes="label")
-                with Horizontal(classes="entry"):
-                    yield Lines("> ", classes="prompt")
-                    yield FormInput(field.value, id=f"field-{place}", compact=True)
-                yield Lines(field.hint, id=f"hint-{place}", classes="hint")
-        tab = ", Tab completes" if any(field.complete for field in self.fields) else ""
-        yield Lines(f"Enter goes on{tab}, Esc changes nothing", classes="hint")
+    def compose(self) -> ComposeResult:
+        """Lines, then label, input and hint of each field."""
+        for line in self._lines:
+            yield Lines(line, classes="effect")
+        for place, field in self.fields.items():
+            yield Lines(field.label, classes="label")
+            yield Horizontal(
+                Lines("> ", classes="prompt"),
+                FormInput(field.value, id=f"field-{place}", compact=True),
+                classes="entry",
+            )
+            yield Lines(field.hint, id=f"hint-{place}", classes="hint")
 
     def on_mount(self) -> None:
-        """Begin in the first field; a cursor that blinks would repaint for ever."""
+        """A cursor that blinks would repaint for ever."""
         for entry in self.query(Input):
             entry.cursor_blink = False
-        self.input(0).focus()
+
+    def begin(self) -> None:
+        """Put the cursor into the first field."""
+        self.input(min(self.fields)).focus()
+
+    @property
+    def completes(self) -> bool:
+        """Whether Tab completes anything here."""
+        return any(field.complete for field in self.fields.values())
 
     def input(self, place: int) -> Input:
         """The input of a field."""
@@ -88,15 +111,15 @@ class FormScreen(Dialog[tuple[Any, ...]]):
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
+        event.stop()
         if event.value != self._completed:
             place = self._place(event.input)
             self._say(place, self.fields[place].hint)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        if not self._checking:
-            self._checking = True
-            self.run_worker(self._check(self._place(event.input)))
+        event.stop()
+        self._leave(self._place(event.input))
 
     def _place(self, widget: Widget) -> int:
         return int((widget.id or "field-0").removeprefix("field-"))
@@ -104,12 +127,13 @@ class FormScreen(Dialog[tuple[Any, ...]]):
     async def _check(self, place: int) -> None:
         """Check up to this field, then go on to the next one or answer."""
         try:
-            last = place == len(self.fields) - 1
-            values = [await self._parsed(number) for number in range(place + 1)]
-            if any(value is _WRONG for value in values):
-                self.input(values.index(_WRONG)).focus()
-            elif last:
-                self.dismiss(tuple(values))
+            upto = [number for number in self.fields if number <= place]
+            values = [await self._parsed(number) for number in upto]
+            wrong = [number for number, value in zip(upto, values, strict=True) if value is _WRONG]
+            if wrong:
+                self.input(wrong[0]).focus()
+            elif place == max(self.fields):
+                self.post_message(self.Filled(self, tuple(values)))
             else:
                 self.input(place + 1).focus()
         finally:
@@ -122,19 +146,20 @@ class FormScreen(Dialog[tuple[Any, ...]]):
             self._say(place, str(error), wrong=True)
             return _WRONG
 
-    async def action_complete(self) -> None:
+    @on(FormInput.Complete)
+    async def _complete(self) -> None:
         """Complete what is typed; go to the next field where there is nothing to complete."""
-        focused = self.focused
+        focused = self.screen.focused
         if not isinstance(focused, Input):
             return
         place = self._place(focused)
         complete = self.fields[place].complete
-        if complete is None:
-            self.focus_next()
-            return
-        text, others = await asyncio.to_thread(complete, focused.value)
+        text: str = focused.value
+        others: Sequence[str] = ()
+        if complete is not None:
+            text, others = await asyncio.to_thread(complete, focused.value)
         if text == focused.value and not others:
-            self.focus_next()
+            self._next(place)
             return
         self._completed = text
         focused.value = text
@@ -142,6 +167,23 @@ class FormScreen(Dialog[tuple[Any, ...]]):
         if others:
             self._say(place, "  ".join(others))
 
+    def _next(self, place: int) -> None:
+        """To the next field; from the last one on, as Enter does."""
+        if place < max(self.fields):
+            self.input(place + 1).focus()
+        else:
+            self._leave(place)
+
+    def _leave(self, place: int) -> None:
+        if not self._checking:
+            self._checking = True
+            self.run_worker(self._check(place))
+
 
 _WRONG = object()
 """A field whose text cannot be used."""
+
+
+def form_hint(parts: Iterable[FormPart]) -> str:
+    """Which keys go on."""
+    return "Tab completes, " if any(part.completes for part in parts) else ""

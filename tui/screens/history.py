@@ -3,20 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual.widget import Widget
 
-from tui.screens.view import ViewScreen
+from tui.screens.board import BoardScreen
+from tui.tables.base import Cell
+from tui.text import duration_text
 from tui.views import HISTORY
-from tui.widgets.pane import Pane
+from tui.widgets.board import Board
+from tui.widgets.plot import PlotPanel
+
+if TYPE_CHECKING:
+    from tui.tables.course import Moment
+    from tui.tables.lines import Line
+    from tui.tables.past import Chosen
 
 
-class HistoryScreen(ViewScreen):
+class HistoryScreen(BoardScreen):
     """What was, and what will be."""
 
     VIEW: ClassVar[str] = HISTORY
 
+    _chosen: Chosen | None = None
+
     def compose_body(self) -> Iterable[Widget]:
-        """The panes."""
-        yield Pane(glyphs=self.kshunt.glyphs, id="past")
+        """A plot, a second one where there is room, and the lines."""
+        glyphs = self.kshunt.glyphs
+        yield PlotPanel(glyphs=glyphs, id="course")
+        yield PlotPanel(glyphs=glyphs, id="course-2")
+        yield Board(glyphs=glyphs, id="past")
+
+    @property
+    def chosen(self) -> Chosen:
+        """What the operator looks at."""
+        if self._chosen is None:
+            from tui.tables.past import Chosen
+
+            self._chosen = Chosen()
+        return self._chosen
+
+    @property
+    def course(self) -> tuple[Moment, ...]:
+        """What was seen so far."""
+        home = self.kshunt.store.home
+        return home.course if home is not None else ()
+
+    def note(self) -> str:
+        """How much of the past is shown."""
+        if self.kshunt.store.home is None:
+            return ""
+        return f"last {duration_text(self.chosen.span_s)}, as far as it was seen"
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        """Brokers, then the data pipeline."""
+        store = self.kshunt.store
+        if store.home is None:
+            from tui.tables.lines import Line
+
+            text = f" Waiting for the first snapshot from {self.kshunt.address}"
+            return [Line((Cell(text, "dim"),))]
+        from tui.tables.past import past_lines
+
+        return past_lines(
+            self.course, self.chosen, store.pipeline, store.now_ms, width, self.kshunt.glyphs
+        )
+
+    def update_view(self) -> None:
+        """The plots too."""
+        super().update_view()
+        if self.kshunt.store.home is not None:
+            self._plot("#course", self.chosen)
+            self._plot("#course-2", self._after(self.chosen))
+
+    def _after(self, chosen: Chosen) -> Chosen:
+        """What stands in the second plot, and what Tab brings into the first."""
+        from tui.tables.past import KINDS
+
+        return replace(chosen, kind=(chosen.kind + 1) % len(KINDS))
+
+    def _plot(self, id: str, chosen: Chosen) -> None:
+        course, glyphs = self.course, self.kshunt.glyphs
+
+        def build(width: int, height: int) -> Text:
+            from tui.tables.past import draw_course
+
+            return draw_course(course, chosen, glyphs, width, height)
+
+        newest_ms = course[-1].at_ms if course else 0
+        self.query_one(id, PlotPanel).show(build, newest_ms, chosen)
+
+    def action_span(self, steps: int) -> None:
+        """Look at more of the past, or at less."""
+        from tui.tables.past import SPANS_S
+
+        span = min(max(self.chosen.span + steps, 0), len(SPANS_S) - 1)
+        self._chosen = replace(self.chosen, span=span)
+        self.update_view()
+
+    def action_plotted(self) -> None:
+        """Plot something else."""
+        self._chosen = self._after(self.chosen)
+        self.update_view()

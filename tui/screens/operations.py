@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on
@@ -89,7 +90,9 @@ class OperationsScreen(TableScreen):
         wanted = (operation.id, operation.state.value, operation.outcome)
         if wanted != self._audit_of:
             self._audit_of = wanted
-            self.run_worker(self.kshunt.rounds.audit(operation.id), group="audit", exclusive=True)
+            audit = partial(self.kshunt.rounds.audit, operation.id)
+            # Not a coroutine: where a newer wish comes first, it would never be awaited.
+            self.run_worker(audit, group="audit", exclusive=True)
 
     # What can be done
 
@@ -133,6 +136,26 @@ class OperationsScreen(TableScreen):
         operation = self._able("abandon", "abandon")
         if operation is not None:
             self.kshunt.flows.abandon(operation)
+
+    def action_audit(self) -> None:
+        """Who did what, newest first; of the operation under the cursor at first."""
+        from tui.screens.audit import AuditScreen
+
+        chosen = self.chosen
+        self.app.push_screen(AuditScreen(self.kshunt, "" if chosen is None else chosen.id))
+
+    def action_details(self) -> None:
+        """The operation in full, and live."""
+        from tui.screens.watch import WatchScreen
+
+        chosen = self.chosen
+        if chosen is not None:
+            self.app.push_screen(WatchScreen(self.kshunt, chosen.id), self._then)
+
+    def _then(self, wanted: str | None) -> None:
+        """What is wanted next of the operation that was watched."""
+        if wanted is not None:
+            getattr(self, f"action_{wanted}")()
 
     def action_export(self) -> None:
         """Write the audit to a file."""

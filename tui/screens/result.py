@@ -1,88 +1,70 @@
-"""What the backend answered: item by item, or why it refused."""
+"""What the backend answered: item by item, live since then, or why it refused."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
-from typing import ClassVar, Final
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from backend.domain.answers import ChangeAnswer
-from backend.errors import KshuntError, PlanError
-from tui.intents import Intent
-from tui.paths import save_plan
-from tui.screens.dialog import Dialog, Lines, fact_lines
-from tui.tables.answers import answer_table, failure_words, headline
-from tui.tables.mending import readable
+from backend.errors import KshuntError
+from tui.intent import Intent
+from tui.screens.dialog import Dialog, Lines
+from tui.screens.parts import AnswerPart, error_lines
+from tui.screens.watching import Verb, show_course, verb_of
 from tui.text import Glyphs
-from tui.widgets.grid import Grid
 
-LOW: Final = 30
-"""Below so many lines the items get fewer of them."""
-WATCH: Final = "The tables show the effect once the cluster reports it."
+if TYPE_CHECKING:
+    from tui.app import KshuntApp
 
 
-class ResultScreen(Dialog[None]):
-    """The answer to a change that was sent."""
+class ResultScreen(Dialog[Verb | None]):
+    """The answer to a change that was sent; answers with what is to be done next, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,q", "close", "Close", show=False),
         Binding("w", "write", "Write the way back", show=False),
+        Binding("u", "next('undo')", "Undo", show=False),
+        Binding("c", "next('cancel')", "Cancel", show=False),
     ]
+    AUTO_FOCUS = None
 
-    def __init__(self, intent: Intent, answer: ChangeAnswer, glyphs: Glyphs) -> None:
+    def __init__(
+        self, app: KshuntApp, intent: Intent, answer: ChangeAnswer, glyphs: Glyphs
+    ) -> None:
         super().__init__(intent.title)
         self.answer = answer
-        self._intent = intent
-        self._glyphs = glyphs
+        self._kshunt = app
+        self._part = AnswerPart(intent, answer, glyphs)
 
     def compose_body(self) -> Iterable[Widget]:
-        """A headline, notes, and the items."""
-        words, tone = headline(self.answer)
-        yield Lines(f"{words[:1].upper()}{words[1:]}.", classes=f"headline -{tone}")
-        for reason in failure_words(self.answer):
-            yield Lines(reason, classes="-bad")
-        with VerticalScroll(id="facts", can_focus=False):
-            if self.answer.operation_id:
-                yield from fact_lines([("Operation", self.answer.operation_id)])
-            yield Lines(WATCH, classes="effect")
-            for note in self.answer.notes:
-                yield Lines(readable(note), classes="effect")
-        yield Grid(id="results", glyphs=self._glyphs)
-        if self.answer.rollback_plan is not None:
-            words = f"w writes the plan that leads back to {self._rollback_name}"
-            yield Lines(words, id="rollback", classes="hint")
+        """A headline, how it goes, the items."""
+        yield self._part
         yield Lines("Esc or Enter closes", classes="hint")
 
-    @property
-    def _rollback_name(self) -> str:
-        return f"kshunt-rollback-{self.answer.operation_id or 'plan'}.json"
+    def on_mount(self) -> None:
+        """Follow the operation."""
+        self._part.begin()
+        self._kshunt.changed.subscribe(self, self._on_changed)
+        self._on_changed("")
+
+    def _on_changed(self, view: str) -> None:
+        course = partial(show_course, self._kshunt.store, self._part)
+        # A callable: one that is replaced before it starts leaves no coroutine behind.
+        self.run_worker(course, group="course", exclusive=True)  # type: ignore[arg-type]
 
     async def action_write(self) -> None:
         """Write the plan that leads back into the working directory."""
-        plan = self.answer.rollback_plan
-        if plan is None:
-            return
-        line = self.query_one("#rollback", Lines)
-        try:
-            path = await asyncio.to_thread(save_plan, plan, self._rollback_name)
-        except PlanError as error:
-            line.say(error.message)
-        else:
-            line.say(f"Written: {path}")
+        await self._part.write()
 
-    def on_mount(self) -> None:
-        """Show the items."""
-        grid = self.query_one(Grid)
-        low = self.app.size.height < LOW
-        if low and self.answer.notes:
-            self.query_one("#facts").styles.max_height = 7
-        grid.styles.height = min(len(self.answer.results), 7 if low else 14) + 1
-        grid.show_table(answer_table(self.answer, self._intent.changes))
-        grid.focus()
+    def action_next(self, verb: str) -> None:
+        """Undo or cancel it, where that is possible; it is asked about as ever."""
+        able = verb_of(self._kshunt.store, self.answer, verb)
+        if able is not None:
+            self.dismiss(able)
 
 
 class ErrorScreen(Dialog[None]):
@@ -97,13 +79,5 @@ class ErrorScreen(Dialog[None]):
 
     def compose_body(self) -> Iterable[Widget]:
         """What happened, what state the cluster is in, what to do."""
-        yield Lines(f"{self.error.title}.", classes="headline -bad")
-        with VerticalScroll(id="facts", can_focus=False):
-            yield Lines(self.error.message)
-            if self.error.advice:
-                yield Lines(self.error.advice, classes="effect")
-            if not self._sent:
-                yield Lines(
-                    "Only a rehearsal was asked for: nothing was changed.", classes="effect"
-                )
+        yield from error_lines(self.error, sent=self._sent)
         yield Lines("Esc or Enter closes", classes="hint")

@@ -10,17 +10,20 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from backend.errors import BadInput
+from tui.screens.dialog import Lines
 from tui.screens.view import ViewScreen
 from tui.store import ConnectionState, Query
 from tui.tables.base import Order
 from tui.tables.small import SmallTable
-from tui.views import PARTITIONS
+from tui.text import join_fitting
+from tui.widgets.filter_line import FilterLine
 from tui.widgets.grid import Grid
 from tui.widgets.plot import PlotPanel
 from tui.widgets.tabs import ViewTabs
 
 if TYPE_CHECKING:
     from backend.domain.steering import ShownDrift
+    from tui.tables.hints import Hint
 
 MARK_LIMIT = 10_000
 """Kafka takes no more partitions in one call."""
@@ -31,6 +34,8 @@ class TableScreen(ViewScreen):
 
     NOUN: ClassVar[str] = "row"
     HAS_PLOT: ClassVar[bool] = False
+    MARKS: ClassVar[bool] = False
+    """Whether rows can be marked, for what changes several at once."""
 
     @property
     def grid(self) -> Grid:
@@ -40,11 +45,12 @@ class TableScreen(ViewScreen):
     def compose_body(self) -> Iterable[Widget]:
         """Rows, plot, filter."""
         glyphs = self.kshunt.glyphs
-        yield Grid(id="grid", glyphs=glyphs, marks=self.VIEW == PARTITIONS)
+        yield Grid(id="grid", glyphs=glyphs, marks=self.MARKS)
         yield from self.compose_below()
         if self.HAS_PLOT:
             yield PlotPanel(glyphs=glyphs)
-        yield Input(id="filter", placeholder="topic, broker:3, moving, behind:>1000", compact=True)
+        yield FilterLine(id="filter")
+        yield Lines(id="filter-hint", classes="hint")
 
     def compose_below(self) -> Iterable[Widget]:
         """What stands below the table."""
@@ -52,9 +58,7 @@ class TableScreen(ViewScreen):
 
     def on_mount(self) -> None:
         """The table has the focus; the filter line is not there until it is wanted."""
-        line = self.query_one("#filter", Input)
-        line.display = False
-        line.cursor_blink = False
+        self._show_filter(False)
         self.grid.focus()
 
     def update_view(self) -> None:
@@ -94,6 +98,10 @@ class TableScreen(ViewScreen):
         if store.hints.get(self.VIEW):
             return store.hints[self.VIEW]
         parts = [f"{len(self.grid.marked):,} marked"] if self.grid.marked else []
+        matching = f" match '{query.filter_text}'" if query.filter_text else ""
+        special = self.note_words(len(table), table.total)
+        if special:
+            return ", ".join([*parts, special]) + matching
         limited = query.follow or bool(query.filter_text)
         count = f"{len(table):,} of {table.total:,}" if limited else f"{table.total:,}"
         if query.follow:
@@ -102,8 +110,11 @@ class TableScreen(ViewScreen):
             parts.append(count)
         else:
             parts.append(f"{count} {self.noun(table.total)}")
-        matching = f" match '{query.filter_text}'" if query.filter_text else ""
         return ", ".join(parts) + matching
+
+    def note_words(self, shown: int, total: int) -> str:
+        """What is said in place of the number of rows; empty for that number."""
+        return ""
 
     def noun(self, count: int) -> str:
         """What the rows are called."""
@@ -119,13 +130,17 @@ class TableScreen(ViewScreen):
 
     def action_back(self) -> None:
         """Close the filter line; else unmark; else drop the filter."""
-        line = self.query_one("#filter", Input)
-        if line.display:
+        if self.filter_is_open:
             self._close_filter()
         elif self.grid.marked:
             self.grid.clear_marks()
         elif self.kshunt.store.queries[self.VIEW].filter_text:
             self._ask(terms=(), filter_text="")
+
+    @property
+    def filter_is_open(self) -> bool:
+        """True while the filter line is there."""
+        return self.query_one("#filter", FilterLine).display
 
     def action_mark_all(self) -> None:
         """Mark every row that is shown."""
@@ -146,18 +161,25 @@ class TableScreen(ViewScreen):
         self.sort_by(key)
 
     def sort_by(self, key: str) -> None:
-        """Sort by a column: numbers from the largest, words from the first."""
+        """Sort by a column alone: numbers from the largest, words from the first."""
+        from tui.screens.sort import begins_with_largest
+
         table = self.grid.table
         column = next((c for c in table.columns if c.key == key), None) if table else None
-        reverse = column is not None and column.right and key not in ("partition", "broker")
-        self._ask(order=Order(key, reverse))
-        name = column.name if column is not None else "its own order"
-        self.say(f"Sorted by {name}; S reverses, o chooses.")
+        self.sort_in(Order(key, column is not None and begins_with_largest(column)))
+
+    def sort_in(self, order: Order) -> None:
+        """Sort by one column or several."""
+        self._ask(order=order)
+        table = self.grid.table
+        names = {c.key: c.name for c in table.columns} if table is not None else {}
+        said = ", then ".join(names.get(level.key, level.key) for level in order.levels)
+        self.say(f"Sorted by {said or 'its own order'}; S reverses, o chooses and adds.")
 
     def action_sort_reverse(self) -> None:
         """Sort the other way round."""
         order = self.kshunt.store.queries[self.VIEW].order
-        self._ask(order=Order(order.key, not order.reverse))
+        self._ask(order=Order(order.key, not order.reverse, order.then))
 
     def action_plot(self) -> None:
         """Show or hide the plot."""
@@ -165,36 +187,46 @@ class TableScreen(ViewScreen):
         self.update_view()
 
     def action_details(self) -> None:
-        """Everything about the row under the cursor."""
-        from tui.screens.details import DetailsScreen
+        """Everything about the row under the cursor, as long as it is looked at."""
+        from tui.screens.details import DetailsScreen, details
 
-        table, key = self.grid.table, self.grid.cursor_key
-        if table is not None and key is not None:
-            self.app.push_screen(DetailsScreen(table, key, self.kshunt.glyphs))
+        key = self.grid.cursor_key
+        if self.grid.table is None or key is None:
+            return
+
+        def said() -> list[tuple[str, str]]:
+            table = self.kshunt.store.tables[self.VIEW]
+            return details(table, key)
+
+        self.app.push_screen(DetailsScreen("Details", said))
 
     def action_sort_choose(self) -> None:
-        """Choose the column to sort by."""
-        from tui.screens.choose import ChooseScreen
+        """Choose the columns to sort by."""
+        from tui.screens.sort import SortScreen
 
         table = self.grid.table
         if table is None:
             return
-        choices = [(c.key, c.name) for c in table.columns if c.sortable]
-        present = self.kshunt.store.queries[self.VIEW].order.key
-        screen = ChooseScreen("Sort by", [("", "its own order"), *choices], present)
-        self.app.push_screen(screen, lambda key: self.sort_by(key) if key is not None else None)
+        order = self.kshunt.store.queries[self.VIEW].order
+        screen = SortScreen(table.columns, order, self.kshunt.glyphs)
+        self.app.push_screen(screen, lambda one: self.sort_in(one) if one is not None else None)
 
     # The filter line
 
     def action_filter(self) -> None:
         """Open the filter line."""
-        line = self.query_one("#filter", Input)
-        line.value = self.kshunt.store.queries[self.VIEW].filter_text
-        line.display = True
+        line = self.query_one("#filter", FilterLine)
+        line.put(self.kshunt.store.queries[self.VIEW].filter_text)
+        self._show_filter(True)
         line.focus()
+        self._show_hint(line.value)
+
+    def _show_filter(self, shown: bool) -> None:
+        self.query_one("#filter", FilterLine).display = shown
+        self.query_one("#filter-hint", Lines).display = shown
 
     def _close_filter(self) -> None:
-        self.query_one("#filter", Input).display = False
+        self._show_filter(False)
         self.grid.focus()
 
     @on(Input.Submitted, "#filter")
@@ -204,8 +236,31 @@ class TableScreen(ViewScreen):
 
     @on(Input.Changed, "#filter")
     def _filter_changed(self, event: Input.Changed) -> None:
-        if self.query_one("#filter", Input).display:
+        if self.filter_is_open:
             self._apply_filter(event.value)
+            self._show_hint(event.value)
+
+    @on(FilterLine.CompletionWanted)
+    def _complete(self) -> None:
+        from tui.tables.hints import completed
+
+        line = self.query_one("#filter", FilterLine)
+        line.put(completed(line.value, self._hint(line.value)))
+
+    def _hint(self, text: str) -> Hint:
+        from tui.tables.hints import hint_for
+
+        store = self.kshunt.store
+        topics = store.snapshot.topics if store.snapshot is not None else ()
+        running = [one.id for one in store.operations if not one.state.ended]
+        return hint_for(text, running, topics)
+
+    def _show_hint(self, text: str) -> None:
+        """What fits the word that is being typed, as much of it as the line takes."""
+        width = max(self.app.size.width - 1, 1)
+        parts = self._hint(text).words.split("  ")
+        words = join_fitting(parts, width, "  ") or parts[0][:width]
+        self.query_one("#filter-hint", Lines).say(f" {words}")
 
     def _apply_filter(self, text: str) -> bool:
         """Filter as it is typed; while it cannot be meant, say so and keep the last one."""

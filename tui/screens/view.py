@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
 from tui.actions import (
+    AWAY,
     DRIFTED,
     FOREIGN,
     IDLE,
     MOVING,
     ORPHANED,
+    PAST,
     Action,
+    bind,
     footer_actions,
     screen_bindings,
 )
 from tui.widgets.keybar import KeyBar
 from tui.widgets.status import StatusBar
 from tui.widgets.tabs import ViewTabs
+from tui.widgets.timebar import TimeBar
 
 if TYPE_CHECKING:
     from backend.domain.steering import ShownDrift
@@ -35,11 +38,9 @@ class ViewScreen(Screen[None]):
 
     VIEW: ClassVar[str]
 
-    def __init_subclass__(cls) -> None:
-        """Each view binds what the registry gives it."""
-        if hasattr(cls, "VIEW"):
-            cls.BINDINGS = cast("list[BindingType]", screen_bindings(cls.VIEW))
-        super().__init_subclass__()
+    def __init__(self) -> None:
+        super().__init__()
+        bind(self, screen_bindings(self.VIEW))
 
     @property
     def kshunt(self) -> KshuntApp:
@@ -61,6 +62,7 @@ class ViewScreen(Screen[None]):
         yield StatusBar(app.store, address=app.address, read_only=app.read_only, glyphs=glyphs)
         yield ViewTabs(self.VIEW, glyphs=glyphs)
         yield from self.compose_body()
+        yield TimeBar(app.travel, glyphs=glyphs)
         yield KeyBar(read_only=app.read_only, glyphs=glyphs)
 
     def compose_body(self) -> Iterable[Widget]:
@@ -98,6 +100,7 @@ class ViewScreen(Screen[None]):
         """Show what the store holds; widgets repaint only what differs."""
         self.query_one(StatusBar).update_lines()
         self.query_one(ViewTabs).show_note(self.note())
+        self.query_one(TimeBar).update_bar()
         self.offer_keys()
 
     def note(self) -> str:
@@ -118,14 +121,17 @@ class ViewScreen(Screen[None]):
         found = {MOVING if moving else IDLE}
         found |= {DRIFTED} if store.drift else set()
         found |= {ORPHANED} if store.orphans else set()
+        travel = self.kshunt.travel
+        found |= {PAST} if travel.past else set()
+        found |= {AWAY} if travel.past and not travel.replay else set()
         return found | ({FOREIGN} if store.foreign else set())
 
     # What can be done, and why not
 
     def refusal(self, action: Action) -> str:
         """Why an action cannot be done, or empty."""
-        if action.changes and self.kshunt.read_only:
-            return "Read-only: kshunt was started so; nothing can be changed."
+        if action.changes and self.kshunt.travel.past:
+            return self.kshunt.travel.refusal()
         return ""
 
     def refused(self, id: str) -> bool:
@@ -155,9 +161,50 @@ class ViewScreen(Screen[None]):
         """Leave."""
         self.app.exit()
 
+    def action_themes(self) -> None:
+        """Choose a theme."""
+        from tui.screens.choose import ChooseScreen
+
+        wardrobe = self.kshunt.wardrobe
+        choices = [(name, name) for name in wardrobe.names]
+        self.app.push_screen(
+            ChooseScreen("Theme", choices, self.app.theme),
+            lambda name: wardrobe.wear(name) if name else None,
+        )
+
     def action_palette(self) -> None:
         """Find an action by its name."""
         self.app.action_command_palette()
+
+    # Time
+
+    def action_time(self, seconds: int) -> None:
+        """Move on or back by so much."""
+        self.kshunt.travel.step(seconds)
+
+    def action_time_toggle(self) -> None:
+        """Hold time, or return to live."""
+        self.kshunt.travel.toggle()
+
+    def action_time_play(self) -> None:
+        """Let time go on from the moment that is shown, or hold it."""
+        self.kshunt.travel.play()
+
+    def action_time_faster(self) -> None:
+        """Play at the next speed."""
+        self.kshunt.travel.faster()
+
+    def action_time_jump(self, kind: str, direction: int) -> None:
+        """To the next change or incident, or the last."""
+        self.kshunt.travel.jump(kind, direction)
+
+    def action_time_edge(self, direction: int) -> None:
+        """To the beginning or the end of the recording."""
+        self.kshunt.travel.edge(direction)
+
+    def action_hand_over(self) -> None:
+        """Write a hand-over note or a timeline."""
+        self.kshunt.travel.write_note()
 
     # Throttles that are not as they should be
 

@@ -9,7 +9,7 @@ from typing import Final
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation, OperationKind, OperationState
 from backend.domain.steering import AuditLine
-from tui.actions import ACTIONS, can, key_name
+from tui.actions import ACTIONS, can, key_name, key_of
 from tui.tables.facts import Facts
 from tui.tables.mending import drift_words, readable
 from tui.tables.operations import TONES, OperationRow, eta_words, held, kind_words, left_text
@@ -162,7 +162,7 @@ def _can(row: OperationRow) -> PaneLine:
     }
     offered = [f"{keys[name]} {name}" for name in operation.actions if name in keys]
     mending = ["d put back", "D keep theirs"] if row.drift else []
-    words = "   ".join([*mending, *offered, "w write audit"])
+    words = "   ".join([*mending, *offered, f"{key_of('audit')} audit", "w write audit"])
     waits = operation.state is OperationState.LIFTING
     note = "   (waits until its throttle is off)" if waits else ""
     return PaneLine("Press", f"{words}{note}", "strong")

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from backend.domain.steering import ShownDrift, ShownOrphan
+from tui.actions import key_of
 from tui.tables.mending import drift_words, orphan_words, owner_words
+from tui.tables.owners import owned_lines
+from tui.tables.pending import Foresight, change_lines, tight_text, what_if_text
 from tui.tables.throttles import ThrottleRow
 from tui.text import plural
 from tui.widgets.pane import PaneLine
@@ -15,6 +18,8 @@ from tui.widgets.pane import PaneLine
 SHOWN_MOST: Final = 3
 """More orphans than this are counted by where they are from."""
 DRIFT_MOST: Final = 2
+ROOM_MOST: Final = 3
+"""Brokers whose head-room is said, the fullest first."""
 
 
 def about(
@@ -23,16 +28,40 @@ def about(
     orphans: Sequence[ShownOrphan],
     foreign: int,
 ) -> tuple[str, list[PaneLine]]:
-    """A title and lines: of the row where something is wrong about it, else of all rows."""
+    """A title and lines: whose the row is, and what is wrong about it, else about all rows."""
     every = len(orphans)
+    owners = [] if row is None else [PaneLine(*line, "", 2) for line in owned_lines(row.owned)]
     if row is not None and (row.drift or row.orphans):
         drift, orphans, title = row.drift, row.orphans, row.what
+    elif row is not None and owners:
+        title = row.what
     else:
         title = "All brokers and topics"
-    lines = [*_drift_lines(drift), *_orphan_lines(orphans, every)]
+    lines = [*owners, *_drift_lines(drift), *_orphan_lines(orphans, every)]
     if foreign:
         lines += _foreign_lines(foreign)
     return title, lines
+
+
+def foreseen(seen: Foresight) -> tuple[str, list[PaneLine]]:
+    """What the rates would do that an operator is about to set, and which keys go on."""
+    room = tight_text(seen.then, ROOM_MOST)
+    lines = [
+        *(
+            PaneLine("" if n else "Change", line, "warn")
+            for n, line in enumerate(change_lines(seen))
+        ),
+        PaneLine("What if", what_if_text(seen, brokers=0), "strong", 3),
+        *([PaneLine("Would use", room, "", 2)] if room else []),
+        PaneLine("Press", _pending_keys(), "strong"),
+    ]
+    return "Not set yet", lines
+
+
+def _pending_keys() -> str:
+    enter, drop = key_of("details"), key_of("back")
+    steps = f"{key_of('faster')} {key_of('slower')}"
+    return f"{enter} goes on to the preview   {steps} 10 %   {drop} drops it"
 
 
 def _drift_lines(drift: Sequence[ShownDrift]) -> list[PaneLine]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 RowKey: TypeAlias = Hashable
 """What stays the same about a row through refreshes and re-sorts."""
@@ -62,13 +62,51 @@ class Placed(NamedTuple):
     width: int
 
 
+class Level(NamedTuple):
+    """One of the columns that a table is sorted by."""
+
+    key: str
+    reverse: bool = False
+
+
+LEVELS_MOST: Final = 3
+"""More columns than that nobody follows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How a table is sorted."""
+    """How a table is sorted: by one column, and rows that are alike in it by those behind it."""
 
     key: str = ""
     """A column's key; empty means the table's natural order."""
     reverse: bool = False
+    then: tuple[Level, ...] = ()
+    """Columns that decide between rows that are alike so far."""
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Every column, the first one first; none for the natural order."""
+        return (Level(self.key, self.reverse), *self.then) if self.key else self.then
+
+    @classmethod
+    def of(cls, levels: Sequence[Level]) -> Order:
+        """The order by these columns; by none, the natural one."""
+        first, *then = levels or (Level(""),)
+        return cls(first.key, first.reverse, tuple(then))
+
+    def adding(self, key: str, reverse: bool) -> Order:
+        """With one column more, behind the present ones; it takes the last place if all are taken.
+
+        A column that is among them already is turned round where it stands.
+        """
+        if any(level.key == key for level in self.levels):
+            turned = [Level(k, not r if k == key else r) for k, r in self.levels]
+            return Order.of(turned)
+        return Order.of([*self.levels[: LEVELS_MOST - 1], Level(key, reverse)])
+
+    def without(self, key: str) -> Order:
+        """Without this column."""
+        return Order.of([level for level in self.levels if level.key != key])
 
 
 NATURAL = Order()

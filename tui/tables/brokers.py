@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from backend.domain.cluster import LogDir
-from backend.domain.snapshot import UNKNOWN, BrokerStatus
+from backend.domain.snapshot import BrokerStatus
 from backend.domain.throttle import BrokerThrottle
-from tui.tables.base import Cell, Column, Order, RowKey
-from tui.tables.facts import Facts, known_sum, rate_sum
-from tui.tables.small import Field, SmallTable
-from tui.text import bytes_text, count_text, duration_text, rate_text
+from tui.tables.base import Order, RowKey
+from tui.tables.broker_fields import FIELDS
+from tui.tables.broker_loads import Loads, loads_of
+from tui.tables.disks import Disk, disks_of, sizes_of, whole_disk
+from tui.tables.facts import Facts
+from tui.tables.small import SmallTable
+from tui.text import bytes_text, duration_text
+
+if TYPE_CHECKING:
+    from backend.domain.operation import Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class BrokerRow:
     reason: str
     """Why it is not up."""
     leaders: int
+    preferred: int
+    """Partitions whose preferred replica it is."""
     replicas: int
     moving_in: int
     """Replicas that are being added to it."""
@@ -41,87 +46,100 @@ class BrokerRow:
     """What replicas that it feeds still lack."""
     rate_in_bytes_per_s: float
     rate_out_bytes_per_s: float
+    throttled_in_bytes_per_s: float
+    """What counts against its follower rate."""
+    throttled_out_bytes_per_s: float
+    """What counts against its leader rate."""
     throttle: BrokerThrottle | None
     """None where it could not be read, which is not "no throttle"."""
-    disk_used_bytes: int
-    disk_total_bytes: int
+    disk: Disk
+    """All of its directories together."""
     offline_dirs: int
     controller: bool
 
+    def limit(self, leader: bool) -> float | None:
+        """Its leader or follower rate; NaN where it could not be read, None where none is set."""
+        if self.throttle is None:
+            return math.nan
+        rate = self.throttle.rate
+        value = rate.leader_bytes_per_s if leader else rate.follower_bytes_per_s
+        return None if value is None else float(value)
 
-def broker_table(facts: Facts, order: Order) -> SmallTable[BrokerRow]:
+    def used_share(self, leader: bool) -> float | None:
+        """How much of that rate is used; NaN where it is not known, None where none is set."""
+        limit = self.limit(leader)
+        if limit is None:
+            return None
+        used = self.throttled_out_bytes_per_s if leader else self.throttled_in_bytes_per_s
+        return used / limit if limit else math.nan
+
+
+def broker_table(
+    facts: Facts, order: Order, operations: Sequence[Operation] = ()
+) -> SmallTable[BrokerRow]:
     """Every broker of the snapshot."""
+    ids = sorted(facts.snapshot.brokers)
+    loads = loads_of(facts, ids)
     rows: dict[RowKey, BrokerRow] = {
-        id: _row(facts, id, facts.snapshot.brokers[id]) for id in sorted(facts.snapshot.brokers)
+        id: _row(facts, place, loads, operations) for place, id in enumerate(ids)
     }
-    return SmallTable(FIELDS, rows, order, more=lambda row: _more(facts, row))
+    return SmallTable(FIELDS, rows, order, more=lambda row: _more(facts, row, operations))
 
 
-def _more(facts: Facts, row: BrokerRow) -> list[tuple[str, str]]:
+def _more(facts: Facts, row: BrokerRow, operations: Sequence[Operation]) -> list[tuple[str, str]]:
     """Its directories one by one, and where its throttle is configured."""
     throttle = row.throttle
     source = ", ".join(throttle.sources) if throttle is not None else "could not be read"
     directories = [
-        (f"Directory {directory.path}", _directory_words(directory))
-        for directory in facts.snapshot.log_dirs
-        if directory.broker == row.id
+        (f"Directory {disk.path}", disk_words(disk)) for disk in disks_of(facts, row.id, operations)
     ]
     return [("Throttle set in", source.lower().replace("_", " ") or "nowhere"), *directories]
 
 
-def _directory_words(directory: LogDir) -> str:
-    if directory.error:
-        return f"offline: {directory.error}"
-    total, usable = bytes_text(directory.total_bytes), bytes_text(directory.usable_bytes)
-    return f"{usable} free of {total}"
+def disk_words(disk: Disk) -> str:
+    """`41% of 1.00 TB used, 24.8 GB to come, 43% at the peak`."""
+    if disk.error:
+        return f"offline: {disk.error}"
+    if disk.share is None or disk.peak_share is None:
+        used = "its size is not known"
+    else:
+        used = f"{bytes_text(disk.used_bytes)} of {bytes_text(disk.total_bytes)}, {disk.share:.0%}"
+    more = ">" if disk.arriving_unknown else ""
+    if not disk.arriving_bytes and not disk.arriving_unknown:
+        return used
+    peak = "" if disk.peak_share is None else f", at the peak {more}{disk.peak_share:.0%}"
+    return f"{used}; {more}{bytes_text(disk.arriving_bytes)} to come{peak}"
 
 
-def _row(facts: Facts, id: int, status: BrokerStatus) -> BrokerRow:
-    rows = facts.rows
-    here = rows.broker == id
-    received = here & facts.behind & (rows.leader != id)
-    fed = facts.behind & (rows.leader == id) & ~here
-    used, total, offline = _disk(facts, id)
+def _row(facts: Facts, place: int, loads: Loads, operations: Sequence[Operation]) -> BrokerRow:
+    id = int(loads.ids[place])
+    status = facts.snapshot.brokers[id]
     state, reason = state_of(status, facts.broker_age_s(id))
+    disks = sizes_of(facts, id, operations)
+    lag_in = int(loads.lag_in_bytes[place])
+    unknown = int(loads.lag_in_unknown[place])
     return BrokerRow(
         id=id,
         rack=status.broker.rack or "",
         address=f"{status.broker.host}:{status.broker.port}" if status.broker.host else "",
         state=state,
         reason=reason,
-        leaders=int((here & (rows.leader == id)).sum()),
-        replicas=int(here.sum()),
-        moving_in=int((here & rows.adding).sum()),
-        moving_out=_fed_partitions(rows.adding & (rows.leader == id), facts),
-        lag_in_bytes=known_sum(rows.lag_bytes[received])[0],
-        lag_out_bytes=known_sum(rows.lag_bytes[fed])[0],
-        rate_in_bytes_per_s=rate_sum(rows.fetched_bytes_per_s[here & rows.adding]),
-        rate_out_bytes_per_s=rate_sum(
-            rows.fetched_bytes_per_s[rows.adding & (rows.leader == id) & ~here]
-        ),
+        leaders=int(loads.leaders[place]),
+        preferred=int(loads.preferred[place]),
+        replicas=int(loads.replicas[place]),
+        moving_in=int(loads.moving_in[place]),
+        moving_out=int(loads.moving_out[place]),
+        lag_in_bytes=lag_in,
+        lag_out_bytes=int(loads.lag_out_bytes[place]),
+        rate_in_bytes_per_s=float(loads.rate_in_bytes_per_s[place]),
+        rate_out_bytes_per_s=float(loads.rate_out_bytes_per_s[place]),
+        throttled_in_bytes_per_s=float(loads.throttled_in_bytes_per_s[place]),
+        throttled_out_bytes_per_s=float(loads.throttled_out_bytes_per_s[place]),
         throttle=facts.snapshot.throttles.rates.get(id),
-        disk_used_bytes=used,
-        disk_total_bytes=total,
-        offline_dirs=offline,
+        disk=whole_disk(disks, id, max(lag_in, 0), unknown),
+        offline_dirs=sum(1 for disk in disks if disk.error),
         controller=facts.snapshot.controller == id,
     )
-
-
-def _fed_partitions(receiving: NDArray[np.bool_], facts: Facts) -> int:
-    if not receiving.any():
-        return 0
-    return int(np.logical_or.reduceat(receiving, facts.starts).sum())
-
-
-def _disk(facts: Facts, id: int) -> tuple[int, int, int]:
-    """Used and total bytes, UNKNOWN unless every directory says; and offline directories."""
-    dirs = [directory for directory in facts.snapshot.log_dirs if directory.broker == id]
-    offline = sum(1 for directory in dirs if directory.error)
-    sized = [directory for directory in dirs if directory.total_bytes >= 0]
-    if not sized or any(directory.usable_bytes < 0 for directory in sized):
-        return UNKNOWN, UNKNOWN, offline
-    total = sum(directory.total_bytes for directory in sized)
-    return total - sum(directory.usable_bytes for directory in sized), total, offline
 
 
 def state_of(status: BrokerStatus, age_s: float) -> tuple[str, str]:
@@ -131,137 +149,3 @@ def state_of(status: BrokerStatus, age_s: float) -> tuple[str, str]:
     if status.answered_ms is None or not status.broker.host:
         return "down", status.problem or "it has not answered yet"
     return f"stale {duration_text(age_s)}", status.problem or "it does not answer"
-
-
-def _state(row: BrokerRow, width: int) -> Cell:
-    """The word alone where room is short; the head of the screen says the reason."""
-    tone = "good" if row.state == "up" else "bad" if row.state == "down" else "warn"
-    text = f"{row.state}: {row.reason}" if row.reason else row.state
-    text += ", controller" if row.controller else ""
-    return Cell(text if width >= 10 else row.state.split(" ")[0], tone)
-
-
-def _amount(value: int, width: int) -> Cell:
-    return Cell("-", "dim") if value == 0 else Cell(bytes_text(value, tight=width < 9))
-
-
-def _speed(value: float, moving: int, width: int) -> Cell:
-    if not moving and (value == 0 or math.isnan(value)):
-        return Cell("-", "dim")
-    return Cell(rate_text(value, tight=width < 10))
-
-
-def _rate(row: BrokerRow, leader: bool, width: int) -> Cell:
-    if row.throttle is None:
-        return Cell("?", "warn")
-    rate = row.throttle.rate
-    value = rate.leader_bytes_per_s if leader else rate.follower_bytes_per_s
-    return Cell("none", "dim") if value is None else Cell(rate_text(value, tight=width < 10))
-
-
-def _rate_value(row: BrokerRow, leader: bool) -> float:
-    """No throttle is faster than any; unknown comes first."""
-    if row.throttle is None:
-        return -1.0
-    rate = row.throttle.rate
-    value = rate.leader_bytes_per_s if leader else rate.follower_bytes_per_s
-    return math.inf if value is None else float(value)
-
-
-def _disk_cell(row: BrokerRow, width: int) -> Cell:
-    """`41% 1.2TB`, or both amounts where there is room."""
-    if row.disk_total_bytes <= 0:
-        return Cell("?", "dim")
-    share = row.disk_used_bytes / row.disk_total_bytes
-    tone = "bad" if share >= 0.95 or row.offline_dirs else "warn" if share >= 0.85 else ""
-    if width < 23:
-        return Cell(f"{share:.0%}", tone)
-    used, total = bytes_text(row.disk_used_bytes), bytes_text(row.disk_total_bytes)
-    return Cell(f"{used} of {total} {share:4.0%}", tone)
-
-
-def _disk_share(row: BrokerRow) -> float:
-    return row.disk_used_bytes / row.disk_total_bytes if row.disk_total_bytes > 0 else -1.0
-
-
-def _count(value: int, width: int) -> Cell:
-    return Cell(count_text(value, tight=width < 6), "" if value else "dim")
-
-
-def _known(value: float) -> float:
-    return -1.0 if math.isnan(value) else value
-
-
-FIELDS: Final[tuple[Field[BrokerRow], ...]] = (
-    Field(
-        Column("broker", "Brk", 4, 7, 0, right=True, label="Broker"),
-        lambda row, width: Cell(str(row.id)),
-        lambda row: row.id,
-    ),
-    Field(
-        Column("leaders", "Lead", 5, 7, 6, right=True, label="Leaders"),
-        lambda row, width: _count(row.leaders, width),
-        lambda row: row.leaders,
-    ),
-    Field(
-        Column("replicas", "Repl", 5, 8, 6, right=True, label="Replicas"),
-        lambda row, width: _count(row.replicas, width),
-        lambda row: row.replicas,
-    ),
-    Field(
-        Column("moving_in", "In", 3, 4, 2, right=True),
-        lambda row, width: _count(row.moving_in, width),
-        lambda row: row.moving_in,
-    ),
-    Field(
-        Column("moving_out", "Out", 3, 4, 2, right=True),
-        lambda row, width: _count(row.moving_out, width),
-        lambda row: row.moving_out,
-    ),
-    Field(
-        Column("lag_in", "LagIn", 6, 9, 3, 1, right=True, label="Lag in"),
-        lambda row, width: _amount(row.lag_in_bytes, width),
-        lambda row: row.lag_in_bytes,
-    ),
-    Field(
-        Column("lag_out", "LagOut", 6, 9, 3, 1, right=True, label="Lag out"),
-        lambda row, width: _amount(row.lag_out_bytes, width),
-        lambda row: row.lag_out_bytes,
-    ),
-    Field(
-        Column("rate_in", "In/s", 6, 10, 3, 1, right=True, label="Rate in"),
-        lambda row, width: _speed(row.rate_in_bytes_per_s, row.moving_in, width),
-        lambda row: _known(row.rate_in_bytes_per_s),
-    ),
-    Field(
-        Column("rate_out", "Out/s", 6, 10, 3, 1, right=True, label="Rate out"),
-        lambda row, width: _speed(row.rate_out_bytes_per_s, row.moving_out, width),
-        lambda row: _known(row.rate_out_bytes_per_s),
-    ),
-    Field(
-        Column("leader_rate", "ThrL", 6, 11, 3, 1, right=True, label="Leader thr"),
-        lambda row, width: _rate(row, True, width),
-        lambda row: _rate_value(row, True),
-    ),
-    Field(
-        Column("follower_rate", "ThrF", 6, 11, 3, 1, right=True, label="Follow thr"),
-        lambda row, width: _rate(row, False, width),
-        lambda row: _rate_value(row, False),
-    ),
-    Field(
-        Column("disk", "Disk", 4, 23, 5, 2, right=True, label="Disk used"), _disk_cell, _disk_share
-    ),
-    Field(
-        Column("rack", "Rack", 10, 0, 10, extra=True),
-        lambda row, width: Cell(row.rack, "dim"),
-        lambda row: row.rack,
-    ),
-    Field(
-        Column("address", "Address", 24, 0, 11, extra=True, sortable=False),
-        lambda row, width: Cell(row.address, "dim"),
-        lambda row: row.address,
-    ),
-    Field(
-        Column("state", "State", 6, 70, 1, grows=True, comfort=14), _state, lambda row: row.state
-    ),
-)

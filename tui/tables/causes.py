@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from backend.domain.stuck import ABOUT, Cause, Stuck
-from tui.actions import ACTIONS, key_name
+from tui.actions import key_of as _key
 from tui.text import names_text, rate_text
 from tui.views import BROKERS, OPERATIONS, THROTTLES
 
@@ -50,11 +50,6 @@ def why_lines(stuck: Stuck | None, snapshot: Snapshot) -> list[tuple[str, str]]:
     if stuck.cause in _PRESS:
         lines.append(("Press", _PRESS[stuck.cause](stuck, snapshot)))
     return [(name, text) for name, text in lines if text]
-
-
-def _key(id: str) -> str:
-    """The first key of an action."""
-    return next(key_name(action.keys[0]) for action in ACTIONS if action.id == id)
 
 
 _BROKERS, _THROTTLES, _OPERATIONS = (f"view('{view}')" for view in (BROKERS, THROTTLES, OPERATIONS))

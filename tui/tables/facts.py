@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +23,37 @@ from backend.domain.snapshot import (
 )
 from backend.domain.stuck import Cause
 
+_FOLLOWS_FROM: Final[Mapping[str, tuple[str, ...]]] = {
+    "starts": ("topic_index", "partition"),
+    "moving": ("topic_index", "partition", "adding", "removing"),
+    "moving_partitions": ("topic_index", "partition", "adding", "removing"),
+    "behind": ("status", "adding"),
+    "stuck": ("cause",),
+}
+"""The columns that decide a fact. Where they are those of the last snapshot, so is the fact."""
+
 
 class Facts:
     """A snapshot and what follows from it; each part is computed when it is first asked for."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, before: Facts | None = None) -> None:
+        """What is known of the snapshot `before` is taken over as far as it still holds.
+
+        Snapshots of one stream share the columns in which nothing changed.
+        """
         self.snapshot = snapshot
         self.rows: Replicas = snapshot.replicas
+        if before is not None and before.snapshot.topics is snapshot.topics:
+            self._take_over(before)
+
+    def _take_over(self, before: Facts) -> None:
+        known = before.__dict__
+        for fact, columns in _FOLLOWS_FROM.items():
+            same = all(getattr(self.rows, c) is getattr(before.rows, c) for c in columns)
+            if fact in known and same:
+                self.__dict__[fact] = known[fact]
+        if "topic_places" in known:
+            self.__dict__["topic_places"] = known["topic_places"]
 
     @cached_property
     def starts(self) -> NDArray[np.intp]:
@@ -44,6 +69,8 @@ class Facts:
     def stale(self) -> NDArray[np.bool_]:
         """Rows whose broker has not answered in time."""
         brokers = [id for id, status in self.snapshot.brokers.items() if status.stale]
+        if not brokers:
+            return np.zeros(len(self.rows), np.bool_)
         found: NDArray[np.bool_] = np.isin(self.rows.broker, brokers)
         return found
 
@@ -116,11 +143,12 @@ class Summary:
     rate_bytes_per_s: float = math.nan
     """What the moving replicas fetch together."""
     eta_s: float = math.nan
-    """When the last broker will have what moves to it, of replicas whose rate is known."""
+    """When the last broker will have what moves to it, of replicas that will be done at all;
+    NaN where none will, or nothing is known of any."""
     eta_latest_s: float = math.nan
-    """When the slowest replica will have arrived, should its rate stay as it is."""
+    """When the slowest of these will have arrived, should its rate stay as it is."""
     eta_never: int = 0
-    """Moving replicas that will not be done at this rate."""
+    """Moving replicas that will not be done at this rate: they are in no ETA."""
     eta_unknown: int = 0
     """Moving replicas of which too little is known for an ETA."""
     offline_replicas: int = 0
@@ -186,21 +214,32 @@ def eta_range(rows: Replicas, copying: NDArray[np.bool_]) -> tuple[float, float,
 
     From: the copies on their way to one broker share its throttle and its network, and when one of
     them is done the others go faster. To: each keeps the rate that it has. Counted are replicas
-    that will not be done at their rate, and then those of which too little is known.
+    that will not be done at their rate, and then those of which too little is known; neither are in
+    the range, which is that of the rest.
     """
-    never = int(np.isinf(rows.eta_s[copying]).sum())
-    lag, rate = rows.lag_bytes, rows.catch_up_bytes_per_s
-    known = copying & (lag >= 0) & ~np.isnan(rate)
-    unknown = int((copying & ~known).sum())
     if not copying.any():
         return 0.0, 0.0, 0, 0
-    longest = 0.0 if known.any() else math.nan
-    for broker in np.unique(rows.broker[known]):
-        there = known & (rows.broker == broker)
-        speed = float(rate[there].sum(dtype=np.float64))
-        longest = max(longest, float(lag[there].sum()) / speed if speed > 0 else math.inf)
+    broker, eta = rows.broker[copying], rows.eta_s[copying]
+    lag, rate = rows.lag_bytes[copying], rows.catch_up_bytes_per_s[copying]
+    never, known = np.isinf(eta), (lag >= 0) & ~np.isnan(rate)
+    unknown = int((~known).sum())
+    counted = known & ~never
     # A broker that has received nothing for a moment has no ETA yet; "never" takes longer to say.
-    earliest = math.nan if math.isinf(longest) else longest
-    finite = rows.eta_s[copying & np.isfinite(rows.eta_s)]
+    earliest = _slowest_broker(broker[counted], lag[counted], rate[counted])
+    finite = eta[np.isfinite(eta)]
     latest = float(finite.max()) if len(finite) else math.nan
-    return earliest, latest, never, unknown
+    return earliest, latest, int(never.sum()), unknown
+
+
+def _slowest_broker(
+    broker: NDArray[np.int32], lag: NDArray[np.int64], rate: NDArray[np.float32]
+) -> float:
+    """When the last broker has received what it lacks; NaN where one receives nothing."""
+    longest = 0.0 if len(broker) else math.nan
+    for id in np.unique(broker):
+        there = broker == id
+        left, speed = float(lag[there].sum()), float(rate[there].sum(dtype=np.float64))
+        if left > 0 and speed <= 0:
+            return math.nan
+        longest = max(longest, left / speed if left > 0 else 0.0)
+    return longest

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fnmatch import translate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,14 +15,18 @@ from tui.tables.filters import Term, comparison_of, numbers_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from backend.domain.operation import Operation
     from tui.tables.facts import Facts
 
 
-def mask_of(terms: tuple[Term, ...], facts: Facts) -> NDArray[np.bool_] | None:
+def mask_of(
+    terms: tuple[Term, ...], facts: Facts, operations: Sequence[Operation] = ()
+) -> NDArray[np.bool_] | None:
     """Which rows pass, or None where every row does."""
     mask: NDArray[np.bool_] | None = None
     for term in terms:
-        holds = _holds(term, facts)
+        moved = term.field == "op"
+        holds = _moved_by(term.value, facts, operations) if moved else _holds(term, facts)
         holds = ~holds if term.negated else holds
         mask = holds if mask is None else mask & holds
     return mask
@@ -37,12 +41,23 @@ def _holds(term: Term, facts: Facts) -> NDArray[np.bool_]:
         return _topics_where(facts, lambda name: pattern.match(name) is not None)
     if term.field == "word":
         return _word(term.value, facts)
-    if term.field == "partition":
-        return np.isin(rows.partition, numbers_of(term))
-    if term.field == "broker":
-        return np.isin(rows.broker, numbers_of(term))
+    if term.field in ("partition", "broker", "leader"):
+        return np.isin(getattr(rows, term.field), numbers_of(term))
+    if term.field in ("eta", "rate"):
+        return _compare_while_behind(term, facts)
     column = {"behind": rows.lag_messages, "lag": rows.lag_bytes, "size": rows.size_bytes}
-    return _compare(term, column[term.field])
+    return _compare(term, column[term.field]) & (column[term.field] >= 0)
+
+
+def _moved_by(prefix: str, facts: Facts, operations: Sequence[Operation]) -> NDArray[np.bool_]:
+    """Rows of the partitions of operations whose id begins so, also of those that have ended."""
+    from tui.tables.progress import operation_rows
+
+    found = np.zeros(len(facts.rows), np.bool_)
+    for operation in operations:
+        if operation.id.lower().startswith(prefix.lower()):
+            found |= operation_rows(facts, operation)
+    return found
 
 
 def _topics_where(facts: Facts, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
@@ -54,18 +69,27 @@ def _topics_where(facts: Facts, holds: Callable[[str], bool]) -> NDArray[np.bool
     return found
 
 
-def _compare(term: Term, column: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Unknown values are in no range."""
+_COMPARE = {
+    ">": np.greater,
+    "<": np.less,
+    ">=": np.greater_equal,
+    "<=": np.less_equal,
+    "=": np.equal,
+}
+
+
+def _compare(term: Term, column: NDArray[Any]) -> NDArray[np.bool_]:
     sign, bound = comparison_of(term)
-    compare = {
-        ">": np.greater,
-        "<": np.less,
-        ">=": np.greater_equal,
-        "<=": np.less_equal,
-        "=": np.equal,
-    }[sign]
-    found: NDArray[np.bool_] = compare(column, bound) & (column >= 0)
+    found: NDArray[np.bool_] = _COMPARE[sign](column, bound)
     return found
+
+
+def _compare_while_behind(term: Term, facts: Facts) -> NDArray[np.bool_]:
+    """A replica that has nothing to copy has no rate and no time left. NaN is in no range."""
+    rows = facts.rows
+    column = rows.eta_s if term.field == "eta" else rows.catch_up_bytes_per_s
+    found: NDArray[np.bool_] = facts.behind & (rows.leader != rows.broker)
+    return found & _compare(term, column)
 
 
 def _word(word: str, facts: Facts) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from typing import Final
 from backend.domain.steering import ShownDrift, ShownOrphan
 from tui.text import Glyphs, rate_text
 
-_SETTINGS: Final = {
+SETTINGS: Final = {
     "leader.replication.throttled.rate": "leader rate",
     "follower.replication.throttled.rate": "follower rate",
     "replica.alter.log.dirs.io.max.bytes.per.second": "log directory rate",
@@ -23,7 +23,7 @@ _RATE: Final = re.compile(r"\b(\d+) B/s")
 
 def readable(text: str) -> str:
     """A backend's sentence with rates as they are written here, and short names of settings."""
-    for name, words in _SETTINGS.items():
+    for name, words in SETTINGS.items():
         text = text.replace(name, words)
     return _RATE.sub(lambda found: rate_text(int(found[1])), text)
 
@@ -31,7 +31,7 @@ def readable(text: str) -> str:
 def setting_words(one: ShownDrift | ShownOrphan) -> str:
     """`follower rate of broker 2`."""
     whose = f"topic {one.topic}" if one.broker is None else f"broker {one.broker}"
-    return f"{_SETTINGS.get(one.setting, one.setting)} of {whose}"
+    return f"{SETTINGS.get(one.setting, one.setting)} of {whose}"
 
 
 def drift_words(drift: ShownDrift) -> str:

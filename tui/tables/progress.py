@@ -139,6 +139,13 @@ def _members(facts: Facts, places: NDArray[np.int64]) -> NDArray[np.bool_]:
     return members
 
 
+def operation_rows(facts: Facts, operation: Operation) -> NDArray[np.bool_]:
+    """The rows of an operation's partitions."""
+    if not operation.partitions:
+        return np.zeros(len(facts.rows), np.bool_)
+    return _rows_of(facts, _members(facts, _places(facts, _plan(_ById(operation)))))
+
+
 def moving_first(facts: Facts, operation: Operation, most: int) -> list[TopicPartition]:
     """So many of an operation's partitions, those that move before the others."""
     if not operation.partitions:

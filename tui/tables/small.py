@@ -21,7 +21,7 @@ class Field(Generic[R]):
 
 
 class SmallTable(Generic[R]):
-    """Rows of one view, sorted by one of its fields."""
+    """Rows of one view, sorted by its fields."""
 
     def __init__(
         self,
@@ -41,12 +41,15 @@ class SmallTable(Generic[R]):
 
     def _sorted(self, rows: Mapping[RowKey, R]) -> list[tuple[RowKey, R]]:
         """Stable, so that ties stay in the order in which the rows came."""
-        field = self._fields.get(self.order.key)
-        if field is None:
-            found = list(rows.items())
+        levels = [level for level in self.order.levels if level.key in self._fields]
+        found = list(rows.items())
+        if not levels:
             return found[::-1] if self.order.reverse else found
-        value = field.value
-        return sorted(rows.items(), key=lambda entry: value(entry[1]), reverse=self.order.reverse)
+        # The last column first: what comes after it leaves its order where rows are alike.
+        for key, reverse in reversed(levels):
+            value = self._fields[key].value
+            found.sort(key=lambda entry: value(entry[1]), reverse=reverse)
+        return found
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.actions import grid_bindings
+from tui.actions import bind, grid_bindings
 from tui.tables.base import GAP, Cell, Column, Placed, RowKey, Table, fit_columns
 from tui.text import UNICODE, Glyphs, fit, fit_middle, printable
 
@@ -27,6 +26,12 @@ if TYPE_CHECKING:
 
 GUTTER = 2
 """Cells at the left for the mark."""
+
+IN_ASCII = str.maketrans("█░", "#-")
+"""Bars, where the terminal has no block characters."""
+
+ROWS_KEPT = 512
+"""Rows that were drawn and may be wanted again."""
 
 TONES = ("dim", "good", "warn", "bad", "strong")
 
@@ -40,8 +45,6 @@ class Grid(Widget, can_focus=True):
         "grid--mark",
         *(f"grid--{tone}" for tone in TONES),
     }
-
-    BINDINGS: ClassVar[list[BindingType]] = [*grid_bindings()]
 
     class MarksChanged(Message):
         """Rows were marked or unmarked."""
@@ -59,6 +62,7 @@ class Grid(Widget, can_focus=True):
     ) -> None:
         """Without a `cursor` it cannot have the focus, and moving only scrolls."""
         super().__init__(id=id)
+        bind(self, grid_bindings())
         self.can_focus = cursor
         self.glyphs = glyphs
         self.marks = marks
@@ -76,6 +80,9 @@ class Grid(Widget, can_focus=True):
         self._placed: list[Placed] = []
         self._lines: dict[int, Strip] = {}
         """What each line shows; Textual asks for more of them than it sends."""
+        self._rows: dict[tuple[int, bool, bool], Strip] = {}
+        """Rows as they were drawn: by place, under the cursor or not, marked or not."""
+        self._look: Look | None = None
 
     # What others ask
 
@@ -115,6 +122,7 @@ class Grid(Widget, can_focus=True):
         """Put another table in the place of this one; `home` forgets the operator's place."""
         key, line = self.cursor_key, self._cursor - self._top
         self._table = table
+        self._rows.clear()
         if home or not self._moved:
             self._moved = False
             self._cursor = self._top = 0
@@ -234,12 +242,15 @@ class Grid(Widget, can_focus=True):
         self._lay_out()
         self._settle()
         self._lines.clear()
+        self._rows.clear()
         self.refresh()
 
     def notify_style_update(self) -> None:
         """Colours changed: nothing that was painted holds."""
         super().notify_style_update()
         self._lines.clear()
+        self._rows.clear()
+        self._look = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a region; skips Textual's style cache, as there is no border or padding."""
@@ -253,14 +264,26 @@ class Grid(Widget, can_focus=True):
 
     def _line(self, y: int) -> Strip:
         if y not in self._lines:
-            self._lines[y] = self._strip(y)
+            self._lines[y] = self._strip(y, self._looks())
         return self._lines[y]
+
+    def _looks(self) -> Look:
+        """The styles of this moment; Textual works them out anew each time it is asked."""
+        base = self.rich_style
+        if self._look is None or self._look.base != base:
+            self._look = Look(self, base)
+            self._rows.clear()
+        return self._look
 
     def _paint_changes(self) -> None:
         """Ask for the lines whose look is not what is on the screen."""
-        before, width = self._lines, self.size.width
-        self._lines = {y: self._strip(y) for y in range(self.size.height)}
-        stale = [Region(0, y, width, 1) for y, line in self._lines.items() if before.get(y) != line]
+        before, width, look = self._lines, self.size.width, self._looks()
+        self._lines = {y: self._strip(y, look) for y in range(self.size.height)}
+        stale = [
+            Region(0, y, width, 1)
+            for y, line in self._lines.items()
+            if (shown := before.get(y)) is not line and shown != line
+        ]
         if stale:
             self.refresh(*stale)
 
@@ -279,8 +302,8 @@ class Grid(Widget, can_focus=True):
             self._told = self.cursor_key
             self.post_message(self.CursorMoved())
 
-    def _strip(self, y: int) -> Strip:
-        base, width = self.rich_style, self.size.width
+    def _strip(self, y: int, look: Look) -> Strip:
+        base, width = look.base, self.size.width
         if self._table is None or not len(self._table):
             return self._message_strip(y, base, width)
         if y == 0:
@@ -288,7 +311,18 @@ class Grid(Widget, can_focus=True):
         row = self._top + y - 1
         if row >= len(self._table):
             return Strip.blank(width, base)
-        return self._row_strip(self._table, row, base, width)
+        return self._row(self._table, row, look)
+
+    def _row(self, table: Table, row: int, look: Look) -> Strip:
+        """A row, drawn once for as long as it stays what it is."""
+        at_cursor = row == self._cursor and self.can_focus
+        marked = bool(self.marked) and table.key_of(row) in self.marked
+        place = (row, at_cursor, marked)
+        if place not in self._rows:
+            if len(self._rows) > ROWS_KEPT:
+                self._rows.clear()
+            self._rows[place] = self._row_strip(table, place, look)
+        return self._rows[place]
 
     def _message_strip(self, y: int, base: Style, width: int) -> Strip:
         if y != min(2, self.size.height - 1):
@@ -305,36 +339,70 @@ class Grid(Widget, can_focus=True):
         return Strip([Segment(fit(titles, width, self.glyphs), style)], width)
 
     def _title(self, table: Table, column: Column, room: int) -> str:
-        sorted_by = table.order.key == column.key
-        need = len(column.label) + (1 if sorted_by else 0)
+        sign = self._sort_sign(table, column)
+        need = len(column.label) + len(sign)
         title = column.label if column.label and need <= room else column.title
-        if not sorted_by:
-            return title
-        arrow = self.glyphs.descending if table.order.reverse else self.glyphs.ascending
-        return f"{title[: room - 1]}{arrow}"
+        return f"{title[: room - len(sign)]}{sign}"
 
-    def _row_strip(self, table: Table, row: int, base: Style, width: int) -> Strip:
-        at_cursor = row == self._cursor and self.can_focus
-        if at_cursor:
-            base += self.get_component_rich_style("grid--cursor", partial=True)
-        marked = table.key_of(row) in self.marked
+    def _sort_sign(self, table: Table, column: Column) -> str:
+        """An arrow on a column that sorts, and which one it is where several do."""
+        levels = table.order.levels
+        for number, level in enumerate(levels, 1):
+            if level.key == column.key:
+                arrow = self.glyphs.descending if level.reverse else self.glyphs.ascending
+                return f"{arrow}{number}" if len(levels) > 1 else arrow
+        return ""
+
+    def _row_strip(self, table: Table, place: tuple[int, bool, bool], look: Look) -> Strip:
+        row, at_cursor, marked = place
         # A cursor that is the row in reverse has no place for colours: they would be its ground.
         toned = not (at_cursor and self.app.native_ansi_color)
         gutter = fit(self.glyphs.mark if marked else "", GUTTER)
-        segments = [Segment(gutter, self._toned(base, "mark" if toned else ""))]
+        plain, segments, used = look.style(at_cursor, ""), [], GUTTER
+        text, style = gutter, look.style(at_cursor, "mark" if toned and marked else "")
         for (column, room), cell in zip(self._placed, table.cells(row, self._placed), strict=True):
-            style = self._toned(base, cell.tone if toned else "")
-            segments.append(Segment(self._fitted(column, cell, room), style))
-            segments.append(Segment(" " * GAP, base))
-        return Strip(segments).adjust_cell_length(width, base).simplify()
+            own = look.style(at_cursor, cell.tone if toned else "")
+            piece = self._fitted(column, cell, room)
+            # Neighbours of one style are one segment: fewer to draw, and to compare.
+            if own is not style:
+                segments.append(Segment(text, style))
+                text, style = "", own
+            text += piece
+            if style is plain:
+                text += " " * GAP
+            else:
+                segments.append(Segment(text, style))
+                text, style = " " * GAP, plain
+            used += room + GAP
+        # The last gap was written plainly, and so is what follows.
+        width = self.size.width
+        segments.append(Segment(text + " " * (width - used), style))
+        return Strip(segments, max(used, width)).crop(0, width)
 
     def _fitted(self, column: Column, cell: Cell, room: int) -> str:
         text = printable(cell.text)
+        if not self.glyphs.spark:
+            text = text.translate(IN_ASCII)
+        if len(text) <= room and text.isascii():
+            return text.rjust(room) if column.right else text.ljust(room)
         if column.names:
             return fit_middle(text, room, self.glyphs)
         return fit(text, room, self.glyphs, right=column.right)
 
-    def _toned(self, base: Style, tone: str) -> Style:
-        if not tone:
-            return base
-        return base + self.get_component_rich_style(f"grid--{tone}", partial=True)
+
+class Look:
+    """The styles of a grid's rows, each worked out once."""
+
+    def __init__(self, grid: Grid, base: Style) -> None:
+        self.base = base
+        self._grid = grid
+        self._styles: dict[tuple[bool, str], Style] = {(False, ""): base}
+
+    def style(self, at_cursor: bool, tone: str) -> Style:
+        """The style of a cell of this tone; the same object for the same look."""
+        wanted = (at_cursor, tone)
+        if wanted not in self._styles:
+            ground = self.style(at_cursor, "") if tone else self.base
+            name = f"grid--{tone}" if tone else "grid--cursor"
+            self._styles[wanted] = ground + self._grid.get_component_rich_style(name, partial=True)
+        return self._styles[wanted]

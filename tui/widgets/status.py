@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from rich.text import Span, Text
@@ -35,10 +34,7 @@ FRESH_S = 2.0
 
 SPARK_WIDTH = 24
 SPARK_WIDTH_LEAST = 6
-
-
-ETA_RANGE: Final = 1.25
-"""Where the latest ETA is later than this many times the earliest, both are said."""
+SPARK_MS = 4_000
 
 
 class StatusBar(Widget):
@@ -140,8 +136,8 @@ class StatusBar(Widget):
         parts = [
             f" Moving {plural(summary.moving_partitions, 'partition')}",
             *_stuck(summary),
-            f"{self._remaining(summary)} left",
-            f"ETA {self._eta(summary)}",
+            f"{self._share()}{self._remaining(summary)} left",
+            *self._eta(summary),
             rate_text(summary.rate_bytes_per_s),
             plural(summary.moving_replicas, "replica"),
         ]
@@ -156,7 +152,10 @@ class StatusBar(Widget):
         snapshot = self._store.snapshot
         if snapshot is None or room < SPARK_WIDTH_LEAST or len(snapshot.history) < 2:
             return
-        values = [float(point.remaining_bytes) for point in snapshot.history]
+        # It moves as a whole: oftener, it would cost a slow line more than it tells.
+        last = snapshot.taken_ms // SPARK_MS * SPARK_MS
+        seen = [point for point in snapshot.history if point.at_ms <= last]
+        values = [float(point.remaining_bytes) for point in seen or snapshot.history]
         line.append(" " * (width - cell_len(line.plain) - room - 1))
         line.append(sparkline(values, room, self._glyphs), self._style("dim"))
 
@@ -185,23 +184,28 @@ class StatusBar(Widget):
         more = summary.remaining_unknown and summary.remaining_bytes >= 0
         return f">{text}" if more else text
 
-    def _eta(self, summary: Summary) -> str:
-        """The whole move's ETA: it is over when the last replica is."""
-        if summary.eta_never:
-            of = f" ({summary.eta_never:,} of {summary.moving_replicas:,})"
-            # Where these are the stuck ones, their number is said already.
-            said = summary.moving_replicas == 1 or summary.eta_never == summary.stuck_replicas
-            return NEVER_TEXT + ("" if said else of)
-        text = duration_text(summary.eta_s)
-        if summary.eta_latest_s > summary.eta_s * ETA_RANGE:
-            text = f"{text} to {duration_text(summary.eta_latest_s)}"
-        return f">{text}" if summary.eta_unknown and not math.isnan(summary.eta_s) else text
+    def _share(self) -> str:
+        """`45%, `: how much of all that moves was copied; nothing while nobody knows."""
+        from tui.tables.overview import share_text
+
+        home = self._store.home
+        return f"{share_text(home.total)}, " if home is not None and home.total.known else ""
+
+    def _eta(self, summary: Summary) -> list[str]:
+        """When it will be done; replicas that never arrive do not hide when the others do."""
+        from tui.tables.etas import eta_cells
+
+        cells = eta_cells(summary)
+        if summary.eta_never == summary.stuck_replicas:
+            # Their number is said already.
+            cells = cells[:1]
+        return [cell.text for cell in cells]
 
     def _problem_line(self) -> Text | None:
         store = self._store
-        problems, tone = attention(store), "warn"
+        problems, tone = [str(item) for item in attention(store)], "warn"
         if store.connection.state is ConnectionState.LOST:
-            problems, tone = (store.connection.reason,), "bad"
+            problems, tone = [store.connection.reason], "bad"
         if not problems:
             return None
         more = f" (and {len(problems) - 1} more: !)" if len(problems) > 1 else ""

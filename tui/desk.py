@@ -1,0 +1,105 @@
+"""Between a change and the backend: look at it, rehearse it, send it. Shows nothing itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from backend.domain.answers import ChangeAnswer
+from backend.domain.steering import Preview
+from backend.errors import BackendError, KshuntError
+from tui.intent import Intent, Sending
+from tui.who import who_am_i
+
+if TYPE_CHECKING:
+    from backend.api.client import BackendClient
+    from tui.app import KshuntApp
+
+CONFLICT: Final = 409
+"""The cluster, or who acts for it, is not as it was."""
+
+READ_ONLY: Final = "READ-ONLY: this is what would be sent; nothing can be sent."
+
+
+class Stale(Exception):
+    """The cluster has changed since the preview that was agreed to; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a change would touch, and what a rehearsal says."""
+
+    rehearsal: ChangeAnswer
+    preview: Preview | None = None
+    """None where the backend has no preview of it."""
+
+    @property
+    def possible(self) -> bool:
+        """False where the rehearsal says that every item would fail."""
+        return any(result.ok for result in self.rehearsal.results)
+
+
+class Desk:
+    """See the module's text."""
+
+    def __init__(self, app: KshuntApp) -> None:
+        self._app = app
+
+    @property
+    def read_only(self) -> bool:
+        """True where nothing may be sent."""
+        return self._app.read_only
+
+    async def look(self, intent: Intent) -> Looked:
+        """What it would touch, and what a rehearsal says.
+
+        Raises:
+            KshuntError: that cannot be known; nothing was changed.
+        """
+        preview = await self._preview(intent)
+        rehearsal = await self._ask(intent, Sending(intent.target, validate_only=True))
+        return Looked(rehearsal, preview)
+
+    async def send(self, intent: Intent, preview: Preview | None = None) -> ChangeAnswer:
+        """Send it in earnest.
+
+        Raises:
+            Stale: the cluster is not what the preview was made from; nothing was changed.
+            KshuntError: it was refused, or nobody knows what became of it.
+        """
+        assert not self.read_only or intent.local
+        sending = Sending(
+            intent.target,
+            validate_only=False,
+            fingerprint=preview.fingerprint if preview is not None else "",
+            who=who_am_i(),
+            reason=intent.reason,
+        )
+        try:
+            answer = await self._ask(intent, sending)
+        except BackendError as error:
+            if preview is not None and await self._is_stale(error, intent, preview):
+                raise Stale(error.message) from None
+            raise
+        self._app.rounds.nudge()
+        return answer
+
+    async def _preview(self, intent: Intent) -> Preview | None:
+        ask = intent.preview
+        return None if ask is None else await self._app.link.ask(lambda client: ask(client))
+
+    async def _ask(self, intent: Intent, sending: Sending) -> ChangeAnswer:
+        def question(client: BackendClient) -> ChangeAnswer:
+            return intent.send(client, sending)
+
+        return await self._app.link.ask(question)
+
+    async def _is_stale(self, error: BackendError, intent: Intent, preview: Preview) -> bool:
+        """Whether a conflict is about the preview: a new one differs from it."""
+        if error.status != CONFLICT or not preview.fingerprint:
+            return False
+        try:
+            newer = await self._preview(intent)
+        except KshuntError:
+            return False
+        return newer is not None and newer.fingerprint != preview.fingerprint

@@ -1,0 +1,70 @@
+"""Going where something is to be seen: another view, its filter, the cursor on a row by key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.attention import Target
+from tui.screens.table import TableScreen
+from tui.tables.filters import parse_filter
+from tui.views import PARTITIONS
+
+if TYPE_CHECKING:
+    from tui.app import KshuntApp
+
+
+def go(app: KshuntApp, target: Target) -> None:
+    """Show a view as the target wants it. The cursor follows once the view's rows are there."""
+    if target.view == PARTITIONS:
+        # Whatever was narrowed there could hide the row.
+        text = target.filter_text or ""
+        app.store.ask(
+            PARTITIONS,
+            terms=parse_filter(text),
+            filter_text=text,
+            follow=False,
+            group="",
+            inside=None,
+        )
+    if target.key is not None:
+        _Arrival(app, target).wait()
+    if app.current_mode != target.view:
+        app.switch_mode(target.view)
+    app.derive(target.view)
+
+
+class _Arrival:
+    """Puts the cursor on a row as soon as the view shows rows of its present query, once."""
+
+    def __init__(self, app: KshuntApp, target: Target) -> None:
+        self._app = app
+        self._target = target
+        self._query = app.store.queries[target.view]
+
+    def wait(self) -> None:
+        """Look whenever the store changes."""
+        self._app.changed.unsubscribe(self._app)
+        self._app.changed.subscribe(self._app, self._changed)
+
+    def _changed(self, view: str) -> None:
+        app, target = self._app, self._target
+        job = app.store.jobs.get(target.view)
+        left = app.current_mode != target.view or app.store.queries[target.view] != self._query
+        if left:
+            app.changed.unsubscribe(app)
+        elif view == target.view and job is not None and job.query == self._query:
+            app.changed.unsubscribe(app)
+            # The view shows its rows, and what it says of the first one, before this is called.
+            app.call_after_refresh(self._arrive)
+
+    def _arrive(self) -> None:
+        screen, key = self._app.view, self._target.key
+        if not isinstance(screen, TableScreen) or self._target.view != screen.VIEW:
+            return
+        screen.update_view()
+        table = screen.grid.table
+        row = table.row_of(key) if table is not None and key is not None else None
+        if row is None:
+            screen.say("It is not there any more.", "warn")
+        else:
+            screen.grid.go_to(row)

@@ -1,0 +1,1 @@
+"""The flight recorder: what the dashboard was told, on file, and played back."""

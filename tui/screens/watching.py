@@ -1,0 +1,72 @@
+"""How an operation goes, in one line that is kept up to date, and what can be done with it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from backend.domain.operation import Operation
+from tui.text import UNKNOWN_TEXT, duration_text
+
+if TYPE_CHECKING:
+    from backend.domain.answers import ChangeAnswer
+    from tui.screens.parts import AnswerPart
+    from tui.store import Store
+    from tui.tables.facts import Facts
+
+OFFERED: Final = {"cancel": "c cancels it", "undo": "u undoes it"}
+"""Ways back, with their keys; each is previewed and asked about as ever."""
+
+
+class Verb(NamedTuple):
+    """What is to be done next with an operation."""
+
+    operation: Operation
+    name: str
+
+
+async def show_course(store: Store, part: AnswerPart) -> None:
+    """Show how the operation of an answer goes."""
+    operation = store.operation(part.answer.operation_id)
+    # A few passes over every row of the cluster.
+    words = (
+        "" if operation is None else await asyncio.to_thread(course_text, store.facts, operation)
+    )
+    part.show_operation(operation, words, keys_text(operation))
+
+
+def verb_of(store: Store, answer: ChangeAnswer, name: str) -> Verb | None:
+    """A way back, if the backend offers it by now."""
+    operation = store.operation(answer.operation_id)
+    if operation is None or name not in operation.actions:
+        return None
+    return Verb(operation, name)
+
+
+def course_text(facts: Facts | None, operation: Operation) -> str:
+    """`running: 2/6 replicas, 31.2 GB left, ETA 14m to 22m`."""
+    from tui.tables.operations import eta_words, held, left_text
+    from tui.tables.progress import progress_of
+
+    state = operation.state.value
+    progress = None if facts is None else progress_of(facts, operation)
+    if progress is None:
+        took = "" if operation.ended_ms is None else _took(operation)
+        return f"It is {state}{took}{f': {operation.outcome}' if operation.outcome else ''}"
+    if not progress.replicas:
+        return f"It is {state}; the cluster reports no copy of it yet"
+    eta = "held" if held(operation) else eta_words(progress, " to ", "not at this rate")
+    left = left_text(progress)
+    waiting = f", {progress.waiting:,} waiting" if progress.waiting else ""
+    done = f"{progress.arrived:,} of {progress.replicas:,} replicas copied"
+    return f"It is {state}: {done}, {left} left, ETA {eta or UNKNOWN_TEXT}{waiting}"
+
+
+def _took(operation: Operation) -> str:
+    return f" after {duration_text(((operation.ended_ms or 0) - operation.started_ms) / 1000)}"
+
+
+def keys_text(operation: Operation | None) -> str:
+    """The ways back that are open now."""
+    offered = [] if operation is None else [OFFERED.get(name, "") for name in operation.actions]
+    return ", ".join(filter(None, offered))

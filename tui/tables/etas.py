@@ -1,0 +1,49 @@
+"""When the moves will be done, in words: a range for the rest, and who never arrives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from tui.tables.base import Cell
+from tui.text import NEVER_TEXT, duration_text
+
+if TYPE_CHECKING:
+    from tui.tables.facts import Summary
+
+ETA_RANGE: Final = 1.25
+"""Where the latest ETA is later than this many times the earliest, both are said."""
+
+
+def eta_range_text(earliest_s: float, latest_s: float) -> str:
+    """`4m10s`, `4m10s to 9m02s`, or `up to 9m02s` where only the latest is known."""
+    if math.isnan(earliest_s) and not math.isnan(latest_s):
+        return f"up to {duration_text(latest_s)}"
+    text = duration_text(earliest_s)
+    return f"{text} to {duration_text(latest_s)}" if latest_s > earliest_s * ETA_RANGE else text
+
+
+def eta_cells(summary: Summary) -> list[Cell]:
+    """The ETA of what arrives, how many replicas never do at their rate, and how many tell nothing.
+
+    Replicas without an ETA do not hide that of the others.
+    """
+    never = summary.eta_never
+    if never and never + summary.eta_unknown >= summary.moving_replicas > 0:
+        return [Cell(f"ETA {NEVER_TEXT}", "bad")]
+    earliest, latest = summary.eta_s, summary.eta_latest_s
+    if summary.eta_unknown and not math.isnan(latest):
+        text = f">{duration_text(latest if math.isnan(earliest) else earliest)}"
+    else:
+        text = eta_range_text(earliest, latest)
+    found = [Cell(f"ETA {text}", "strong")]
+    if never:
+        found.append(Cell(f"{never:,} {NEVER_TEXT}", "bad"))
+    return found
+
+
+def joined(cells: Sequence[Cell]) -> list[Cell]:
+    """Commas between."""
+    last = len(cells) - 1
+    return [Cell(text + "," * (place < last), tone) for place, (text, tone) in enumerate(cells)]

@@ -1,0 +1,83 @@
+"""How the cluster is, in counts: brokers, and partitions that lack something."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.snapshot import UNKNOWN
+from tui.tables.facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What is up and what is not."""
+
+    brokers: int = 0
+    down: tuple[int, ...] = ()
+    """Brokers that the cluster does not know any more."""
+    silent: tuple[int, ...] = ()
+    """Brokers that do not answer in time; what is shown of them is old."""
+    partitions: int = 0
+    under_replicated: int = 0
+    """Partitions with fewer replicas in sync than they have, those being added left out."""
+    under_min_isr: int = 0
+    """Of those whose min.insync.replicas is known."""
+    min_isr_unknown: int = 0
+    """Partitions whose min.insync.replicas is not known."""
+    leaderless: int = 0
+
+    @property
+    def min_isr_known(self) -> bool:
+        """True if anything can be said of min-ISR at all."""
+        return self.min_isr_unknown < self.partitions or not self.partitions
+
+
+def health_of(facts: Facts) -> Health:
+    """Counts over a snapshot, as Kafka's own metrics count."""
+    down, silent = _missing(facts)
+    if not len(facts.rows):
+        return Health(len(facts.snapshot.brokers), down, silent)
+    rows, starts = facts.rows, facts.starts
+    replicas = np.diff(np.append(starts, len(rows)))
+    in_sync = _counts(rows.in_isr, starts)
+    original = replicas - _counts(rows.adding, starts)
+    needed = _min_isr(facts)
+    known = needed != UNKNOWN
+    return Health(
+        brokers=len(facts.snapshot.brokers),
+        down=down,
+        silent=silent,
+        partitions=len(starts),
+        under_replicated=int((in_sync < original).sum()),
+        under_min_isr=int((known & (in_sync < np.minimum(needed, replicas))).sum()),
+        min_isr_unknown=int((~known).sum()),
+        leaderless=int((rows.leader[starts] < 0).sum()),
+    )
+
+
+def _counts(mask: NDArray[np.bool_], starts: NDArray[np.intp]) -> NDArray[np.int32]:
+    """How many rows of each partition are in the mask. Shape (partitions,)."""
+    so_far = np.concatenate([[0], np.cumsum(mask, dtype=np.int32)]).astype(np.int32)
+    found: NDArray[np.int32] = np.diff(so_far[np.append(starts, len(mask))])
+    return found
+
+
+def _min_isr(facts: Facts) -> NDArray[np.int32]:
+    """Of each partition's topic, UNKNOWN where nobody knows. Shape (partitions,)."""
+    told = facts.snapshot.min_isr
+    if len(told) != len(facts.snapshot.topics):
+        return np.full(len(facts.starts), UNKNOWN, np.int32)
+    of_topics = np.array(told, np.int32)
+    return of_topics[facts.rows.topic_index[facts.starts]]
+
+
+def _missing(facts: Facts) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Brokers that are not registered, and brokers that do not answer."""
+    stale = {id: one for id, one in sorted(facts.snapshot.brokers.items()) if one.stale}
+    never = {id for id in stale if math.isnan(facts.broker_age_s(id))}
+    down = {id for id, one in stale.items() if id in never or not one.broker.host}
+    return tuple(sorted(down)), tuple(id for id in stale if id not in down)

@@ -1,0 +1,107 @@
+"""Lines of a screen that is no table: words with a tone, some of which lead somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from tui.attention import Target
+from tui.tables.base import Cell, RowKey
+from tui.text import Glyphs, fit, fit_middle, printable
+
+
+class Line(NamedTuple):
+    """One line."""
+
+    spans: tuple[Cell, ...]
+    key: RowKey | None = None
+    """What stays the same about it through refreshes; None where the cursor passes it over."""
+    target: Target | None = None
+    """Where Enter leads."""
+
+    @property
+    def text(self) -> str:
+        """Its words alone."""
+        return "".join(span.text for span in self.spans)
+
+
+class Part(NamedTuple):
+    """A cell of a line that is fitted like a row of a table."""
+
+    cell: Cell
+    width: int
+    """0 for what is left over."""
+    priority: int = 0
+    """Parts with the highest number go first where room is short."""
+    right: bool = False
+    names: bool = False
+
+
+BLANK = Line(())
+ROOM_LEAST = 12
+"""Cells that the part which takes what is left over should have."""
+
+
+def labelled(label: str, lines: Sequence[Line], width: int) -> list[Line]:
+    """The lines behind a label that stands before the first of them, in `width` cells."""
+    return [
+        line._replace(spans=(Cell(fit(label if not place else "", width), "dim"), *line.spans))
+        for place, line in enumerate(lines)
+    ]
+
+
+def fitted(parts: Sequence[Part], width: int, glyphs: Glyphs) -> tuple[Cell, ...]:
+    """The parts in `width` cells, one blank between them; what does not fit is left out."""
+    kept = list(parts)
+    while len(kept) > 1 and _needed(kept) > width:
+        kept.remove(max(kept[1:], key=lambda part: part.priority))
+    rest = width - sum(part.width + 1 for part in kept if part.width)
+    spans: list[Cell] = []
+    for part in kept:
+        room = max(part.width or rest, 1)
+        text = printable(part.cell.text)
+        if part.names:
+            text = fit_middle(text, room, glyphs)
+        else:
+            text = fit(text, room, glyphs, right=part.right)
+        spans += [Cell(" ")] if spans else []
+        spans.append(Cell(text, part.cell.tone))
+    return tuple(spans)
+
+
+def _needed(parts: Sequence[Part]) -> int:
+    return sum((part.width or ROOM_LEAST) + 1 for part in parts) - 1
+
+
+def clipped(line: Line, width: int, glyphs: Glyphs) -> Line:
+    """The line in no more than `width` cells; what is cut is marked as cut."""
+    spans, room = [], width
+    for text, tone in line.spans:
+        length = cell_len(text)
+        if length > room:
+            spans.append(Cell(fit(text, room, glyphs), tone))
+            break
+        spans.append(Cell(text, tone))
+        room -= length
+    return line._replace(spans=tuple(spans))
+
+
+def wrapped(cells: Sequence[Cell], width: int, most: int, glyphs: Glyphs) -> list[Line]:
+    """Cells one after the other, in at most `most` lines; a cell is not broken up."""
+    lines: list[list[Cell]] = [[]]
+    used = 0
+    for text, tone in cells:
+        length = cell_len(text)
+        if used and used + 1 + length > width:
+            if len(lines) == most:
+                break
+            lines.append([])
+            used = 0
+        if used:
+            lines[-1].append(Cell(" "))
+            used += 1
+        lines[-1].append(Cell(fit(text, width, glyphs).rstrip() if length > width else text, tone))
+        used += length
+    return [Line(tuple(line)) for line in lines]

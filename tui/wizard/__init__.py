@@ -1,0 +1,1 @@
+"""Changes that need choices first: one frame, filled by data."""

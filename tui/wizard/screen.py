@@ -1,0 +1,284 @@
+"""The frame of every wizard: one step after the other, and back without losing what was typed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widget import Widget
+from textual.widgets import Input
+
+from backend.domain.answers import ChangeAnswer
+from backend.errors import KshuntError
+from tui.desk import READ_ONLY, Desk, Looked, Stale
+from tui.intent import Intent
+from tui.screens.dialog import Dialog, Lines
+from tui.screens.form import FormPart, form_hint
+from tui.screens.parts import AnswerPart, AskPart, PreviewPart, error_lines
+from tui.screens.watching import Verb, show_course, verb_of
+from tui.wizard.model import Step, Wizard, step_line
+
+if TYPE_CHECKING:
+    from tui.app import KshuntApp
+
+KEYS: Final = {
+    Step.GOAL: "Enter goes on, {tab}Esc {back}",
+    Step.CHOICES: "Enter goes on, {tab}Esc {back}",
+    Step.PREVIEW: "Enter goes on to the question, Esc {back}",
+    Step.CONFIRM: "",
+    Step.WATCH: "Esc or Enter closes",
+}
+"""What the last line says at each step."""
+
+
+class WizardScreen(Dialog[Verb | None]):
+    """A wizard from its first step to its last; answers with what is to be done next, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "on", "Go on", show=False),
+        Binding("left", "close", "Back", show=False),
+        Binding("y", "agree", "Do it", show=False),
+        Binding("n", "close", "Back", show=False),
+        Binding("q", "leave", "Close", show=False),
+        Binding("w", "why", "Say why, or write the way back", show=False),
+        Binding("u", "next('undo')", "Undo", show=False),
+        Binding("c", "next('cancel')", "Cancel", show=False),
+        Binding("right,l", "app.focus_next", "Next", show=False),
+        Binding("h", "app.focus_previous", "Previous", show=False),
+        Binding("down,j", "scroll(1)", "Down", show=False),
+        Binding("up,k", "scroll(-1)", "Up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+    ]
+    AUTO_FOCUS = None
+
+    def __init__(self, app: KshuntApp, wizard: Wizard, desk: Desk) -> None:
+        super().__init__(wizard.title)
+        self.wizard = wizard
+        self.step = wizard.first
+        """Where the operator is."""
+        self.answer: ChangeAnswer | None = None
+        """What came back, once it was sent."""
+        self._kshunt, self._desk = app, desk
+        self._values: dict[Step, tuple[Any, ...]] = {}
+        self._intent: Intent | None = None
+        self._looked: Looked | None = None
+        self._busy = False
+        """True while something was asked of the backend."""
+
+    def compose_body(self) -> Iterable[Widget]:
+        """Where one is, a place for each step, and the keys."""
+        yield Lines(step_line(self.step), id="steps", classes="group")
+        first = 0
+        for step, page in zip(Step, self.wizard.pages, strict=False):
+            with Vertical(id=f"step-{step.value}", classes="step"):
+                if page.fields:
+                    lines = (*self.wizard.goal.lines, *self.wizard.choices.lines)
+                    yield FormPart(page.lines or lines, page.fields, first)
+            first += len(page.fields)
+        for step in (Step.PREVIEW, Step.CONFIRM, Step.WATCH):
+            yield Vertical(id=f"step-{step.value}", classes="step")
+        yield Lines("", id="keys", classes="hint")
+
+    def on_mount(self) -> None:
+        """Begin at the first step that asks something."""
+        self._kshunt.changed.subscribe(self, self._on_changed)
+        self._go(self.step)
+
+    @property
+    def ready(self) -> bool:
+        """False while something was asked of the backend, or is about to be shown."""
+        return not self._busy and bool(self.place(self.step).children)
+
+    # Steps
+
+    def place(self, step: Step) -> Vertical:
+        """Where a step is shown."""
+        return self.query_one(f"#step-{step.value}", Vertical)
+
+    def input(self, place: int) -> Input:
+        """The input of a field, by its number among all of them."""
+        return self.query_one(f"#field-{place}", Input)
+
+    def hint(self, place: int) -> Lines:
+        """The line beneath a field."""
+        return self.query_one(f"#hint-{place}", Lines)
+
+    def _go(self, step: Step, changed: str = "") -> None:
+        """Show a step; `changed` says why the preview is shown again."""
+        self.step = step
+        for one in Step:
+            self.place(one).display = one is step
+        self.query_one("#steps", Lines).say(step_line(step))
+        intent = self._intent if step > Step.CHOICES else None
+        self.call_it(self.wizard.title if intent is None else intent.title)
+        forms = list(self.place(step).query(FormPart))
+        back = "changes nothing" if self.wizard.before(step) is None else "goes back"
+        self._say_keys(KEYS[step].format(tab=form_hint(forms), back=back))
+        for form in forms:
+            form.begin()
+        if step is Step.PREVIEW:
+            self.set_focus(None)
+            self._busy = True
+            self.run_worker(self._look(changed), group="ask", exclusive=True)
+
+    def _say_keys(self, words: str) -> None:
+        self.query_one("#keys", Lines).say(words)
+        self.query_one("#keys").display = bool(words)
+
+    async def _show(self, step: Step, *widgets: Widget) -> None:
+        place = self.place(step)
+        await place.remove_children()
+        await place.mount(*widgets)
+
+    @on(FormPart.Filled)
+    def _filled(self, message: FormPart.Filled) -> None:
+        if not self._busy:
+            self._values[self.step] = message.values
+            self._go(self.wizard.after(self.step))
+
+    async def _look(self, changed: str) -> None:
+        """Ask what it would do, and show it."""
+        await self._show(Step.PREVIEW, Lines("Rehearsing; nothing is changed yet."))
+        typed = [value for step in sorted(self._values) for value in self._values[step]]
+        self._looked = None
+        try:
+            # Thousands of partitions take a while to describe.
+            self._intent = await asyncio.to_thread(self.wizard.build, *typed)
+            self.call_it(self._intent.title)
+            self._looked = await self._desk.look(self._intent)
+        except KshuntError as error:
+            await self._show(Step.PREVIEW, *error_lines(error, sent=False))
+            self._say_keys("Esc goes back")
+            return
+        finally:
+            self._busy = False
+        read_only = self._desk.read_only
+        glyphs = self._kshunt.glyphs
+        part = PreviewPart(self._intent, self._looked, glyphs, changed, read_only=read_only)
+        await self._show(Step.PREVIEW, part)
+        if read_only and not self._intent.local:
+            self._say_keys("This is the end of it: kshunt was started read-only. Esc goes back")
+
+    async def _ask(self) -> None:
+        assert self._intent is not None
+        part = AskPart(self._intent, read_only=self._desk.read_only, leave="Back")
+        target = self._intent.target
+        lines = [f"{self._intent.title}?", f"Cluster {target.cluster_id}"]
+        if self._intent.effect:
+            lines.append(self._intent.effect)
+        await self._show(Step.CONFIRM, *(Lines(line) for line in lines), part)
+        part.begin()
+
+    @on(AskPart.Decided)
+    def _decided(self, message: AskPart.Decided) -> None:
+        if self._busy or self.step is not Step.CONFIRM:
+            return
+        if not message.agreed:
+            self.action_close()
+            return
+        self._busy = True
+        self.run_worker(self._send(), group="ask", exclusive=True)
+
+    async def _send(self) -> None:
+        """Send it, and show what came of it."""
+        assert self._intent is not None
+        assert self._looked is not None
+        reason = self.place(Step.CONFIRM).query_one(AskPart).reason
+        agreed = replace(self._intent, reason=reason or self._intent.reason)
+        self._say_keys("Sent; waiting for the answer.")
+        try:
+            self.answer = await self._desk.send(agreed, self._looked.preview)
+        except Stale as stale:
+            self._go(Step.PREVIEW, str(stale))
+            return
+        except KshuntError as error:
+            self._go(Step.WATCH)
+            await self._show(Step.WATCH, *error_lines(error, sent=True))
+            return
+        finally:
+            self._busy = False
+        self._kshunt.view.clear_marks()
+        self._go(Step.WATCH)
+        part = AnswerPart(agreed, self.answer, self._kshunt.glyphs)
+        await self._show(Step.WATCH, part)
+        part.begin()
+        self._on_changed("")
+
+    def _on_changed(self, view: str) -> None:
+        parts = list(self.place(Step.WATCH).query(AnswerPart))
+        if parts and self.answer is not None:
+            course = partial(show_course, self._kshunt.store, parts[0])
+            # A callable: one that is replaced before it starts leaves no coroutine behind.
+            self.run_worker(course, group="course", exclusive=True)  # type: ignore[arg-type]
+
+    # Keys
+
+    async def action_on(self) -> None:
+        """On to the question, or to the end."""
+        if self.step is Step.WATCH:
+            self.dismiss(None)
+        elif self.step is Step.PREVIEW and self._looked is not None and self._may_ask():
+            self._go(Step.CONFIRM)
+            await self._ask()
+
+    def _may_ask(self) -> bool:
+        if self._desk.read_only and self._intent is not None and not self._intent.local:
+            self._say_keys(READ_ONLY)
+            return False
+        return not self._busy
+
+    def action_close(self) -> None:
+        """One step back; at the first one, and after the last, out of it."""
+        if self.step is Step.CONFIRM and self._busy:
+            self._say_keys("It was sent: its answer has to be waited for.")
+            return
+        if self.step is Step.CONFIRM and self.place(Step.CONFIRM).query_one(AskPart).left_why():
+            return
+        earlier = None if self.step is Step.WATCH else self.wizard.before(self.step)
+        if earlier is None:
+            self.dismiss(None)
+        else:
+            self._busy = False
+            self._go(earlier)
+
+    def action_leave(self) -> None:
+        """Close after the last step."""
+        if self.step is Step.WATCH:
+            self.dismiss(None)
+
+    def action_agree(self) -> None:
+        """Do it."""
+        if self.step is Step.CONFIRM:
+            self.place(Step.CONFIRM).query_one(AskPart).agree()
+
+    async def action_why(self) -> None:
+        """Say why; after the last step, write the way back."""
+        if self.step is Step.CONFIRM:
+            self.place(Step.CONFIRM).query_one(AskPart).why()
+        elif self.step is Step.WATCH:
+            for part in self.place(Step.WATCH).query(AnswerPart):
+                await part.write()
+
+    def action_next(self, verb: str) -> None:
+        """Undo or cancel it, where that is possible; it is asked about as ever."""
+        if self.step is Step.WATCH and self.answer is not None:
+            able = verb_of(self._kshunt.store, self.answer, verb)
+            if able is not None:
+                self.dismiss(able)
+
+    def action_scroll(self, rows: int) -> None:
+        """Move through the items."""
+        for part in self.place(Step.PREVIEW).query(PreviewPart):
+            part.scroll(rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move through the items, and through what stands above them."""
+        for part in self.place(Step.PREVIEW).query(PreviewPart):
+            part.page(pages)

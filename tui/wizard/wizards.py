@@ -1,0 +1,169 @@
+"""Every wizard, as data. Pure: nothing is asked or sent from here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backend.domain.answers import ChangeAnswer, Result
+from backend.domain.cluster import TopicPartition
+from backend.domain.operation import Operation
+from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
+from tui import intents, steering
+from tui.intent import Intent, Sending, Target
+from tui.intents import Start
+from tui.paths import complete_path, new_audit_file, plan_for, save_text
+from tui.screens.form import FormField
+from tui.tables.pending import typed_rate
+from tui.text import Glyphs, plural
+from tui.wizard.model import Page, Wizard
+from tui.wizard.parsing import (
+    CAPS_HINT,
+    EVERY_OPERATION,
+    LIST_HINT,
+    RATE_HINT,
+    a_rate,
+    an_operation,
+    broker_ids,
+    default_caps,
+    parse_caps,
+)
+
+if TYPE_CHECKING:
+    from backend.api.client import BackendClient
+    from tui.tables.facts import Facts
+
+
+def start_wizard(facts: Facts, target: Target, glyphs: Glyphs) -> Wizard:
+    """Start moving partitions as a JSON file says."""
+    goal = FormField(
+        "Plan file",
+        "",
+        "Kafka's reassignment JSON",
+        lambda text: plan_for(text, target.cluster_id),
+        complete_path,
+    )
+    choices = (
+        FormField("Throttle", "", f"{RATE_HINT}; lifted when done", a_rate),
+        FormField("Moves at once", default_caps(), CAPS_HINT, parse_caps),
+        FormField("Reason", "", "why, for the audit; may be empty", str.strip),
+    )
+
+    def build(*values: Any) -> Intent:
+        return intents.reassign_intent(facts, target, Start(*values), glyphs)
+
+    return Wizard("Start a reassignment", build, _goal(target, goal), Page(fields=choices))
+
+
+def rates_wizard(facts: Facts, target: Target, glyphs: Glyphs, brokers: Sequence[int]) -> Wizard:
+    """Set the rates of these brokers."""
+    present = facts.snapshot.throttles.rates
+    rates = {present[id].rate if id in present else None for id in brokers}
+    rate = rates.pop() if len(rates) == 1 else None
+    leader = "" if rate is None else typed_rate(rate.leader_bytes_per_s)
+    follower = "" if rate is None else typed_rate(rate.follower_bytes_per_s)
+    who = f"broker {brokers[0]}" if len(brokers) == 1 else f"all {len(brokers)} brokers"
+
+    def build(*values: Any) -> Intent:
+        wanted = dict.fromkeys(brokers, ThrottledRate(*values))
+        return intents.rates_intent(facts, target, wanted, glyphs)
+
+    fields = (
+        FormField("Leader rate (what it sends)", leader, RATE_HINT, a_rate),
+        FormField("Follower rate (what it fetches)", follower, RATE_HINT, a_rate),
+    )
+    return Wizard(f"Throttle of {who}", build, _goal(target), Page(fields=fields))
+
+
+def lists_wizard(facts: Facts, target: Target, topic: str) -> Wizard:
+    """Set a topic's throttled replicas."""
+    present = facts.snapshot.throttles.replicas.get(topic, ThrottledReplicas())
+
+    def build(*values: Any) -> Intent:
+        return intents.lists_intent(facts, target, topic, ThrottledReplicas(*values))
+
+    fields = (
+        FormField("Leader side", str(present.leaders) or "none", LIST_HINT, ReplicaSet.parse),
+        FormField("Follower side", str(present.followers) or "none", LIST_HINT, ReplicaSet.parse),
+    )
+    return Wizard(f"Throttled replicas of {topic}", build, _goal(target), Page(fields=fields))
+
+
+def election_wizard(
+    facts: Facts, target: Target, partitions: Sequence[TopicPartition] | None
+) -> Wizard:
+    """Elect preferred leaders: there is nothing to choose."""
+    count = len(facts.starts) if partitions is None else len(partitions)
+    return Wizard(
+        f"Elect the preferred {'leader' if count == 1 else 'leaders'} of"
+        f" {plural(count, 'partition')}",
+        lambda: intents.election_intent(facts, target, partitions),
+        _goal(target),
+    )
+
+
+def abandon_wizard(facts: Facts, target: Target, operation: Operation) -> Wizard:
+    """End an operation although brokers that are gone for good still have its throttle."""
+    gone = [id for id, one in sorted(facts.snapshot.brokers.items()) if one.stale]
+    field = FormField(
+        "Brokers that are gone for good",
+        ", ".join(map(str, gone)),
+        "ids with commas between them; a broker that is up is refused",
+        broker_ids,
+    )
+    return Wizard(
+        f"Abandon operation {operation.id}",
+        lambda brokers: steering.abandon_intent(target, operation, brokers),
+        _goal(target),
+        Page(fields=(field,)),
+    )
+
+
+def audit_wizard(target: Target, known: Sequence[str], chosen: str) -> Wizard:
+    """Write the audit to a new file; `chosen` is the id that is proposed, or empty."""
+    proposed = chosen or EVERY_OPERATION
+    which = FormField(
+        "Operation", proposed, "its id, or all", lambda text: an_operation(text, known)
+    )
+    file = FormField(
+        "File",
+        f"kshunt-audit-{proposed}.md",
+        "a new file: .md for Markdown, .json for JSON",
+        new_audit_file,
+        complete_path,
+    )
+    return Wizard(
+        "Write the audit",
+        lambda operation, path: audit_intent(target, operation, path),
+        _goal(target, which),
+        Page(fields=(file,)),
+    )
+
+
+def audit_intent(target: Target, operation: str, path: Path) -> Intent:
+    """Read the audit, and write it to a file: nothing in the cluster changes."""
+    id = "" if operation == EVERY_OPERATION else operation
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        text = client.audit_text("json" if path.suffix == ".json" else "markdown", id)
+        if not sending.validate_only:
+            save_text(text, path)
+        lines = plural(text.count("\n") + 1, "line")
+        words = lines if sending.validate_only else f"{lines} written"
+        return ChangeAnswer(sending.validate_only, None, (Result(str(path), 0, "NONE", words),))
+
+    return Intent(
+        title=f"Write the audit to {path.name}",
+        button="Write it",
+        target=target,
+        touches=(("Operation", operation), ("File", str(path))),
+        send=send,
+        effect="Nothing in the cluster changes.",
+        local=True,
+    )
+
+
+def _goal(target: Target, *fields: FormField) -> Page:
+    where = f"Cluster {target.cluster_id} at {target.bootstrap_servers}"
+    return Page((where,), fields)
