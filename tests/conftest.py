@@ -1,5 +1,9 @@
 """Which tests run here, and the real Kafka cluster that they share."""
 
+import atexit
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +14,13 @@ from tests.contract import FLAVOURS, KAFKA, ContractCluster, embedded
 from tests.kafka.launcher import RealKafka, missing_reason
 from tests.serving import serving
 from tests.support import require
+
+# A dashboard that a test starts records what it sees: not into the home of whoever runs the tests,
+# and reads no settings of theirs.
+_HOME = tempfile.mkdtemp(prefix="kshunt-tests-")
+os.environ["XDG_STATE_HOME"] = _HOME
+os.environ["XDG_CONFIG_HOME"] = _HOME
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 
 # An example may take as long as it takes: a busy machine is no defect.
 settings.register_profile("unhurried", deadline=None)

@@ -31,14 +31,9 @@ from tui.link import RETRY_S, Link
 from tui.output import SLOW_REFRESH_S, DiffApp
 from tui.palette import ActionProvider, PlaceProvider
 from tui.rounds import TICK_S, Rounds
-from tui.screens.brokers import BrokersScreen
-from tui.screens.history import HistoryScreen
-from tui.screens.operations import OperationsScreen
-from tui.screens.overview import OverviewScreen
-from tui.screens.partitions import PartitionsScreen
-from tui.screens.throttles import ThrottlesScreen
-from tui.screens.view import ViewScreen
+from tui.screens.view import ViewScreen, opener
 from tui.store import REFRESH_S, Connection, ConnectionState, Derived, DeriveFailed, Deriver, Store
+from tui.stylesheet import KeptStylesheet
 from tui.text import UNICODE, Glyphs
 from tui.theme import TONE_DEFAULTS, ThemeFolder
 from tui.travel import Travel
@@ -74,12 +69,12 @@ class KshuntApp(DiffApp):
         "css/time.tcss",
     ]
     MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {
-        OVERVIEW: OverviewScreen,
-        PARTITIONS: PartitionsScreen,
-        BROKERS: BrokersScreen,
-        THROTTLES: ThrottlesScreen,
-        OPERATIONS: OperationsScreen,
-        HISTORY: HistoryScreen,
+        OVERVIEW: opener("overview", "OverviewScreen"),
+        PARTITIONS: opener("partitions", "PartitionsScreen"),
+        BROKERS: opener("brokers", "BrokersScreen"),
+        THROTTLES: opener("throttles", "ThrottlesScreen"),
+        OPERATIONS: opener("operations", "OperationsScreen"),
+        HISTORY: opener("history", "HistoryScreen"),
     }
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {
         ActionProvider,
@@ -123,6 +118,7 @@ class KshuntApp(DiffApp):
         self.animation_level = "none"
         self.wardrobe = Wardrobe(self, themes, plain=plain)
         self.wardrobe.open(theme)
+        self.stylesheet = KeptStylesheet(variables=self.get_css_variables())
         self.set_class(not glyphs.spark, "-ascii")
         self.store = Store(now_s)
         self.travel = Travel(self, recorder, reel)

@@ -11,6 +11,7 @@ made for, Textual's own output is used.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import textual
@@ -79,13 +80,22 @@ class Pace:
 
 def known_textual(app: App[None]) -> bool:
     """Whether this is the Textual whose output is replaced."""
-    if textual.__version__ != KNOWN_TEXTUAL or not all(hasattr(app, name) for name in _PRIVATE):
+    if _version() != KNOWN_TEXTUAL or not all(hasattr(app, name) for name in _PRIVATE):
         return False
     from textual import _compositor
     from textual.strip import Strip
 
     updates = ("ChopsUpdate", "LayoutUpdate")
     return hasattr(Strip, "render_ansi") and all(hasattr(_compositor, name) for name in updates)
+
+
+def _version() -> str:
+    """Textual's version, found without the library that reads packages: it is slow to load."""
+    if "__version__" not in vars(textual):
+        installed = Path(textual.__file__).parent.parent
+        if (installed / f"textual-{KNOWN_TEXTUAL}.dist-info").is_dir():
+            return KNOWN_TEXTUAL
+    return textual.__version__
 
 
 class DiffApp(App[None]):

@@ -57,7 +57,8 @@ def _scaled(value: float, units: Sequence[str], gap: str, figures: int = 3) -> s
     while size >= 999.5 and power < len(units) - 1:
         size /= 1000
         power += 1
-    whole = 1 if size < 9.995 else 2 if size < 99.95 else 3
+    # Rounded, 9.96 in two figures has one more digit before the point than it had.
+    whole = 1 if size < 10 - 5 / 10**figures else 2 if size < 100 - 50 / 10**figures else 3
     digits = max(figures - whole, 0)
     sign = "-" if value < 0 else ""
     return f"{sign}{size:.{digits}f}{gap}{units[power]}"

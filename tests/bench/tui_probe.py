@@ -7,9 +7,11 @@ import select
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from tests.terminal import ROOT, Terminal, terminal
@@ -134,12 +136,24 @@ class Probe:
         return int(found[1]) * 1024 / 1e6
 
 
+@cache
+def _compiled() -> tempfile.TemporaryDirectory[str]:
+    """Where what was compiled is kept for the next start."""
+    return tempfile.TemporaryDirectory()
+
+
 @contextmanager
 def probing(
     program: str, argument: str, size: tuple[int, int], log: Path | None = None
 ) -> Iterator[Probe]:
     """One of the programs of `tests.bench.tui_apps` in a terminal of this size."""
-    environ = {"COLORTERM": "truecolor", "KSHUNT_BENCH_LOOP": str(log) if log else ""}
+    environ = {
+        "COLORTERM": "truecolor",
+        "KSHUNT_BENCH_LOOP": str(log) if log else "",
+        # As it is when it is installed: compiled, whatever this checkout does.
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": _compiled().name,
+    }
     command = [sys.executable, "-m", "tests.bench.tui_apps", program, argument]
     started_s = time.perf_counter()
     with terminal(command, environ, size) as shown:

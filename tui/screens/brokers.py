@@ -85,10 +85,12 @@ class BrokersScreen(TableScreen):
     def update_view(self) -> None:
         """The legend and the pane follow the table."""
         super().update_view()
-        from tui.tables.matrix import LEGENDS
+        legend, words = self.query_one("#legend", Lines), ""
+        if group := self.kshunt.store.queries[self.VIEW].group:
+            # It needs a data library, which the first frame is shown without.
+            from tui.tables.matrix import LEGENDS
 
-        legend = self.query_one("#legend", Lines)
-        words = LEGENDS.get(self.kshunt.store.queries[self.VIEW].group, "")
+            words = LEGENDS.get(group, "")
         legend.display = bool(words)
         if words and legend.plain != f"  {words}":
             legend.say(f"  {words}")

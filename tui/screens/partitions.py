@@ -129,13 +129,17 @@ class PartitionsScreen(TableScreen):
             self._show_pane()
 
     def _show_pane(self) -> None:
+        pane, key = self.query_one("#about", Pane), self.grid.cursor_key
+        lines = self._lines(cast("ReplicaKey", key)) if self._has_pane(key) else []
+        pane.show(str(key), lines[: self.app.size.height // 2 - ROWS_LEAST])
+
+    def _has_pane(self, key: object) -> bool:
+        if not self._pane_open or key is None or self.app.size.height < PANE_HEIGHT_LEAST:
+            # The first frame is shown before data libraries are loaded.
+            return False
         from tui.tables.groups import GroupKey
 
-        pane, key = self.query_one("#about", Pane), self.grid.cursor_key
-        tall = self.app.size.height >= PANE_HEIGHT_LEAST
-        shown = self._pane_open and tall and key is not None and not isinstance(key, GroupKey)
-        lines = self._lines(cast("ReplicaKey", key)) if shown else []
-        pane.show(str(key), lines[: self.app.size.height // 2 - ROWS_LEAST])
+        return not isinstance(key, GroupKey)
 
     def _lines(self, key: ReplicaKey) -> list[PaneLine]:
         """What is said of a replica and its partition; asks for what is not known yet."""

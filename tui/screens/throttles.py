@@ -46,8 +46,6 @@ class ThrottlesScreen(TableScreen):
 
     def on_mount(self) -> None:
         """The line is not there until it is wanted."""
-        super().on_mount()
-        self.grid.marks = True
         self.query_one("#typing").display = False
         self.query_one("#rate", Input).cursor_blink = False
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -31,6 +32,16 @@ from tui.widgets.timebar import TimeBar
 if TYPE_CHECKING:
     from backend.domain.steering import ShownDrift
     from tui.app import KshuntApp
+
+
+def opener(module: str, name: str) -> Callable[[], Screen[None]]:
+    """What makes a view of `tui.screens`; it is loaded when it is first gone to."""
+
+    def opened() -> Screen[None]:
+        screen: Screen[None] = getattr(import_module(f"tui.screens.{module}"), name)()
+        return screen
+
+    return opened
 
 
 class ViewScreen(Screen[None]):
