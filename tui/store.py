@@ -362,9 +362,7 @@ def _throttles(facts: Facts, job: Job) -> Table:
     from tui.tables.throttles import throttle_table
 
     query = job.query
-    return throttle_table(
-        facts, query.order, job.drift, job.orphans, job.owned, query.pending
-    )
+    return throttle_table(facts, query.order, job.drift, job.orphans, job.owned, query.pending)
 
 
 def _operations(facts: Facts, job: Job) -> Table:
