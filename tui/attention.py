@@ -89,13 +89,17 @@ def watchful(store: Store) -> tuple[Item, ...]:
     """What the home screen points out besides: not wrong while moves run, but to be known."""
     found = list(attention(store))
     summary, home = store.summary, store.home
+    if summary is not None and summary.eta_never > summary.stuck_replicas:
+        never = plural(summary.eta_never - summary.stuck_replicas, "replica")
+        target = Target(PARTITIONS, filter_text="eta:never")
+        found.append(Item(f"{never} will not arrive at this rate.", "bad", target, "never"))
     if home is not None and home.health.under_replicated:
-        count = plural(home.health.under_replicated, "partition")
         target = Target(PARTITIONS, filter_text=OUT_OF_SYNC)
-        found.append(Item(f"{count} under-replicated.", "warn", target, "under-replicated"))
+        text = f"{home.health.under_replicated_words}."
+        found.append(Item(text, "warn", target, "under-replicated"))
     if store.foreign:
-        moves = plural(store.foreign, "throttled move")
-        text = f"{moves} of somebody else: no throttle of theirs comes off by itself."
+        moves = plural(store.foreign, "move")
+        text = f"{moves} of others: throttles stay on when they end."
         found.append(Item(text, "warn", Target(THROTTLES, press="t"), "foreign"))
     if summary is not None and not summary.moving_partitions and summary.misled_partitions:
         led = plural(summary.misled_partitions, "partition")

@@ -92,15 +92,12 @@ class Flows:
         """End an operation although brokers that are gone for good have its throttle."""
         self._fill(lambda facts, target: wizards.abandon_wizard(facts, target, operation))
 
-    def settle(self, drift: Sequence[ShownDrift], *, ours: bool, ask: bool) -> None:
-        """Put our throttles back or keep theirs; at once unless it is to be asked for."""
+    def settle(self, drift: Sequence[ShownDrift], *, ours: bool) -> None:
+        """Put our throttles back or keep theirs."""
 
         async def flow(facts: Facts, target: Target) -> None:
-            intent = steering.drift_intent(target, drift, self._app.glyphs, ours=ours)
-            if ask or self._desk.read_only:
-                await self._carry_out(lambda: intent)
-            else:
-                await self._settle(intent, steering.settled_words(drift, ours=ours))
+            glyphs = self._app.glyphs
+            await self._carry_out(lambda: steering.drift_intent(target, drift, glyphs, ours=ours))
 
         self._start(flow)
 
@@ -176,16 +173,6 @@ class Flows:
         if then is not None:
             target = Target(store.cluster_id, store.bootstrap_servers)
             await self._steer(target, then.operation, steering.verb_named(then.name))
-
-    async def _settle(self, intent: Intent, said: str) -> None:
-        """Send what needs no question; say what became of it."""
-        answer = await self._sent(intent, None)
-        if answer is None:
-            return
-        if answer.failures or answer.notes:
-            await self._show(intent, answer)
-        else:
-            self._app.say(said, "good")
 
     async def _cancel(
         self, facts: Facts, target: Target, partitions: Sequence[TopicPartition] | None

@@ -140,7 +140,7 @@ def rates_intent(
 ) -> Intent:
     """Set brokers' throttled rates."""
     from backend.domain.what_if import what_if
-    from tui.tables.pending import Foresight, what_if_text
+    from tui.tables.pending import Foresight, needs_of, what_if_text
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
         return client.alter_throttled_rates(rates, **sending.previewed)
@@ -156,6 +156,7 @@ def rates_intent(
         facts.snapshot.throttles,
         what_if(facts.snapshot, {}),
         what_if(facts.snapshot, rates),
+        needs_of(facts.snapshot),
     )
     return Intent(
         title=f"Set the throttle of {_some_brokers(rates)}",

@@ -12,7 +12,7 @@ from backend.domain.answers import ChangeAnswer
 from backend.domain.operation import Operation
 from backend.domain.steering import Preview, ShownDrift, ShownOrphan
 from tui.intent import NAMES_MOST, Intent, Sending, Target, counted, short_name
-from tui.tables.mending import change_words, drift_words, owner_words, readable, setting_words
+from tui.tables.mending import change_words, owner_words, readable, setting_words
 from tui.text import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
@@ -162,8 +162,3 @@ def adopt_intent(target: Target, moves: int) -> Intent:
         effect="Nothing is moved or cancelled. Their throttle comes off when they end, below is "
         "what then changes; whoever started them need not verify any more.",
     )
-
-
-def settled_words(drift: Sequence[ShownDrift], *, ours: bool) -> str:
-    """What is said once drift was settled."""
-    return f"{'Put back' if ours else 'Kept'}: {'; '.join(drift_words(one) for one in drift)}."

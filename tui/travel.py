@@ -87,6 +87,11 @@ class Travel:
                 self.recorder.take(message)
         self._app.post_message(message)
 
+    @property
+    def name(self) -> str:
+        """`PAST` or `REPLAY` while that is what is shown, else empty."""
+        return "" if not self.past else "REPLAY" if self.replay else "PAST"
+
     def refusal(self) -> str:
         """Why nothing can be changed, or empty."""
         if not self.past:

@@ -80,7 +80,7 @@ class BrokersScreen(TableScreen):
         if not query.group:
             return ""
         words = "who feeds whom" if query.group == FLOWS else "partition by broker"
-        return f"{words}, from column {query.shift + 1} on" if query.shift else words
+        return f"{words} +{query.shift}" if query.shift else words
 
     def update_view(self) -> None:
         """The legend and the pane follow the table."""

@@ -55,7 +55,7 @@ class HistoryScreen(BoardScreen):
         """How much of the past is shown."""
         if self.kshunt.store.home is None:
             return ""
-        return f"last {duration_text(self.chosen.span_s)}, as far as it was seen"
+        return f"at most {duration_text(self.chosen.span_s)}"
 
     def lines(self, width: int, height: int) -> list[Line]:
         """Brokers, then the data pipeline."""

@@ -92,7 +92,7 @@ class OperationsScreen(TableScreen):
             self._audit_of = wanted
             audit = partial(self.kshunt.rounds.audit, operation.id)
             # Not a coroutine: where a newer wish comes first, it would never be awaited.
-            self.run_worker(audit, group="audit", exclusive=True)
+            self.run_worker(audit, group="audit", exclusive=True)  # type: ignore[arg-type]
 
     # What can be done
 

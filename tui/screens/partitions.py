@@ -84,9 +84,9 @@ class PartitionsScreen(TableScreen):
 
         query, table = self.kshunt.store.queries[self.VIEW], self.grid.table
         if isinstance(table, GroupTable):
-            return f"{plural(shown, table.kind)} with {table.replicas:,} of {total:,}"
+            return plural(shown, table.kind)
         if query.inside is not None:
-            return f"{query.inside}: {shown:,} of {total:,}"
+            return f"{query.inside}: {shown:,}"
         return ""
 
     # Details

@@ -70,7 +70,13 @@ class ViewScreen(Screen[None]):
         """Head, tabs, what the view shows, keys."""
         app = self.kshunt
         glyphs = app.glyphs
-        yield StatusBar(app.store, address=app.address, read_only=app.read_only, glyphs=glyphs)
+        yield StatusBar(
+            app.store,
+            address=app.address,
+            read_only=app.read_only,
+            glyphs=glyphs,
+            past=lambda: app.travel.name,
+        )
         yield ViewTabs(self.VIEW, glyphs=glyphs)
         yield from self.compose_body()
         yield TimeBar(app.travel, glyphs=glyphs)
@@ -232,13 +238,11 @@ class ViewScreen(Screen[None]):
         self._settle("accept", ours=False)
 
     def _settle(self, id: str, *, ours: bool) -> None:
-        """One drift of the row is settled at once; several are asked about first."""
         if self.refused(id):
             return
-        chosen = self.chosen_drift()
-        drift = chosen or self.kshunt.store.drift
+        drift = self.chosen_drift() or self.kshunt.store.drift
         if drift:
-            self.kshunt.flows.settle(drift, ours=ours, ask=len(chosen) != 1)
+            self.kshunt.flows.settle(drift, ours=ours)
         else:
             self.say("No throttle of ours was changed by somebody else.")
 

@@ -92,7 +92,7 @@ def _orphan_lines(orphans: Sequence[ShownOrphan], every: int) -> list[PaneLine]:
 def _origins(orphans: Sequence[ShownOrphan]) -> list[PaneLine]:
     """How many there are of each likely origin; each row says its own."""
     counts = Counter(one.origin for one in orphans).most_common(SHOWN_MOST)
-    lines = [PaneLine("", f"{count:,} {origin}", "warn") for origin, count in counts]
+    lines = [PaneLine("", f"{count:,} {origin}", "warn", 2) for origin, count in counts]
     return [lines[0]._replace(label="Orphans"), *lines[1:]]
 
 

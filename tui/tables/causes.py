@@ -5,12 +5,15 @@ The backend says what is so and what to do next; only the dashboard knows its ow
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from backend.domain.stuck import ABOUT, Cause, Stuck
 from tui.actions import key_of as _key
-from tui.text import names_text, rate_text
+from tui.tables.mending import SETTINGS
+from tui.tables.pending import rate_up_text
+from tui.text import names_text
 from tui.views import BROKERS, OPERATIONS, THROTTLES
 
 if TYPE_CHECKING:
@@ -46,10 +49,22 @@ def why_lines(stuck: Stuck | None, snapshot: Snapshot) -> list[tuple[str, str]]:
         return []
     short = ABOUT[stuck.cause].short
     label = STUCK if stuck.cause.is_stuck else "Not nearer"
-    lines = [(label, short), ("Why", stuck.reason), ("Do next", stuck.action)]
+    lines = [(label, short), ("Why", _plain(stuck.reason)), ("Do next", _plain(stuck.action))]
     if stuck.cause in _PRESS:
         lines.append(("Press", _PRESS[stuck.cause](stuck, snapshot)))
     return [(name, text) for name, text in lines if text]
+
+
+def _plain(text: str) -> str:
+    """A backend's sentence with short names of settings, and rates never less than they are."""
+    for name, words in SETTINGS.items():
+        text = text.replace(name, words)
+    text = _BARE_RATE.sub(r"\1 B/s", text)
+    return _RATE.sub(lambda found: typed_rate(int(found[1])), text)
+
+
+_BARE_RATE: Final = re.compile(r"\b(has \d+)\b(?! B/s)")
+_RATE: Final = re.compile(r"\b(\d+) B/s")
 
 
 _BROKERS, _THROTTLES, _OPERATIONS = (f"view('{view}')" for view in (BROKERS, THROTTLES, OPERATIONS))
@@ -78,12 +93,11 @@ def _rows(stuck: Stuck, keys: str) -> str:
 
 def typed_rate(bytes_per_s: int) -> str:
     """A rate as it can be typed, in three figures, and never less than it was: `31.6MB/s`."""
-    step = 10 ** max(len(str(bytes_per_s)) - 3, 0)
-    return rate_text(-(-bytes_per_s // step) * step).replace(" ", "")
+    return rate_up_text(bytes_per_s).replace(" ", "")
 
 
 def _cancel(stuck: Stuck, snapshot: Snapshot) -> str:
-    return f"{_key('cancel')} to cancel the move of {stuck.partition}, if it moves."
+    return f"{_key('cancel')} on its row cancels the move of {stuck.partition}, if it moves."
 
 
 def _floor(stuck: Stuck, snapshot: Snapshot) -> str:

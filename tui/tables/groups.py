@@ -39,7 +39,7 @@ class GroupKey(NamedTuple):
 
     def __str__(self) -> str:
         if self.kind == OPERATION and self.name in (OTHERS, AT_REST):
-            return "moves of somebody else" if self.name == OTHERS else "no operation"
+            return "not ours" if self.name == OTHERS else "no operation"
         return f"{self.kind} {self.name}"
 
 

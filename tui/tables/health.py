@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from backend.domain.snapshot import UNKNOWN
 from tui.tables.facts import Facts
+from tui.text import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +25,22 @@ class Health:
     partitions: int = 0
     under_replicated: int = 0
     """Partitions with fewer replicas in sync than they have, those being added left out."""
+    under_replicated_moving: int = 0
+    """Those of them that move."""
     under_min_isr: int = 0
     """Of those whose min.insync.replicas is known."""
     min_isr_unknown: int = 0
     """Partitions whose min.insync.replicas is not known."""
     leaderless: int = 0
+
+    @property
+    def under_replicated_words(self) -> str:
+        """`18 moving partitions under-replicated`: what moves is told from what does not."""
+        count, moving = self.under_replicated, self.under_replicated_moving
+        if moving and moving == count:
+            return f"{plural(count, 'moving partition')} under-replicated"
+        some = f" ({moving:,} of them moving)" if moving else ""
+        return f"{plural(count, 'partition')} under-replicated{some}"
 
     @property
     def min_isr_known(self) -> bool:
@@ -45,6 +57,7 @@ def health_of(facts: Facts) -> Health:
     replicas = np.diff(np.append(starts, len(rows)))
     in_sync = _counts(rows.in_isr, starts)
     original = replicas - _counts(rows.adding, starts)
+    lacking = in_sync < original
     needed = _min_isr(facts)
     known = needed != UNKNOWN
     return Health(
@@ -52,7 +65,8 @@ def health_of(facts: Facts) -> Health:
         down=down,
         silent=silent,
         partitions=len(starts),
-        under_replicated=int((in_sync < original).sum()),
+        under_replicated=int(lacking.sum()),
+        under_replicated_moving=int((lacking & facts.moving[starts]).sum()),
         under_min_isr=int((known & (in_sync < np.minimum(needed, replicas))).sum()),
         min_isr_unknown=int((~known).sum()),
         leaderless=int((rows.leader[starts] < 0).sum()),

@@ -93,8 +93,7 @@ def _replication(overview: Overview) -> list[Cell]:
     few = Cell(f"{health.under_min_isr:,} under min-ISR", "bad" if health.under_min_isr else "dim")
     if not health.min_isr_known:
         few = Cell("min-ISR ?", "dim")
-    lacking = plural(health.under_replicated, "partition")
-    under = Cell(f"{lacking} under-replicated", "warn" if health.under_replicated else "dim")
+    under = Cell(health.under_replicated_words, "warn" if health.under_replicated else "dim")
     cells = [under, few, offline]
     return sorted(cells, key=lambda cell: -_RANKS.get(cell.tone, 0))
 
@@ -305,10 +304,8 @@ def _replica(one: WorstReplica, width: int, glyphs: Glyphs) -> Line:
 
 
 def _state_words(one: WorstReplica) -> str:
-    """Why it is stuck, or how it is."""
-    if not one.cause or one.status == "stuck":
-        return one.cause or one.status
-    return f"{one.status}: {one.cause}"
+    """Why it does not come nearer, or how it is."""
+    return one.cause or one.status
 
 
 # What needs attention

@@ -17,6 +17,8 @@ from backend.errors import BadInput
 from tui.text import duration_text, names_text, plural, rate_text
 
 if TYPE_CHECKING:
+    from backend.domain.snapshot import Snapshot
+    from backend.domain.stuck import RateNeed
     from backend.domain.what_if import Forecast
 
 STEP: Final = 1.1
@@ -36,6 +38,35 @@ class Foresight:
     before: Throttles
     now: Forecast
     then: Forecast
+    needs: tuple[RateNeed, ...] = ()
+    """Of what is stuck under a throttle that is too low."""
+
+    @property
+    def lowest(self) -> RateNeed | None:
+        """The rate that would fall short the most of what is stuck under it; None where all do."""
+        wanted = dict(self.pending)
+        present = {broker: found.rate for broker, found in self.before.rates.items()}
+        short = []
+        for need in self.needs:
+            rate = wanted.get(need.broker, present.get(need.broker))
+            if rate is None:
+                continue
+            leads = need.key.startswith("leader")
+            value = rate.leader_bytes_per_s if leads else rate.follower_bytes_per_s
+            if value is not None and value < need.needs_bytes_per_s:
+                short.append((need.needs_bytes_per_s - value, need))
+        return max(short, key=lambda found: found[0])[1] if short else None
+
+    @property
+    def told(self) -> bool:
+        """Whether anything is copied at present from which an ETA can be reckoned."""
+        return any(use.received_bytes_per_s > 0 for use in self.now.brokers.values())
+
+
+def needs_of(snapshot: Snapshot) -> tuple[RateNeed, ...]:
+    """Rates that would do for what is stuck."""
+    found = {need for one in snapshot.explained.values() for need in one.rates}
+    return tuple(sorted(found, key=str))
 
 
 def stepped(rate: ThrottledRate, *, up: bool) -> ThrottledRate:
@@ -123,16 +154,35 @@ def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
     at = f"At {rates.pop()}" if len(rates) == 1 else "Then"
     if not seen.then.copies:
         return f"{at}: nothing is being copied, so no ETA changes"
+    if seen.needs and (seen.lowest is None or not seen.told):
+        return f"{at}: {_needed_text(seen)}"
     now, then = eta_text(seen.now), eta_text(seen.then)
     parts = [f"{at}: ETA {then} ({'as it is' if now == then else f'was {now}'})"]
     room = tight_text(seen.then, brokers, "would use ")
     parts += [room] if room else []
+    parts += [_needed_text(seen)] if seen.needs else []
     if seen.then.never:
         verb = "arrives" if seen.then.never == 1 else "arrive"
         parts.append(f"{plural(seen.then.never, 'replica')} never {verb}")
     if seen.then.unknown:
         parts.append(f"unknown of {plural(seen.then.unknown, 'replica')}")
     return "; ".join(parts)
+
+
+def _needed_text(seen: Foresight) -> str:
+    """Whether what is stuck would arrive: what passes now, if anything, does not tell."""
+    short = seen.lowest
+    if short is None:
+        return "enough for all that is stuck to arrive; ETA once they advance"
+    side = "leader" if short.key.startswith("leader") else "follower"
+    needs = rate_up_text(short.needs_bytes_per_s)
+    return f"too low, broker {short.broker} needs a {side} rate of {needs}"
+
+
+def rate_up_text(bytes_per_s: int) -> str:
+    """In three figures, and never less than it is: `31.6 MB/s`."""
+    step = 10 ** max(len(str(bytes_per_s)) - FIGURES, 0)
+    return rate_text(-(-bytes_per_s // step) * step)
 
 
 def eta_text(forecast: Forecast) -> str:

@@ -17,7 +17,7 @@ from tui.tables.base import Cell, Column, Order, RowKey
 from tui.tables.facts import Facts
 from tui.tables.mending import drift_words, orphan_words, owner_words, readable
 from tui.tables.owners import NOT_OURS, before_text, owned_lines, owner_text
-from tui.tables.pending import Foresight, Pending
+from tui.tables.pending import Foresight, Pending, needs_of
 from tui.tables.small import Field, SmallTable
 from tui.text import UNKNOWN_TEXT, plural, rate_text
 
@@ -105,7 +105,7 @@ def _foresight(facts: Facts, pending: Pending) -> Foresight:
     from backend.domain.what_if import what_if
 
     now, then = (what_if(facts.snapshot, dict(rates)) for rates in ((), pending))
-    return Foresight(pending, facts.snapshot.throttles, now, then)
+    return Foresight(pending, facts.snapshot.throttles, now, then, needs_of(facts.snapshot))
 
 
 _About = TypeVar("_About", ShownDrift, ShownOrphan, OwnedThrottle)
@@ -152,13 +152,15 @@ def _more(row: ThrottleRow) -> list[tuple[str, str]]:
 
 
 def throttle_hint(facts: Facts, job: Job, foreign: int) -> str:
-    """What is wrong with the throttles, in a few words; empty where nothing is."""
-    parts = [
-        f"{len(job.drift):,} drifted" if job.drift else "",
-        plural(len(job.orphans), "orphan") if job.orphans else "",
-        f"{plural(foreign, 'move')} of others" if foreign else "",
-    ]
-    return ", ".join(part for part in parts if part) or orphan_hint(facts)
+    """The worst that is wrong with the throttles, in a few words; empty where nothing is.
+
+    The pane below the table tells the rest.
+    """
+    if job.drift:
+        return f"{len(job.drift):,} drifted"
+    if job.orphans:
+        return plural(len(job.orphans), "orphan")
+    return f"{plural(foreign, 'move')} of others" if foreign else orphan_hint(facts)
 
 
 def orphan_hint(facts: Facts) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
@@ -37,6 +38,11 @@ SPARK_WIDTH_LEAST = 6
 SPARK_MS = 4_000
 
 
+def _present() -> str:
+    """What is shown is what is."""
+    return ""
+
+
 class StatusBar(Widget):
     """Up to three lines: cluster and connection; moves; problems, only where there are any."""
 
@@ -49,9 +55,27 @@ class StatusBar(Widget):
         "status--name",
     }
 
-    def __init__(self, store: Store, *, address: str, read_only: bool, glyphs: Glyphs) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        address: str,
+        read_only: bool,
+        glyphs: Glyphs,
+        past: Callable[[], str] = _present,
+    ) -> None:
+        """Watch a store.
+
+        Args:
+            store: what is shown.
+            address: of the backend, said until the cluster is known.
+            read_only: nothing can be changed here.
+            glyphs: what the terminal can draw.
+            past: `PAST` or `REPLAY` while that is what the store holds, else empty.
+        """
         super().__init__()
         self._store = store
+        self._past = past
         self._address = address
         self._read_only = read_only
         self._glyphs = glyphs
@@ -113,6 +137,14 @@ class StatusBar(Widget):
         return printable(f"READ-ONLY  {words}" if self._read_only else words)
 
     def _connection_words(self) -> tuple[str, str]:
+        """How fresh it is; in the past, how it was then, never in the colour of what is live."""
+        words, tone = self._freshness()
+        past = self._past()
+        if not past:
+            return words, tone
+        return (past, "warn") if tone == "good" else (f"{past}: {words}", tone)
+
+    def _freshness(self) -> tuple[str, str]:
         store = self._store
         age = duration_text(store.age_s)
         if store.connection.state is ConnectionState.LOST:
