@@ -244,7 +244,7 @@ def demo(runtime: Path, *options: str) -> Iterator[Terminal]:
 
 def broker_of(shown: Terminal) -> str:
     """The first broker of a demo, once partitions are on the screen."""
-    shown.until(rb"In sync", DEADLINE_S)
+    shown.until(rb"Health", DEADLINE_S)
     return shown.until(rb"127\.0\.0\.1:\d+", DEADLINE_S)[0].decode()
 
 

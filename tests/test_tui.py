@@ -176,7 +176,7 @@ async def test_the_filter_works_as_it_is_typed_and_says_what_it_cannot_mean(show
     assert shown.said == ""
     await shown.press("enter")
     assert shown.cursor == "orders-0 on broker 5"
-    assert "1 of 96 match 'orders" in shown.frame()
+    assert "1 of 96: orders" in shown.frame()
     await shown.press("escape")
     assert "96 replicas" in shown.frame()
 

@@ -231,7 +231,7 @@ def test_moves_of_somebody_else_are_a_group_of_their_own() -> None:
         GroupKey("operation", AT_REST),
     ]
     said = [row_words(groups(facts, "operation"), row)["group"] for row in (0, 1)]
-    assert said == ["moves of somebody else", "no operation"]
+    assert said == ["not ours", "no operation"]
     operation = running_move(cluster)
     owned = partition_table(facts, parse_filter("op:OP-1"), NATURAL, False, [operation])
     assert len(owned) == 24

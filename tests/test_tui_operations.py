@@ -284,13 +284,20 @@ async def test_why_is_said_in_the_question(shown: Shown) -> None:
 # Drift and orphans
 
 
-async def test_one_drift_of_the_row_is_put_back_at_once(shown: Shown) -> None:
+async def test_one_drift_of_the_row_is_put_back_once_it_is_agreed_to(shown: Shown) -> None:
     shown.backend.drift = {"d1": DRIFTED}
     await look_again(shown)
     await shown.until(lambda: "running !" in shown.frame(), "the operation is marked")
     assert "follower rate of broker 2: wanted 25.0 MB/s, found 50.0 MB/s" in shown.frame()
     await shown.press("d")
-    await shown.until(lambda: shown.said.startswith("Put back: follower rate"), "it is said")
+    await shown.dialog(ConfirmScreen)
+    assert "follower rate of broker 2" in shown.frame()
+    await shown.pilot.press("escape")
+    await shown.closed()
+    assert not sent(shown)
+    await shown.press("d")
+    await shown.dialog(ConfirmScreen)
+    await agree(shown)
     ((path, body),) = sent(shown)
     assert (path, body["ids"]) == ("/v1/drift/reapply", ["d1"])
     await shown.until(lambda: "running !" not in shown.frame(), "the mark goes")

@@ -24,7 +24,7 @@ from tui.screens.attention import AttentionScreen
 from tui.store import ConnectionState, Job, Query
 from tui.tables.drawing import area, bar
 from tui.tables.facts import Facts
-from tui.tables.health import health_of
+from tui.tables.health import Health, health_of
 from tui.tables.home import Sight, home_lines
 from tui.tables.overview import HomeKeeper, Total, share_text, total_of, worst_replicas
 from tui.tables.partitions import ReplicaKey
@@ -291,6 +291,10 @@ def test_health_counts_as_kafka_does() -> None:
     assert found.silent == (4,)
     on_four = sum(1 for s in cluster.partitions.values() if 4 in s.replicas and 4 not in s.copied)
     assert found.under_replicated == on_four
+    assert found.under_replicated_moving == len(
+        {p for p in facts.moving_partitions if 4 in cluster.partitions[p].replicas}
+        - {p for p, s in cluster.partitions.items() if 4 in s.copied}
+    )
     assert (found.under_min_isr, found.min_isr_unknown) == (0, 0)
     assert not health_of(Facts(replace(facts.snapshot, min_isr=()))).min_isr_known
     known = replace(facts.snapshot, min_isr=(3,) * len(facts.snapshot.topics))
@@ -298,6 +302,20 @@ def test_health_counts_as_kafka_does() -> None:
     enough = replace(facts.snapshot, min_isr=(1,) * len(facts.snapshot.topics))
     assert health_of(Facts(enough)).under_min_isr == 0
     assert health_of(Facts(enough)).min_isr_unknown == 0
+
+
+@pytest.mark.parametrize(
+    ("lacking", "moving", "words"),
+    [
+        (0, 0, "0 partitions under-replicated"),
+        (1, 0, "1 partition under-replicated"),
+        (18, 18, "18 moving partitions under-replicated"),
+        (18, 5, "18 partitions under-replicated (5 of them moving)"),
+    ],
+)
+def test_what_moves_is_told_from_what_is_wrong(lacking: int, moving: int, words: str) -> None:
+    found = Health(under_replicated=lacking, under_replicated_moving=moving)
+    assert found.under_replicated_words == words
 
 
 def test_what_has_arrived_counts_as_copied() -> None:

@@ -77,16 +77,16 @@ async def test_columns_are_added_behind_and_the_header_numbers_them(shown: Shown
 
 async def test_groups_are_opened_and_left_again_at_the_same_place(shown: Shown) -> None:
     await shown.press("v")
-    assert "4 topics with 96 of 96" in shown.frame()
+    assert "4 topics" in shown.frame()
     await shown.press("j", "j")
     assert shown.cursor == "topic orders"
     await shown.press("enter")
-    assert "topic orders: 20 of 96" in shown.frame()
+    assert "topic orders: 20" in shown.frame()
     assert shown.cursor == "orders-0 on broker 2"
     await shown.press("G", "escape")
     assert shown.cursor == "topic orders"
     await shown.press("v")
-    assert "5 brokers with 96 of 96" in shown.frame()
+    assert "5 brokers" in shown.frame()
     await shown.press("v")
     assert "op-1 running" in shown.frame()
     await shown.press("enter", "v")
@@ -113,7 +113,7 @@ async def test_marks_live_through_refresh_filter_and_groups(shown: Shown) -> Non
     await shown.press("enter")
     assert "2 marked, 12 of 96" in shown.frame()
     await shown.press("v", "space")
-    assert "3 marked, 1 topic with 12 of 96 match 'audit'" in shown.frame()
+    assert "3 marked, 1 topic: audit" in shown.frame()
     await shown.publish()
     assert marked < shown.grid.marked
     chosen = shown.view.chosen_partitions()  # type: ignore[attr-defined]
@@ -142,7 +142,7 @@ async def test_the_hint_follows_what_is_typed_and_tab_completes(shown: Shown) ->
     assert "stuck: cannot arrive" in shown.lines()[-2]
     await shown.press("tab")
     assert shown.lines()[-3].startswith("stuck")
-    assert "0 of 96 match 'stuck'" in shown.frame()
+    assert "0 of 96: stuck" in shown.frame()
     await shown.press("enter")
     assert shown.grid.has_focus
     assert shown.lines()[-2] == ""

@@ -18,6 +18,8 @@ from tui.store import ConnectionState
 from tui.tables.facts import Facts
 
 VIEWS = ("2", "3", "4", "5")
+HEAD = 24
+"""Cells of the first line that do not depend on whether it is live."""
 BAR, KEYS = -2, -1
 """Lines that are not what they were: the time bar, and the keys that are offered."""
 
@@ -41,8 +43,9 @@ async def live(tmp_path: Path) -> AsyncIterator[Recorded]:
 
 
 def body(lines: list[str], *, live: bool = False) -> list[str]:
-    """What is shown, without the time bar and the keys."""
-    return lines[:KEYS] if live else lines[:BAR]
+    """What is shown, without the time bar, the keys, and whether it is live or the past."""
+    shown = lines[:KEYS] if live else lines[:BAR]
+    return [shown[0][:HEAD], *shown[1:]]
 
 
 async def views_of(shown: Recorded) -> dict[str, list[str]]:
@@ -103,6 +106,7 @@ async def test_a_replay_shows_frame_for_frame_what_was_live(tmp_path: Path) -> N
             for key, lines in frames.items():
                 await replay.go(key)
                 assert body(replay.lines()) == lines, f"moment {number}, view {key}"
+                assert "REPLAY" in replay.lines()[0]
 
 
 async def test_live_goes_on_and_is_recorded_while_the_past_is_shown(live: Recorded) -> None:
@@ -110,6 +114,7 @@ async def test_live_goes_on_and_is_recorded_while_the_past_is_shown(live: Record
     cursor, version = live.cursor, live.backend.snapshot.version
     await live.go("left_square_bracket")
     assert live.lines()[BAR].startswith(" BACK IN TIME · 10s ago")
+    assert live.lines()[0].endswith(" PAST")
     shown = live.app.store.snapshot
     assert shown is not None
     assert shown.version < version
@@ -123,6 +128,7 @@ async def test_live_goes_on_and_is_recorded_while_the_past_is_shown(live: Record
     assert live.cursor == cursor
     await live.go("T")
     assert live.said == "Live again."
+    assert live.lines()[0].endswith(" live, <2s old")
     assert live.app.store.snapshot.version == newest.version
     await live.settle()
     assert live.cursor == cursor

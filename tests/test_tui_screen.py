@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,12 +23,14 @@ from textual.strip import Strip
 
 from backend.domain.cluster import TopicPartition
 from tests.screen_support import DEADLINE_S, Emulator, emulated, same, settled
-from tests.support import wait_until_async
+from tests.support import wait_until, wait_until_async
+from tests.terminal import terminal as terminal_of
 from tests.tui_backend import ScriptedBackend
 from tests.tui_cluster import ScriptedCluster, incident
 from tui.app import KshuntApp
 from tui.output import BEHIND_S, BUSY_S, KEY_S, REPAINT_S, Pace, known_textual
 from tui.screen_diff import ScreenDiff, turned
+from tui.taken import ASK_BYTES, LATE_S, LOST_S, SOON_S, WINDOW_BYTES, WINDOW_MOST, Taken
 from tui.views import PARTITIONS
 
 WIDTH, HEIGHT = 24, 5
@@ -238,3 +242,78 @@ def test_a_terminal_that_is_behind_is_not_sent_more() -> None:
     assert pace.wait_s(10.0, busy=True) == BUSY_S
     assert pace.behind(10.0 + BEHIND_S / 2), "snapshots are shown less often"
     assert not pace.behind(10.0 + BEHIND_S)
+
+
+# What the terminal has taken in
+
+
+def test_no_more_is_under_way_than_the_terminal_takes_in() -> None:
+    taken = Taken()
+    assert not taken.sent(ASK_BYTES - 1, 0.0), "a few cells are sent without a question"
+    assert taken.sent(1, 0.0)
+    assert not taken.full(0.0)
+    assert not taken.sent(WINDOW_BYTES, 0.1), "one question at a time"
+    assert taken.full(0.1)
+    taken.answered(SOON_S / 2)
+    assert taken.under_way_bytes == WINDOW_BYTES, "what came after the question is not shown yet"
+    assert not taken.full(0.2)
+    assert taken.window_bytes == 2 * WINDOW_BYTES
+    assert taken.sent(WINDOW_MOST, 1.0)
+    taken.answered(1.0 + LATE_S * 2)
+    assert taken.window_bytes == WINDOW_BYTES, "a slow link has less under way"
+    assert taken.sent(WINDOW_MOST, 5.0)
+    assert taken.full(5.0 + LOST_S)
+    assert not taken.full(5.1 + LOST_S), "an answer that was lost is not waited for"
+
+
+CHANGING = """
+import sys
+from textual.app import ComposeResult
+from textual.widgets import Static
+from tui.output import DiffApp
+
+class Changing(DiffApp):
+    frames = 0
+
+    def compose(self) -> ComposeResult:
+        yield Static()
+
+    def on_terminal_supports_synchronized_output(self) -> None:
+        if not self.frames:
+            self.set_interval(0.01, self.change)
+
+    def change(self) -> None:
+        self.frames += 1
+        if self.frames <= 60:
+            self._pace.pressed(__import__("time").monotonic())
+            letters = [chr(97 + (self.frames + place) % 26) for place in range(1600)]
+            self.query_one(Static).update("".join(letters))
+        elif self.frames == 61:
+            open(sys.argv[1], "w").write(f"{self._taken.under_way_bytes}")
+            self.query_one(Static).update("the last frame")
+        elif not self._diff.pending:
+            self.exit()
+
+Changing().run()
+"""
+
+
+def test_frames_are_dropped_for_a_terminal_that_does_not_read(tmp_path: Path) -> None:
+    """Sixty screens are wanted; what is under way stays bounded, and the last one comes."""
+    told = tmp_path / "told"
+    command = [sys.executable, "-c", CHANGING, str(told)]
+    with terminal_of(command, {"COLORTERM": "truecolor"}) as shown:
+        shown.until(rb"\?2026\$p", DEADLINE_S)
+        shown.press(b"\x1b[?2026;2$y")
+        wait_until(told.exists, DEADLINE_S, "all screens were wanted")
+        wait_until(lambda: bool(told.read_text()), DEADLINE_S, "it says so")
+        assert 1_000 < int(told.read_text()) < WINDOW_BYTES + 4_000
+        read, answered = b"", 1
+        give_up = time.monotonic() + DEADLINE_S
+        while b"the last frame" not in read:
+            assert time.monotonic() < give_up, "the last frame never comes"
+            read += shown.take(0.1) or b""
+            while answered <= read.count(b"?2026$p"):
+                shown.press(b"\x1b[?2026;2$y")
+                answered += 1
+        assert shown.ended(DEADLINE_S) == 0

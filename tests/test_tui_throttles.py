@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from textual.widgets import Input
 
 from backend.domain.owned import OwnedThrottle, Share
+from backend.domain.stuck import RateNeed
 from backend.domain.throttle import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -326,6 +327,37 @@ def test_what_would_be_is_said_in_one_line() -> None:
         "At 1.00 MB/s: nothing is being copied, so no ETA changes"
     )
     assert "as it is" in what_if_text(foresight(incident(), 30 * MB, 1))
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [
+        (33 * MB, "At 33.0 MB/s: too low, broker 5 needs a follower rate of 34.1 MB/s"),
+        (
+            35 * MB,
+            "At 35.0 MB/s: enough for all that is stuck; ETA not known yet",
+        ),
+    ],
+)
+def test_where_nothing_is_copied_what_is_needed_is_said_in_place_of_never(
+    rate: int, said: str
+) -> None:
+    needs = (
+        RateNeed(2, LEADER_RATE, 25 * MB, 30 * MB, 34 * MB),
+        RateNeed(5, FOLLOWER_RATE, 25 * MB, 30 * MB, 34 * MB + 1),
+        RateNeed(9, FOLLOWER_RATE, 25 * MB, 30 * MB, 90 * MB),
+    )
+    seen = foresight(incident(), rate, 2, 5)
+    seen = replace(seen, needs=needs, now=replace(seen.now, brokers={}))
+    assert not seen.told
+    assert what_if_text(seen) == said
+
+
+def test_a_rate_that_is_too_low_is_said_beside_the_eta() -> None:
+    needs = (RateNeed(2, LEADER_RATE, 25 * MB, 30 * MB, 34 * MB),)
+    seen = replace(foresight(incident(), 26 * MB, 2), needs=needs)
+    assert seen.told
+    assert "; too low, broker 2 needs a leader rate of 34.0 MB/s" in what_if_text(seen)
 
 
 def test_brokers_that_change_alike_are_named_together() -> None:

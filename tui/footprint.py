@@ -9,6 +9,11 @@ from contextlib import suppress
 from typing import Final
 
 _ARENA_MAX: Final = -8
+_MMAP_THRESHOLD: Final = -3
+COLUMN_BYTES: Final = 1_000_000
+"""Blocks of this size are given back as soon as they are dropped: columns of a large cluster."""
+YOUNG_MOST: Final = 20_000
+"""So many objects are made between two looks for garbage; a frame makes some thousands."""
 
 
 def prepare() -> None:
@@ -21,7 +26,11 @@ def prepare() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Elsewhere than with glibc it does without.
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
+        library = ctypes.CDLL(None)
+        library.mallopt(_ARENA_MAX, 1)
+        # Else the first large block that is dropped makes room for its like on the heap, for good.
+        library.mallopt(_MMAP_THRESHOLD, COLUMN_BYTES)
+    gc.set_threshold(YOUNG_MOST, 20, 50)
 
 
 def settle() -> None:

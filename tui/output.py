@@ -20,6 +20,8 @@ from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual.app import App
 from textual.geometry import Offset
 
+from tui.taken import Taken
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from textual.screen import Screen
@@ -44,6 +46,9 @@ BEHIND_S: Final = 2.0
 
 SLOW_REFRESH_S: Final = 3.0
 """Between two snapshots that are shown on a terminal that cannot keep up."""
+
+QUESTION: Final = "\x1b[?2026$p"
+"""What a terminal that knows synchronized output answers, in order with all else."""
 
 _PRIVATE: Final = ("_batch_count", "_closed", "_previous_cursor_position", "_sync_available")
 
@@ -104,6 +109,7 @@ class DiffApp(App[None]):
     def __init__(self, *, ansi_color: bool | None = None) -> None:
         super().__init__(ansi_color=ansi_color)
         self._pace = Pace()
+        self._taken = Taken()
         self._diff: ScreenDiff | None = None
         self._frame_due: Timer | None = None
         if known_textual(self):
@@ -121,7 +127,12 @@ class DiffApp(App[None]):
         """True while the terminal has not taken in what it was sent."""
         writer = getattr(self._driver, "_writer_thread", None)
         queue = getattr(writer, "_queue", None)
-        return queue is not None and queue.qsize() > 0
+        waiting = queue is not None and queue.qsize() > 0
+        return waiting or self._taken.full(time.monotonic())
+
+    def on_terminal_supports_synchronized_output(self) -> None:
+        """The terminal has taken in what was sent up to the question."""
+        self._taken.answered(time.monotonic())
 
     @property
     def output_behind(self) -> bool:
@@ -202,7 +213,11 @@ class DiffApp(App[None]):
             return False
         self._previous_cursor_position = place
         cells += f"\x1b[{place.y + 1};{place.x + 1}H" if place != (0, 0) else "\x1b[H"
+        if self._sync_available:
+            cells = f"{SYNC_START}{cells}{SYNC_END}"
+            if self._taken.sent(len(cells.encode()), time.monotonic()):
+                cells += QUESTION
         # One write, so that the frame is one entry of the writer's queue.
-        self._driver.write(f"{SYNC_START}{cells}{SYNC_END}" if self._sync_available else cells)
+        self._driver.write(cells)
         self._driver.flush()
         return True

@@ -243,7 +243,8 @@ class Store:
         if derived.table is not None:
             self.tables[derived.job.view] = derived.table
         self.hints[derived.job.view] = derived.hint
-        self.jobs[derived.job.view] = derived.job
+        # A job holds its snapshot: one of a view that is out of sight would keep an old one.
+        self.jobs = {derived.job.view: derived.job}
         self.facts = derived.facts
         self.summary = derived.summary
         self.foreign = derived.foreign

@@ -10,6 +10,8 @@ from backend.errors import ConfigError
 from tui.theme import ANSI, DEFAULT, ThemeFolder, ThemeNews, builtin_themes
 
 if TYPE_CHECKING:
+    from textual.theme import Theme
+
     from tui.app import KshuntApp
 
 LOOK_S: Final = 2.0
@@ -25,6 +27,8 @@ class Wardrobe:
         self._folder = folder
         self._plain = plain
         self._news = ThemeNews()
+        self._ours: dict[str, bool] = {}
+        """By name: whether it leaves the terminal its own colours."""
 
     def open(self, wanted: str) -> None:
         """Register every theme and put one on; empty is the default.
@@ -34,11 +38,11 @@ class Wardrobe:
         """
         app = self._app
         for shipped in builtin_themes():
-            app.register_theme(shipped)
+            self._register(shipped)
         if self._folder is not None:
             self._news = self._folder.look()
             for own in self._news.themes:
-                app.register_theme(own)
+                self._register(own)
         if wanted and wanted not in app.available_themes:
             why = f" {' '.join(self._news.problems)}" if self._news.problems else ""
             raise ConfigError(
@@ -48,9 +52,12 @@ class Wardrobe:
 
     @property
     def names(self) -> list[str]:
-        """What can be worn here."""
-        themes = self._app.available_themes.values()
-        return sorted(theme.name for theme in themes if theme.ansi or not self._plain)
+        """What is offered here: ours and the operator's own; Textual's have other roles."""
+        return sorted(name for name, ansi in self._ours.items() if ansi or not self._plain)
+
+    def _register(self, theme: Theme) -> None:
+        self._app.register_theme(theme)
+        self._ours[theme.name] = theme.ansi
 
     def watch(self) -> None:
         """Say what could not be read, and look again from time to time."""
@@ -67,7 +74,7 @@ class Wardrobe:
             return
         app, news = self._app, await asyncio.to_thread(self._folder.look)
         for theme in news.themes:
-            app.register_theme(theme)
+            self._register(theme)
             if theme.name == app.theme:
                 self.wear(theme.name)
                 app.say(f"Theme {theme.name} was read again.", "good")

@@ -63,6 +63,10 @@ PROMPT_S: Final = 0.5
 MIN_ISR_SWEEPS: Final = 6
 """Every so many sweeps min.insync.replicas is read."""
 
+SETTLE_S: Final = 5.0
+"""So long a partition is watched after its move: a description that was under way when the move
+ended is of before, and brokers hear of the end one after the other."""
+
 Key: TypeAlias = tuple[str, int]
 """What is asked, and which broker (-1: the cluster)."""
 CLUSTER: Final = -1
@@ -88,6 +92,8 @@ class _Picture:
     ongoing: dict[TopicPartition, OngoingReassignment] = field(default_factory=dict)
     watched: frozenset[TopicPartition] = frozenset()
     """Partitions that move, or moved a moment ago."""
+    settling: dict[TopicPartition, float] = field(default_factory=dict)
+    """Until when a partition whose move has ended is still watched, by the monotonic clock."""
     throttles: Throttles = field(default_factory=lambda: Throttles({}, {}))
     log_dirs: dict[int, tuple[LogDir, ...]] = field(default_factory=dict)
     dir_moves: dict[int, frozenset[Replica]] = field(default_factory=dict)
@@ -307,7 +313,10 @@ class Sampler:
             # What has just begun or ended must be described anew before it is believed: the next
             # tick describes what is watched.
             self._wake.set()
-        picture.watched = frozenset(ongoing.keys() | before)
+        now_s = self._clock.monotonic_s()
+        settling = picture.settling | dict.fromkeys(before - ongoing.keys(), now_s + SETTLE_S)
+        picture.settling = {p: s for p, s in settling.items() if s > now_s and p not in ongoing}
+        picture.watched = frozenset(ongoing.keys() | picture.settling.keys())
         picture.ongoing = dict(ongoing)
 
     def _merge_description(self, answer: _Answer) -> None:

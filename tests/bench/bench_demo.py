@@ -1,4 +1,4 @@
-"""How long from `make demo` to the first partitions on the screen, and how long a cluster starts.
+"""How long from `make demo` to the first replicas on the screen, and how long a cluster starts.
 
 Also by hand: `python -m tests.bench.bench_demo huge`.
 """
@@ -16,7 +16,8 @@ from tests.terminal import ROOT, terminal
 
 RUNS = 5
 DEADLINE_S = 60.0
-A_ROW = b"In sync"
+A_ROW = b"Worst"
+"""The overview lists the replicas that are furthest behind."""
 
 
 def until_rows(*command: str) -> float:

@@ -62,7 +62,7 @@ class RealKafka:
         *,
         sasl: bool = False,
         ssl: bool = False,
-        ready_deadline_s: float = 30.0,
+        ready_deadline_s: float = 90.0,
         pick_ports: Callable[[int], Sequence[int]] = free_ports,
     ) -> None:
         """`overrides` go into every broker's properties, over the launcher's own.

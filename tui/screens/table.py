@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 MARK_LIMIT = 10_000
 """Kafka takes no more partitions in one call."""
+NOTE_SHORT = 19
+"""Cells beside the short titles of the views, at 80 columns."""
 
 
 class TableScreen(ViewScreen):
@@ -98,14 +100,15 @@ class TableScreen(ViewScreen):
         if store.hints.get(self.VIEW):
             return store.hints[self.VIEW]
         parts = [f"{len(self.grid.marked):,} marked"] if self.grid.marked else []
-        matching = f" match '{query.filter_text}'" if query.filter_text else ""
+        matching = f": {query.filter_text}" if query.filter_text else ""
         special = self.note_words(len(table), table.total)
         if special:
             return ", ".join([*parts, special]) + matching
         limited = query.follow or bool(query.filter_text)
         count = f"{len(table):,} of {table.total:,}" if limited else f"{table.total:,}"
         if query.follow:
-            parts.append(count if parts or query.filter_text else f"following {count}")
+            said = count if parts or query.filter_text else f"following {count}"
+            parts.append(said if len(said) <= NOTE_SHORT else f"following {len(table):,}")
         elif query.filter_text:
             parts.append(count)
         else:

@@ -29,8 +29,24 @@ _FOLLOWS_FROM: Final[Mapping[str, tuple[str, ...]]] = {
     "moving_partitions": ("topic_index", "partition", "adding", "removing"),
     "behind": ("status", "adding"),
     "stuck": ("cause",),
+    "counts": (
+        *("topic_index", "partition", "position", "broker"),
+        *("adding", "removing", "status", "leader"),
+    ),
 }
 """The columns that decide a fact. Where they are those of the last snapshot, so is the fact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What is counted over all rows, and rarely changes."""
+
+    offline: int
+    behind: int
+    """Replicas out of the in-sync set that nothing moves."""
+    leaderless: int
+    misled: int
+    """Partitions that are not led by their preferred replica."""
 
 
 class Facts:
@@ -94,6 +110,17 @@ class Facts:
     def topic_places(self) -> dict[str, int]:
         """Where each topic's name is."""
         return {name: place for place, name in enumerate(self.snapshot.topics)}
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What is counted over all rows."""
+        rows = self.rows
+        return Counts(
+            offline=int((rows.status == ReplicaStatus.OFFLINE).sum()),
+            behind=int(((rows.status == ReplicaStatus.BEHIND) & ~self.moving).sum()),
+            leaderless=int((rows.leader[self.starts] < 0).sum()),
+            misled=int(((rows.position == 0) & (rows.leader != rows.broker)).sum()),
+        )
 
     @cached_property
     def summary(self) -> Summary:
@@ -184,7 +211,6 @@ def _summary(facts: Facts) -> Summary:
     rows, arriving = facts.rows, facts.arriving
     remaining, remaining_unknown = known_sum(rows.lag_bytes[arriving])
     earliest, latest, eta_never, eta_unknown = eta_range(rows, arriving & ~rows.in_isr)
-    preferred = rows.position == 0
     return Summary(
         moving_partitions=int(facts.moving[facts.starts].sum()),
         moving_replicas=int(arriving.sum()),
@@ -195,10 +221,10 @@ def _summary(facts: Facts) -> Summary:
         eta_latest_s=latest,
         eta_never=eta_never,
         eta_unknown=eta_unknown,
-        offline_replicas=int((rows.status == ReplicaStatus.OFFLINE).sum()),
-        behind_replicas=int(((rows.status == ReplicaStatus.BEHIND) & ~facts.moving).sum()),
-        leaderless_partitions=int((rows.leader[facts.starts] < 0).sum()),
-        misled_partitions=int((preferred & (rows.leader != rows.broker)).sum()),
+        offline_replicas=facts.counts.offline,
+        behind_replicas=facts.counts.behind,
+        leaderless_partitions=facts.counts.leaderless,
+        misled_partitions=facts.counts.misled,
         stuck=_stuck(facts),
         problems=facts.snapshot.problems,
     )
@@ -219,8 +245,10 @@ def eta_range(rows: Replicas, copying: NDArray[np.bool_]) -> tuple[float, float,
     """
     if not copying.any():
         return 0.0, 0.0, 0, 0
-    broker, eta = rows.broker[copying], rows.eta_s[copying]
-    lag, rate = rows.lag_bytes[copying], rows.catch_up_bytes_per_s[copying]
+    # Few of all rows are: their places are found once, not for each column.
+    places = np.flatnonzero(copying)
+    broker, eta = rows.broker[places], rows.eta_s[places]
+    lag, rate = rows.lag_bytes[places], rows.catch_up_bytes_per_s[places]
     never, known = np.isinf(eta), (lag >= 0) & ~np.isnan(rate)
     unknown = int((~known).sum())
     counted = known & ~never

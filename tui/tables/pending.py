@@ -173,7 +173,7 @@ def _needed_text(seen: Foresight) -> str:
     """Whether what is stuck would arrive: what passes now, if anything, does not tell."""
     short = seen.lowest
     if short is None:
-        return "enough for all that is stuck to arrive; ETA once they advance"
+        return "enough for all that is stuck; ETA not known yet"
     side = "leader" if short.key.startswith("leader") else "follower"
     needs = rate_up_text(short.needs_bytes_per_s)
     return f"too low, broker {short.broker} needs a {side} rate of {needs}"
