@@ -57,7 +57,7 @@ def health_of(facts: Facts) -> Health:
     replicas = np.diff(np.append(starts, len(rows)))
     in_sync = _counts(rows.in_isr, starts)
     original = replicas - _counts(rows.adding, starts)
-    lacking = in_sync < original
+    lacking = _counts(rows.in_isr & ~rows.adding, starts) < original
     needed = _min_isr(facts)
     known = needed != UNKNOWN
     return Health(

@@ -54,7 +54,12 @@ class Counts(NamedTuple):
 
 def health(overview: Overview, counts: Counts, width: int, most: int, glyphs: Glyphs) -> list[Line]:
     """Sentences, those with something bad in them first; what is fine stays quiet."""
-    groups = [_brokers(overview), _replication(overview), _moves(overview), _throttles(counts)]
+    groups = [
+        _brokers(overview),
+        _replication(overview),
+        _moves(overview),
+        _throttles(counts, overview),
+    ]
     groups = [_sentence(group) for group in groups if group]
     ranked = sorted(groups, key=lambda group: -max(_RANKS.get(tone, 0) for _, tone in group))
     age = [counts.data_age] if counts.data_age.text else []
@@ -108,17 +113,17 @@ def _moves(overview: Overview) -> list[Cell]:
     return sorted(cells, key=lambda cell: -_RANKS.get(cell.tone, 0))
 
 
-def _throttles(counts: Counts) -> list[Cell]:
-    return [
-        _count("drift", counts.drift),
-        _count("orphan throttle" if counts.orphans == 1 else "orphan throttles", counts.orphans),
-    ]
+def _throttles(counts: Counts, overview: Overview) -> list[Cell]:
+    noun = "orphan throttle" if counts.orphans == 1 else "orphan throttles"
+    # While moves run, lists name what has arrived already until somebody verifies.
+    tone = "" if overview.summary.moving_partitions else "warn"
+    return [_count("drift", counts.drift, "warn"), _count(noun, counts.orphans, tone)]
 
 
-def _count(noun: str, count: int | None) -> Cell:
+def _count(noun: str, count: int | None, tone: str) -> Cell:
     if count is None:
         return Cell(f"{noun} ?", "dim")
-    return Cell(f"{count:,} {noun}", "warn" if count else "dim")
+    return Cell(f"{count:,} {noun}", tone if count else "dim")
 
 
 # Progress
