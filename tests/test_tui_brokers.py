@@ -24,7 +24,8 @@ from tui.screens.details import DetailsScreen
 from tui.tables.about_broker import about
 from tui.tables.base import NATURAL, Order, fit_columns
 from tui.tables.broker_loads import loads_of
-from tui.tables.brokers import BrokerRow, broker_table
+from tui.tables.broker_row import BrokerRow
+from tui.tables.brokers import broker_table
 from tui.tables.disks import disks_of, peak_tone
 from tui.tables.facts import Facts, known_sum
 from tui.tables.matrix import ALL, NOBODY, flow_table, flows_of, place_table, short_rate

@@ -20,8 +20,9 @@ from backend.domain.stuck import Cause, Stuck
 from tests.tui_cluster import ScriptedCluster, incident, running_move
 from tests.tui_support import ManualTime, Shown, check_frame, dashboard, frame
 from tui.app import KshuntApp
+from tui.jobs import Job, Query
 from tui.screens.attention import AttentionScreen
-from tui.store import ConnectionState, Job, Query
+from tui.store import ConnectionState
 from tui.tables.drawing import area, bar
 from tui.tables.facts import Facts
 from tui.tables.health import Health, health_of

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from textual.message import Message
 
-from tui.tables.base import NATURAL, Order, Table
+from tui.jobs import Job, Query
+from tui.tables.base import Table
 from tui.tables.lag_history import LagHistory
 from tui.views import (
     BROKERS,
@@ -35,10 +36,7 @@ if TYPE_CHECKING:
     from backend.domain.snapshot import Snapshot
     from backend.domain.steering import AuditLine, ShownDrift, ShownOrphan, Standing
     from tui.tables.facts import Facts, Summary
-    from tui.tables.filters import Term
-    from tui.tables.groups import GroupKey
     from tui.tables.overview import Home, HomeKeeper
-    from tui.tables.pending import Pending
 
 
 REFRESH_S: Final = 0.25
@@ -60,43 +58,6 @@ class Connection:
 
     state: ConnectionState = ConnectionState.CONNECTING
     reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What an operator wants to see of a view."""
-
-    order: Order = NATURAL
-    terms: tuple[Term, ...] = ()
-    filter_text: str = ""
-    """What was typed, from which `terms` were read."""
-    follow: bool = False
-    """Only replicas of moving partitions."""
-    group: str = ""
-    """What replicas are grouped by (`tui.tables.groups`); empty for one row a replica.
-    Of brokers, which matrix is shown in their place (`tui.tables.matrix`)."""
-    shift: int = 0
-    """How many columns of a matrix are passed over at the left."""
-    inside: GroupKey | None = None
-    """The group that is opened: its replicas are shown, one row each."""
-    pending: Pending = ()
-    """Rates that were typed or stepped to, and not asked for yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One table to be computed."""
-
-    view: str
-    query: Query
-    snapshot: Snapshot
-    operations: tuple[Operation, ...]
-    now_ms: int
-    """By the backend's clock."""
-    drift: tuple[ShownDrift, ...] = ()
-    orphans: tuple[ShownOrphan, ...] = ()
-    owned: tuple[OwnedThrottle, ...] | None = None
-    """Whose the throttles are; None while nobody has said."""
 
 
 class Derived(Message):

@@ -58,7 +58,7 @@ def ours(address: str) -> App[Any]:
     """The dashboard."""
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
     from tui.app import KshuntApp
-    from tui.store import Query
+    from tui.jobs import Query
     from tui.tables.base import Order
     from tui.views import PARTITIONS
     from tui.widgets.grid import Grid

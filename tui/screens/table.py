@@ -10,9 +10,10 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from backend.errors import BadInput
+from tui.jobs import Query
 from tui.screens.dialog import Lines
 from tui.screens.view import ViewScreen
-from tui.store import ConnectionState, Query
+from tui.store import ConnectionState
 from tui.tables.base import Order
 from tui.tables.small import SmallTable
 from tui.text import join_fitting

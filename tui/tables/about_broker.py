@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tui.tables.base import NATURAL
-from tui.tables.brokers import BrokerRow, broker_table, disk_words
+from tui.tables.broker_row import BrokerRow
+from tui.tables.brokers import broker_table, disk_words
 from tui.tables.disks import Disk, disks_of, peak_tone
 from tui.tables.facts import Facts
 from tui.text import bytes_text, plural, rate_text

@@ -13,7 +13,7 @@ from tui.tables.small import Field
 from tui.text import UNICODE, bytes_text, count_text, rate_text
 
 if TYPE_CHECKING:
-    from tui.tables.brokers import BrokerRow
+    from tui.tables.broker_row import BrokerRow
 
 FULL: Final = 0.9
 """A throttle that is used so far holds the copies back."""

@@ -24,7 +24,7 @@ from tui.tables.progress import Progress, operation_rows, progress_of, throttled
 from tui.views import OVERVIEW
 
 if TYPE_CHECKING:
-    from tui.store import Job
+    from tui.jobs import Job
 
 WORST_MOST: Final = 20
 OPERATIONS_MOST: Final = 20

@@ -22,7 +22,7 @@ from tui.tables.small import Field, SmallTable
 from tui.text import UNKNOWN_TEXT, plural, rate_text
 
 if TYPE_CHECKING:
-    from tui.store import Job
+    from tui.jobs import Job
 
 
 class RateKey(NamedTuple):

@@ -1,0 +1,54 @@
+"""What an operator wants to see of a view, and what is needed to compute it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tui.tables.base import NATURAL, Order
+
+if TYPE_CHECKING:
+    from backend.domain.operation import Operation
+    from backend.domain.owned import OwnedThrottle
+    from backend.domain.snapshot import Snapshot
+    from backend.domain.steering import ShownDrift, ShownOrphan
+    from tui.tables.filters import Term
+    from tui.tables.groups import GroupKey
+    from tui.tables.pending import Pending
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What an operator wants to see of a view."""
+
+    order: Order = NATURAL
+    terms: tuple[Term, ...] = ()
+    filter_text: str = ""
+    """What was typed, from which `terms` were read."""
+    follow: bool = False
+    """Only replicas of moving partitions."""
+    group: str = ""
+    """What replicas are grouped by (`tui.tables.groups`); empty for one row a replica.
+    Of brokers, which matrix is shown in their place (`tui.tables.matrix`)."""
+    shift: int = 0
+    """How many columns of a matrix are passed over at the left."""
+    inside: GroupKey | None = None
+    """The group that is opened: its replicas are shown, one row each."""
+    pending: Pending = ()
+    """Rates that were typed or stepped to, and not asked for yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One table to be computed."""
+
+    view: str
+    query: Query
+    snapshot: Snapshot
+    operations: tuple[Operation, ...]
+    now_ms: int
+    """By the backend's clock."""
+    drift: tuple[ShownDrift, ...] = ()
+    orphans: tuple[ShownOrphan, ...] = ()
+    owned: tuple[OwnedThrottle, ...] | None = None
+    """Whose the throttles are; None while nobody has said."""
