@@ -232,3 +232,15 @@ async def test_every_state_fits_every_size(shown: Shown) -> None:
         await shown.closed()
         await shown.press("escape")
         assert all(len(line) <= size[0] for line in shown.lines())
+
+
+async def test_nothing_is_done_to_a_row_while_the_cursor_is_on_its_way(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", incident()) as shown:
+        shown.app.underway = True
+        for key in ("enter", "c", "e"):
+            await shown.press(key)
+            assert "on its way to the row" in shown.said
+            assert shown.app.screen is shown.view
+        shown.app.underway = False
+        await shown.press("enter")
+        await shown.dialog(DetailsScreen)

@@ -130,6 +130,8 @@ class KshuntApp(DiffApp):
         self._refresh_due = False
         self.changing = False
         """True while a change is being asked for, sent or answered."""
+        self.underway = False
+        """True while the cursor is on its way to a row of another view."""
 
     @property
     def link(self) -> Feed:

@@ -43,21 +43,28 @@ class _Arrival:
 
     def wait(self) -> None:
         """Look whenever the store changes."""
+        # Until then the cursor is on another row, which nobody means.
+        self._app.underway = self._app.store.snapshot is not None
         self._app.changed.unsubscribe(self._app)
         self._app.changed.subscribe(self._app, self._changed)
+
+    def _end(self) -> None:
+        self._app.underway = False
+        self._app.changed.unsubscribe(self._app)
 
     def _changed(self, view: str) -> None:
         app, target = self._app, self._target
         job = app.store.jobs.get(target.view)
         left = app.current_mode != target.view or app.store.queries[target.view] != self._query
         if left:
-            app.changed.unsubscribe(app)
+            self._end()
         elif view == target.view and job is not None and job.query == self._query:
             app.changed.unsubscribe(app)
             # The view shows its rows, and what it says of the first one, before this is called.
             app.call_after_refresh(self._arrive)
 
     def _arrive(self) -> None:
+        self._app.underway = False
         screen, key = self._app.view, self._target.key
         if not isinstance(screen, TableScreen) or self._target.view != screen.VIEW:
             return

@@ -10,6 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from backend.errors import BadInput
+from tui.actions import ACTIONS
 from tui.jobs import Query
 from tui.screens.dialog import Lines
 from tui.screens.view import ViewScreen
@@ -30,6 +31,10 @@ MARK_LIMIT = 10_000
 """Kafka takes no more partitions in one call."""
 NOTE_SHORT = 19
 """Cells beside the short titles of the views, at 80 columns."""
+
+
+_ON_ROWS = {"details", *(action.id for action in ACTIONS if action.changes)}
+"""Actions that mean the row under the cursor."""
 
 
 class TableScreen(ViewScreen):
@@ -127,6 +132,13 @@ class TableScreen(ViewScreen):
     def clear_marks(self) -> None:
         """Unmark every row."""
         self.grid.clear_marks()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What is done to the row under the cursor waits until the cursor is where it is sent."""
+        if self.kshunt.underway and action in _ON_ROWS:
+            self.say("One moment: the cursor is on its way to the row.")
+            return False
+        return super().check_action(action, parameters)
 
     @on(Grid.MarksChanged)
     def _marks_changed(self) -> None:
