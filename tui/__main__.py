@@ -84,7 +84,8 @@ def run(
     from tui.recorder.recorder import Recorder
 
     recorder = None
-    if record:
+    wanted = record_path is not None or load_settings(os.environ).record
+    if record and wanted:
         if record_path is not None and record_path.exists():
             raise ConfigError(f"{record_path} exists; a recording is not written over.")
         about = {"who": who_am_i(), "read_only": read_only}
@@ -137,6 +138,10 @@ def _run(address: str, read_only: bool, theme: str, **feed: Any) -> int:
     # Textual reads these once, when it is imported.
     os.environ["TEXTUAL_COLOR_SYSTEM"] = terminal.colour_system
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
+    # A process that only shows a dashboard; one that runs many of them must not do this.
+    from tui import footprint
+
+    footprint.prepare()
     from tui.actions import ACTIONS, use_keys
     from tui.app import KshuntApp
     from tui.text import ASCII, UNICODE
@@ -150,6 +155,7 @@ def _run(address: str, read_only: bool, theme: str, **feed: Any) -> int:
         theme=theme or settings.theme,
         themes=ThemeFolder(config_folder(os.environ) / "themes"),
         start_view=settings.start_view,
+        settle=footprint.settle,
         glyphs=ASCII if terminal.ascii_only else UNICODE,
         **feed,
     )

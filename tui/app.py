@@ -29,7 +29,7 @@ from tui.feed import (
 )
 from tui.link import RETRY_S, Link
 from tui.output import SLOW_REFRESH_S, DiffApp
-from tui.palette import ActionProvider, PlaceProvider
+from tui.palette import ActionProvider, Palette, PlaceProvider
 from tui.rounds import TICK_S, Rounds
 from tui.screens.view import ViewScreen, opener
 from tui.store import REFRESH_S, Connection, ConnectionState, Derived, DeriveFailed, Deriver, Store
@@ -101,10 +101,12 @@ class KshuntApp(DiffApp):
         revive: Callable[[], object] | None = None,
         recorder: Recorder | None = None,
         reel: Reel | None = None,
+        settle: Callable[[], object] | None = None,
     ) -> None:
         """`plain` starts in the terminal's own colours, which is also right for NO_COLOR.
 
-        `recorder` writes what comes; `reel` is a recording that is shown in place of a backend.
+        `recorder` writes what comes; `reel` is a recording that is shown in place of a backend;
+        `settle` is called when what a view needs has been loaded.
 
         Raises:
             ConfigError: there is no theme of that name.
@@ -125,7 +127,7 @@ class KshuntApp(DiffApp):
         self.live = Link(address, self.travel.tell, retry_s=retry_s, revive=revive)
         """The feed of the present, whatever is shown; silent while a recording is replayed."""
         self.rounds = Rounds(self)
-        self._deriver = Deriver(self._post_derived, self.store.lags)
+        self._deriver = Deriver(self._post_derived, self.store.lags, settle)
         self._shown_s = float("-inf")
         self._refresh_due = False
         self.changing = False
@@ -299,6 +301,11 @@ class KshuntApp(DiffApp):
         self.store.recording = message.reason
         self.say(message.reason, "warn")
         self.changed.publish("")
+
+    def action_command_palette(self) -> None:
+        """Ctrl-P from anywhere."""
+        if not Palette.is_open(self):  # type: ignore[arg-type]
+            self.push_screen(Palette(id="--command-palette"))
 
     def action_help_quit(self) -> None:
         """Ctrl-C, which means many things to many people."""

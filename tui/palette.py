@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.markup import escape
 
 from tui.actions import Action, actions_of, key_name
 from tui.screens.view import ViewScreen
@@ -18,6 +20,14 @@ if TYPE_CHECKING:
 
 PLACES_MOST: Final = 30
 """Places that are offered for what was typed; another letter makes them fewer."""
+
+
+class Palette(CommandPalette):
+    """Textual's palette, which cannot turn a page of a list that has no room for a line."""
+
+    def _action_command_list(self, action: str) -> None:
+        with suppress(KeyError, IndexError):
+            super()._action_command_list(action)
 
 
 def _view_of(provider: Provider) -> ViewScreen:
@@ -83,7 +93,9 @@ class PlaceProvider(Provider):
         matcher = self.matcher(query)
         for place in found[:PLACES_MOST]:
             score = matcher.match(place.title)
-            yield Hit(score, matcher.highlight(place.title), self._command(place), help=place.text)
+            # Names are no markup: a topic may hold brackets.
+            title = matcher.highlight(escape(place.title))
+            yield Hit(score, title, self._command(place), help=escape(place.text))
 
     def _command(self, place: Place) -> Callable[[], None]:
         app = _view_of(self).kshunt

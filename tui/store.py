@@ -215,8 +215,15 @@ class Store:
 class Deriver:
     """Computes tables in a thread. `post` is called from that thread."""
 
-    def __init__(self, post: Callable[[Message], object], lags: LagHistory | None = None) -> None:
+    def __init__(
+        self,
+        post: Callable[[Message], object],
+        lags: LagHistory | None = None,
+        settle: Callable[[], object] | None = None,
+    ) -> None:
+        """`settle` is called once a view has been computed: what it needs has been loaded."""
         self._post = post
+        self._settle_process = settle
         self._lags = lags or LagHistory()
         self._pending: dict[str, Job] = {}
         self._wake = threading.Condition()
@@ -228,9 +235,6 @@ class Deriver:
 
     def start(self) -> None:
         """Start the thread; data libraries are loaded in it."""
-        from tui.footprint import prepare
-
-        prepare()
         self._thread.start()
 
     def stop(self) -> None:
@@ -258,12 +262,9 @@ class Deriver:
             self._settle(job.view)
 
     def _settle(self, view: str) -> None:
-        """Once a view has been computed, what it needed has been loaded."""
-        from tui.footprint import settle
-
-        if view not in self._settled:
+        if self._settle_process is not None and view not in self._settled:
             self._settled.add(view)
-            settle()
+            self._settle_process()
 
     def _outcome(self, job: Job) -> Message:
         """The table, or why there is none: without this thread the screen would stand still."""

@@ -57,13 +57,15 @@ def told(base: type[Any]) -> type[Any]:
 def ours(address: str) -> App[Any]:
     """The dashboard."""
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
+    from tui import footprint
     from tui.app import KshuntApp
     from tui.jobs import Query
     from tui.tables.base import Order
     from tui.views import PARTITIONS
     from tui.widgets.grid import Grid
 
-    app: KshuntApp = told(KshuntApp)(address, start_view=PARTITIONS)
+    footprint.prepare()
+    app: KshuntApp = told(KshuntApp)(address, start_view=PARTITIONS, settle=footprint.settle)
     app.store.queries[PARTITIONS] = Query(Order("lag_bytes", reverse=True))
     go_to = Grid.go_to
 

@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 
 from tui.screens.dialog import Dialog, Lines
 from tui.text import printable
+from tui.widgets.options import Options
 
 
 class ChooseScreen(Dialog[str]):
@@ -31,21 +32,19 @@ class ChooseScreen(Dialog[str]):
 
     def compose_body(self) -> Iterable[Widget]:
         """The choices."""
-        yield OptionList(
-            *(Option(Text(printable(name))) for _, name in self._choices), compact=True
-        )
+        yield Options(*(Option(Text(printable(name))) for _, name in self._choices), compact=True)
         yield Lines("Enter chooses, Esc closes", classes="hint")
 
     def on_mount(self) -> None:
         """Begin at the present choice."""
-        choices = self.query_one(OptionList)
+        choices = self.query_one(Options)
         keys = [key for key, _ in self._choices]
         choices.highlighted = keys.index(self._present) if self._present in keys else 0
         choices.focus()
 
     def action_move(self, rows: int) -> None:
         """Move as the arrow keys do."""
-        choices = self.query_one(OptionList)
+        choices = self.query_one(Options)
         choices.action_cursor_down() if rows > 0 else choices.action_cursor_up()
 
     @on(OptionList.OptionSelected)

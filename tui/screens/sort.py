@@ -9,12 +9,12 @@ from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
-from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from tui.screens.dialog import Dialog, Lines
 from tui.tables.base import NATURAL, Column, Order
 from tui.text import Glyphs, printable
+from tui.widgets.options import Options
 
 
 def begins_with_largest(column: Column) -> bool:
@@ -41,7 +41,7 @@ class SortScreen(Dialog[Order]):
     def compose_body(self) -> Iterable[Widget]:
         """Its own order, and the columns; those that sort say as which one."""
         names = ["its own order", *map(self._named, self._columns)]
-        yield OptionList(*(Option(Text(printable(name))) for name in names), compact=True)
+        yield Options(*(Option(Text(printable(name))) for name in names), compact=True)
         yield Lines("Enter this alone, + behind the others, - out, Esc closes", classes="hint")
 
     def _named(self, column: Column) -> str:
@@ -53,20 +53,20 @@ class SortScreen(Dialog[Order]):
 
     def on_mount(self) -> None:
         """Begin at the column that sorts first."""
-        choices = self.query_one(OptionList)
+        choices = self.query_one(Options)
         keys = ["", *(column.key for column in self._columns)]
         choices.highlighted = keys.index(self._order.key) if self._order.key in keys else 0
         choices.focus()
 
     def action_move(self, rows: int) -> None:
         """Move as the arrow keys do."""
-        choices = self.query_one(OptionList)
+        choices = self.query_one(Options)
         choices.action_cursor_down() if rows > 0 else choices.action_cursor_up()
 
     @property
     def _chosen(self) -> Column | None:
         """The column under the cursor; None for the table's own order."""
-        place = self.query_one(OptionList).highlighted or 0
+        place = self.query_one(Options).highlighted or 0
         return self._columns[place - 1] if place else None
 
     def action_add(self) -> None:
@@ -80,7 +80,7 @@ class SortScreen(Dialog[Order]):
         column = self._chosen
         self.dismiss(self._order.without(column.key) if column else self._order)
 
-    @on(OptionList.OptionSelected)
+    @on(Options.OptionSelected)
     def _selected(self) -> None:
         column = self._chosen
         self.dismiss(Order(column.key, begins_with_largest(column)) if column else NATURAL)

@@ -78,6 +78,8 @@ class Grid(Widget, can_focus=True):
         self._moved = False
         """False while the operator has chosen no place: then the top of the table is shown."""
         self._placed: list[Placed] = []
+        self._laid_out_for = 0
+        """The width that the columns were fitted to."""
         self._lines: dict[int, Strip] = {}
         """What each line shows; Textual asks for more of them than it sends."""
         self._rows: dict[tuple[int, bool, bool], Strip] = {}
@@ -254,6 +256,11 @@ class Grid(Widget, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a region; skips Textual's style cache, as there is no border or padding."""
+        if self._laid_out_for != self.size.width:
+            # A first paint may come before the widget is told its size.
+            self._lay_out()
+            self._lines.clear()
+            self._rows.clear()
         lines = [self._line(y) for y in crop.line_range]
         background = self.background_colors[1]
         for line_filter in self.get_line_filters():
@@ -288,6 +295,7 @@ class Grid(Widget, can_focus=True):
             self.refresh(*stale)
 
     def _lay_out(self) -> None:
+        self._laid_out_for = self.size.width
         if self._table is not None:
             self._placed = fit_columns(self._table.columns, self.size.width - GUTTER)
 
