@@ -3,8 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from typing import Protocol
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, Protocol
+
+TIMES: Final = "90s, 30m, 2h, 7d, 2026-11-21 or 2026-11-21T20:50:00+01:00"
+"""Examples of what `time_ms` reads."""
+_AGO: Final = re.compile(r"([0-9]{1,9})([smhd])")
+_UNITS_MS: Final[Mapping[str, int]] = {
+    "s": 1_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+
+
+def time_ms(text: str, now_ms: int) -> int:
+    """A time as a person writes it, in milliseconds since the epoch.
+
+    Raises:
+        ValueError: it is none.
+    """
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        return max(0, now_ms - int(ago[1]) * _UNITS_MS[ago[2]])
+    try:
+        # A time without an offset is that of this machine.
+        return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))
+    except (OverflowError, OSError) as error:
+        raise ValueError(str(error)) from None
 
 
 class Clock(Protocol):

@@ -6,6 +6,8 @@ Our exception hierarchy::
     ├── BadInput                 what was asked cannot be meant; nothing was done
     │   ├── PlanError            a reassignment plan does not parse or contradicts itself
     │   ├── ConfigError          a setting or a client property file cannot be used
+    │   ├── NoSamples            nothing is recorded there (`backend.pipeline.recording`)
+    │   ├── UnreadableSamples    no recording of samples (`backend.telemetry.recording.schema`)
     │   ├── UsageError           flags that cannot stand together (`backend.tools.options`)
     │   └── WrongCluster         the cluster is not the one the request names
     ├── ClusterError             a whole call to the cluster failed
@@ -20,10 +22,27 @@ Our exception hierarchy::
     │   └── WireError            an answer breaks its protocol (`backend.wire.reader`)
     ├── LogError                 a partition's log refuses (`backend.embedded.logs.errors`)
     ├── Conflict                 the cluster's state forbids what was asked
-    │   └── NotActing            another backend acts, or it is not certain that this one may
+    │   ├── NotActing            another backend acts, or it is not certain that this one may
+    │   ├── ResultsBusy          another run writes the results (`backend.pipeline.runs`)
+    │   ├── Refused              what a shrink has to do is refused (`backend.operations.shrink`)
+    │   └── StillThere           what a shrink takes away is not gone yet          (retriable)
     ├── UnreadableOwnership      a stored throttle record cannot be understood
     ├── TooManyStreams           every place for a stream is taken             (retriable)
     ├── NotSupported             this cluster or this version cannot do it
+    │   ├── JavaMissing          no Java that Spark runs on (`backend.pipeline.java`)
+    │   └── SparkMissing         Spark is not installed (`backend.pipeline.session`)
+    ├── InvalidReplicationFactor more replicas than brokers (`backend.placement.placer`)
+    ├── ReplicaPlacementFailed   a placer could not place, or not so (`backend.placement.placer`)
+    ├── SparkFailed              a job of the pipeline ended early (`backend.pipeline.session`)
+    ├── CopyFailed               a copy of records stopped (`backend.pipeline.kernels.copy_errors`)
+    │   ├── RecordTooLarge       the target does not take a record of its size
+    │   ├── CopyRefused          the cluster refuses this principal
+    │   ├── CopyFenced           another copy of the same operation took over
+    │   ├── TopicGone            the source or the target is not there any more
+    │   ├── RecordsGone          records were deleted before they were copied
+    │   ├── TransactionOpen      a producer's transaction hides what comes after it  (retriable)
+    │   └── CopyUnreachable      brokers did not answer in time                      (retriable)
+    ├── UnreadableResults        results of a newer version, or damaged (`backend.pipeline.runs`)
     └── BackendError             the kshunt backend answered with an error
         └── BackendUnreachable   no backend answers at that address        (retriable)
 

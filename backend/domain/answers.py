@@ -5,10 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.plan import ReassignmentPlan
+
+WAITS_FOR_TURN: Final = "waits for its turn"
+"""Said of what was taken on and has not begun."""
 
 
 @dataclass(frozen=True, slots=True)

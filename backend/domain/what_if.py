@@ -17,11 +17,16 @@ Algorithm
       receives more or less as its room grows or shrinks, and so keeps its share among the others.
     * Any other copy is held back by something else. It does not go faster under a higher rate,
       and slower only where the room falls under 1.
+    * A copy that receives nothing has no flow to reckon from: it has not begun, or its turn has
+      not come. Were it to copy, it would get at least an even share of each throttle on its way,
+      and that is the estimate. Where no throttle is on its way, or it is stuck for something that
+      no rate cures, nothing can be told.
     * The lag shrinks by what the copy receives less what is written meanwhile; what is written is
       what it receives now less what it gains now. Where too little is left it never arrives.
 
-    Nothing here depends on a higher rate but the room, which only grows with it. So a higher rate
-    never makes a copy later, and at the present rates every copy gains what it gains now.
+    Nothing here depends on a higher rate but the room and the share, which only grow with it. So a
+    higher rate never makes a copy later, and at the present rates every copy that receives
+    anything gains what it gains now.
 Limits
     What one copy leaves unused of a rate is not given to another one. A network or a disk that
     becomes the limit on the way to a far higher rate is not foreseen. How fast a copy goes that a
@@ -30,22 +35,40 @@ Limits
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.snapshot import Snapshot, partition_starts
+from backend.domain.stuck import Cause
 from backend.domain.throttle import ThrottledRate
 
 HELD_BACK: Final = 1.25
 """A copy whose throttles have less room than this, as a multiple of what goes through them, is
 held back by them."""
 
+_CURED: Final = (
+    *(Cause.NONE, Cause.THROTTLE_FLOOR, Cause.THROTTLE_TOO_LOW, Cause.THROTTLE_ORPHAN),
+    *(Cause.WAITING_TURN, Cause.TOO_SHORT),
+)
+"""A copy that receives nothing for one of these could receive its share of a rate."""
+
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+class Why(enum.StrEnum):
+    """Why nothing can be told of a copy."""
+
+    UNMEASURED = "not measured yet"
+    STUCK = "stuck, and for no rate"
+    UNREAD = "a broker does not say its rates"
+    FREE = "no rate would hold it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +117,10 @@ class Forecast:
     """Copies of which too little is known."""
     brokers: Mapping[int, BrokerUse]
     """By id: brokers that throttled copies come from or go to."""
+    estimated: int = 0
+    """Copies that receive nothing now, and for which their share of a rate was taken."""
+    why: Mapping[Why, int] = field(default_factory=dict)
+    """Of how many copies nothing can be told, by the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +135,53 @@ class _Copies:
     """Bytes a second that its log grows by; NaN if unknown."""
     gained: Floats
     """Bytes a second that its lag shrinks by; NaN if unknown."""
-    at_source: NDArray[np.bool_]
+    at_source: Flags
     """It counts against the leader rate of its source."""
-    at_target: NDArray[np.bool_]
+    at_target: Flags
     """It counts against the follower rate of its target."""
+    cause: NDArray[np.uint8]
+    """A `Cause`."""
+
+    @property
+    def still(self) -> Flags:
+        """It lacks something and receives nothing."""
+        found: Flags = (self.lag > 0) & (self.received == 0)
+        return found
 
 
 def what_if(snapshot: Snapshot, rates: Mapping[int, ThrottledRate]) -> Forecast:
     """What would be, were these brokers' rates so and all others as they are."""
     copies = _copies(snapshot)
     present = {id: one.rate for id, one in snapshot.throttles.rates.items()}
-    received = _received(copies, present, {**present, **rates})
+    after = {**present, **rates}
+    received = _received(copies, present, after)
+    share = _share(copies, after)
     with np.errstate(invalid="ignore"):
-        gained = received - (copies.received - copies.gained)
-    return _forecast(copies, received, gained, {**present, **rates})
+        gained = np.where(copies.still, share, received) - (copies.received - copies.gained)
+    found = _forecast(copies, received, gained, after)
+    unknown = np.isnan(copies.lag) | np.isnan(gained)
+    return replace(
+        found,
+        estimated=int((copies.still & ~unknown).sum()),
+        why=_reasons(copies, unknown, _unread(copies, present, after)),
+    )
+
+
+def _reasons(copies: _Copies, unknown: Flags, unread: Flags) -> dict[Why, int]:
+    """How many copies nothing can be told of, each by the first reason that holds."""
+    unmeasured = np.isnan(copies.lag) | np.isnan(copies.received) | np.isnan(copies.gained)
+    stuck = copies.still & ~np.isin(copies.cause, _CURED)
+    found = {}
+    for why, holds in (
+        (Why.UNMEASURED, unmeasured),
+        (Why.STUCK, stuck),
+        (Why.UNREAD, unread),
+        (Why.FREE, unknown),
+    ):
+        count = int((unknown & holds).sum())
+        unknown = unknown & ~holds
+        found.update({why: count} if count else {})
+    return found
 
 
 def _copies(snapshot: Snapshot) -> _Copies:
@@ -143,6 +203,7 @@ def _copies(snapshot: Snapshot) -> _Copies:
         rows.catch_up_bytes_per_s[here].astype(np.float64),
         listed[here],
         rows.follower_throttled[here],
+        rows.cause[here],
     )
 
 
@@ -162,6 +223,20 @@ def _received(
     return received
 
 
+def _share(copies: _Copies, rates: Mapping[int, ThrottledRate]) -> Floats:
+    """An even share of the slowest throttle on each copy's way; NaN where that cannot be told."""
+    leaders = {id: rate.leader_bytes_per_s for id, rate in rates.items()}
+    followers = {id: rate.follower_bytes_per_s for id, rate in rates.items()}
+    # As if each copy used the same: what is left over for one is then its share of the rate.
+    even = np.ones(len(copies.lag))
+    sent = _ratio(copies.source, copies.at_source, even, leaders)
+    taken = _ratio(copies.target, copies.at_target, even, followers)
+    share: Floats = np.minimum(sent, taken)
+    untold = np.isinf(share) | _unread(copies, rates, rates) | ~np.isin(copies.cause, _CURED)
+    share[untold] = math.nan
+    return share
+
+
 def _room(copies: _Copies, rates: Mapping[int, ThrottledRate]) -> Floats:
     """The rate over what goes through now, of the slowest throttle on each copy's way."""
     leaders = {id: rate.leader_bytes_per_s for id, rate in rates.items()}
@@ -174,7 +249,7 @@ def _room(copies: _Copies, rates: Mapping[int, ThrottledRate]) -> Floats:
 
 def _ratio(
     brokers: NDArray[np.int32],
-    counted: NDArray[np.bool_],
+    counted: Flags,
     received: Floats,
     rates: Mapping[int, int | None],
 ) -> Floats:
@@ -190,10 +265,10 @@ def _ratio(
 
 def _unread(
     copies: _Copies, before: Mapping[int, ThrottledRate], after: Mapping[int, ThrottledRate]
-) -> NDArray[np.bool_]:
+) -> Flags:
     """Copies through a throttle of a broker whose rates could not be read."""
     unread = [id for id in _brokers(copies) if id not in before or id not in after]
-    found: NDArray[np.bool_] = (copies.at_source & np.isin(copies.source, unread)) | (
+    found: Flags = (copies.at_source & np.isin(copies.source, unread)) | (
         copies.at_target & np.isin(copies.target, unread)
     )
     return found
@@ -226,19 +301,25 @@ def _forecast(
     )
 
 
-def _etas(copies: _Copies, gained: Floats, chosen: NDArray[np.bool_]) -> tuple[float, float]:
-    """When the last broker, and when the slowest copy, would be done. 0 where nothing is copied."""
+def _etas(copies: _Copies, gained: Floats, chosen: Flags) -> tuple[float, float]:
+    """When the last broker, and when the slowest copy, would be done. 0 where nothing is copied.
+
+    Where a broker receives anything, what has not begun there goes through the same throttle
+    after it: the estimate of its own speed adds nothing to that of the broker.
+    """
     if not len(chosen):
         return 0.0, 0.0
     if not chosen.any():
         return math.nan, math.nan
     lag, speed, target = copies.lag[chosen], gained[chosen], copies.target[chosen]
     latest = max(map(_eta, lag.tolist(), speed.tolist()))
-    together = (
-        _eta(float(lag[target == broker].sum()), float(speed[target == broker].sum()))
-        for broker in np.unique(target)
-    )
-    return max(together), latest
+    flows = ~copies.still[chosen] & (lag > 0)
+    together = 0.0
+    for broker in np.unique(target):
+        there = target == broker
+        moved = there & flows if (there & flows).any() else there
+        together = max(together, _eta(float(lag[there].sum()), float(speed[moved].sum())))
+    return together, latest
 
 
 def _eta(lag_bytes: float, bytes_per_s: float) -> float:

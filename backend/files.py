@@ -1,0 +1,77 @@
+"""Files that survive: replaced as a whole, with names that are on the disk, and locks on them."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file aside, make sure of it, and rename it into place.
+
+    Raises:
+        OSError: it cannot be written; what was at `path` is as it was.
+    """
+    aside = path.with_name(f".{path.name}.tmp")
+    try:
+        with aside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError:
+        # Whatever hinders the removal hinders more than this.
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make sure that names in a folder survive the machine.
+
+    Raises:
+        OSError: it cannot be.
+    """
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, and make sure of their names.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if path.is_dir():
+        return
+    if path.exists():
+        raise NotADirectoryError(errno.ENOTDIR, "A file is in the way of a folder", str(path))
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)
+
+
+def locked(path: Path) -> IO[str] | None:
+    """A file that this process alone holds until it closes it or ends; None: another one does.
+
+    Raises:
+        OSError: the file cannot be made or locked.
+    """
+    file = path.open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    except OSError:
+        file.close()
+        raise
+    return file
