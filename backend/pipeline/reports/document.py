@@ -1,0 +1,88 @@
+"""A report as blocks, before it is Markdown or HTML. All text in it is plain: writers escape it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+BYTES: Final = "B"
+RATE: Final = "B/s"
+SECONDS: Final = "s"
+"""Units of a plot's values."""
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Begins a section."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A few sentences."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names with what is so of each."""
+
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bullets:
+    """Sentences of equal weight."""
+
+    items: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells; a column whose name is in `numbers` is set to the right."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One line of a plot. NaN leaves a gap."""
+
+    name: str
+    values: Floats
+    limit: bool = False
+    """Drawn with dashes: something that holds the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plot:
+    """Lines over time."""
+
+    title: str
+    times_ms: Floats
+    """Ascending."""
+    unit: str
+    lines: Sequence[Line]
+    band: tuple[Line, Line] | None = None
+    """Below and above; the area between them is shaded."""
+
+
+Block: TypeAlias = Heading | Paragraph | Facts | Bullets | Table | Plot
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The whole report."""
+
+    title: str
+    blocks: Sequence[Block]

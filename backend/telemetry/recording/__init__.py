@@ -1,0 +1,1 @@
+"""From snapshots to recorded samples: rows, files, what is kept of them, and a topic instead."""

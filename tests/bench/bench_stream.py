@@ -1,0 +1,184 @@
+"""The streaming job: how long after samples are written their results can be read.
+
+A recording of 200,000 replicas, of which each has a sample every 5 s and a tenth is being copied,
+is written in step with the clock while `kshunt pipeline run` follows it as a process of its own.
+`KSHUNT_STREAM_REPLICAS` and `KSHUNT_STREAM_FLUSHES` change how much.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from backend.domain.samples import hour_folder, replica_ids
+from backend.files import make_folder, replace_file
+from backend.pipeline.stream_state import newest
+from backend.result_files import current_files
+from backend.telemetry.recording.layout import Table, file_name
+from backend.telemetry.recording.schema import SCHEMAS, parquet
+from tests.support import wait_until
+
+pytestmark = pytest.mark.bench
+
+REPLICAS: Final = int(os.environ.get("KSHUNT_STREAM_REPLICAS", "200000"))
+FLUSHES: Final = int(os.environ.get("KSHUNT_STREAM_FLUSHES", "40"))
+WARM: Final = 8
+"""Flushes that are not counted: Java compiles meanwhile."""
+FLUSH_S: Final = 5.0
+TOPICS, BROKERS = 2_000, 100
+START_DEADLINE_S, DEADLINE_S = 600.0, 300.0
+_POLL_S: Final = 0.02
+
+
+class Recording:
+    """Replicas that move on with the clock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.number = folder, 0
+        rng = np.random.default_rng(1)
+        place = np.arange(REPLICAS)
+        self.topics = pa.array([f"topic-{i}" for i in range(TOPICS)])
+        self.topic = place % TOPICS
+        self.partition = (place // TOPICS).astype(np.int32)
+        self.broker = (place % BROKERS).astype(np.int32)
+        self.leader = ((place + 1) % BROKERS).astype(np.int32)
+        names = self.topics.to_pylist()
+        self.rid = replica_ids(names, self.topic, self.partition, self.broker)
+        self.adding = place % 10 == 0
+        self.phase_ms = rng.integers(0, 1000, REPLICAS)
+        self.end = rng.integers(0, 10**6, REPLICAS)
+        self.ahead = np.where(self.adding, 10**7, 0)
+
+    def flush(self) -> float:
+        """Write a sample of each; when that was done, by the monotonic clock."""
+        now_ms = time.time_ns() // 1_000_000
+        self.end = self.end + np.where(self.adding, 5_000, 500)
+        at = pa.array(now_ms - self.phase_ms, pa.timestamp("ms", "UTC"))
+        leader_end = self.end + self.ahead
+        columns: dict[str, Any] = {
+            "at": at,
+            "rid": self.rid,
+            "topic": self.topics.take(pa.array(self.topic)),
+            "partition": self.partition,
+            "broker": self.broker,
+            "leader": self.leader,
+            "leader_at": at,
+            "leader_log_end_offset": leader_end,
+            "leader_size_bytes": leader_end * 1_000,
+            "log_end_offset": self.end,
+            "size_bytes": self.end * 1_000,
+            "lag_messages": self.ahead,
+            "lag_bytes": self.ahead * 1_000,
+            "in_isr": ~self.adding,
+            "adding": self.adding,
+            "removing": np.zeros(REPLICAS, np.bool_),
+        }
+        schema = SCHEMAS[Table.REPLICAS]
+        arrays = [
+            pa.array(columns[field.name], field.type)
+            if field.name in columns
+            else pa.nulls(REPLICAS, field.type)
+            for field in schema
+        ]
+        content = parquet(pa.table(arrays, schema=schema), Table.REPLICAS, "bench")
+        self.number += 1
+        folder = self.folder / Table.REPLICAS / hour_folder(now_ms - 1_000)
+        make_folder(folder)
+        replace_file(folder / file_name(now_ms, self.number), content)
+        return time.monotonic()
+
+
+def test_latency_of_the_stream(tmp_path: Path) -> None:
+    recording = Recording(tmp_path)
+    written = {1: recording.flush()}
+    results = tmp_path / "results"
+    command = [sys.executable, "-m", "backend", "pipeline", "run", "--samples", str(tmp_path)]
+    command += ["--master", os.environ.get("KSHUNT_STREAM_MASTER", "local[2]"), "--memory", "2g"]
+    command += ["--until-end-of-input"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as job:
+        assert job.stdin is not None
+        try:
+            wait_until(lambda: seen(results) >= 1, START_DEADLINE_S, "the first batch")
+            latencies = followed(recording, written, results, job.pid)
+        finally:
+            job.stdin.close()
+            job.wait(60)
+    said(latencies, results)
+
+
+def seen(results: Path) -> int:
+    """The highest number of a file whose results can be read."""
+    try:
+        meta = newest(results)
+    except Exception:  # noqa: BLE001  - the state was replaced while it was read
+        return 0
+    return 0 if meta is None else meta.files_to
+
+
+def followed(
+    recording: Recording, written: dict[int, float], results: Path, group: int
+) -> list[float]:
+    """Write in step with the clock; how long each flush took to be readable."""
+    readable: dict[int, float] = {}
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.wait(_POLL_S):
+            number, now_s = seen(results), time.monotonic()
+            for known in [known for known in list(written) if known <= number]:
+                readable.setdefault(known, now_s)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    begin_s = since_s = time.monotonic()
+    used_s = cpu_s(group)
+    try:
+        for flush in range(FLUSHES):
+            pause_s = begin_s + flush * FLUSH_S - time.monotonic()
+            threading.Event().wait(max(0.0, pause_s))
+            if flush == WARM:
+                used_s, since_s = cpu_s(group), time.monotonic()
+            done_s = recording.flush()
+            written[recording.number] = done_s
+        wait_until(lambda: recording.number in readable, DEADLINE_S, "the last flush")
+        busy = (cpu_s(group) - used_s) / (time.monotonic() - since_s)
+    finally:
+        stop.set()
+        looking.join()
+    print(f"\nCPU of the job: {busy:.2f} cores; load of the machine {os.getloadavg()[0]:.1f}")
+    return [readable[n] - written[n] for n in sorted(readable) if n > WARM + 1]
+
+
+def said(latencies: list[float], results: Path) -> None:
+    cuts = statistics.quantiles(latencies, n=20)
+    rows = REPLICAS / FLUSH_S
+    print(
+        f"{REPLICAS:,} replicas every {FLUSH_S:g} s ({rows:,.0f} samples/s), "
+        f"{len(latencies)} flushes: written to readable p50 {statistics.median(latencies):.2f} s, "
+        f"p95 {cuts[18]:.2f} s, most {max(latencies):.2f} s (target: p95 6 s)"
+    )
+    size = sum(path.stat().st_size for path in current_files(results, "rates"))
+    print(f"rates: {size / FLUSHES / REPLICAS:.1f} B a row")
+
+
+def cpu_s(group: int) -> float:
+    """What a process group has used."""
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,81 @@
+"""Results of a data pipeline as files, without a pipeline: rows in a table's columns, by hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from backend.domain.results import MANIFEST, Manifest, ResultTable, RunRecord
+from backend.domain.samples import Type, hour_folder
+
+Row = dict[str, Any]
+
+_TYPES = {
+    # Spark writes microseconds.
+    Type.TIME: pa.timestamp("us", "UTC"),
+    Type.STRING: pa.string(),
+    Type.INT: pa.int32(),
+    Type.LONG: pa.int64(),
+    Type.DOUBLE: pa.float64(),
+    Type.BOOL: pa.bool_(),
+}
+_NOTHING: Mapping[Type, Any] = {
+    Type.STRING: "",
+    Type.INT: 0,
+    Type.LONG: 0,
+    Type.DOUBLE: 0.0,
+    Type.BOOL: False,
+}
+
+
+def time_of(at_ms: int) -> datetime:
+    """A moment as a time column has it."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def arrow(table: ResultTable, rows: Sequence[Row]) -> pa.Table:
+    """The rows in the table's columns; times are given in milliseconds; what lacks is null, or
+    nothing where a column may not be null."""
+    columns = {}
+    for column in table.columns:
+        values = [row.get(column.name) for row in rows]
+        if column.type is Type.TIME:
+            first = [row[table.hour_of] for row in rows]
+            values = [
+                time_of(f if v is None else v) if v is not None or not column.nullable else None
+                for v, f in zip(values, first, strict=True)
+            ]
+        elif not column.nullable:
+            values = [_NOTHING[column.type] if value is None else value for value in values]
+        columns[column.name] = pa.array(values, _TYPES[column.type])
+    return pa.table(columns)
+
+
+def write(
+    results: Path, table: ResultTable, rows: Iterable[Row], part: str = "batch_id=1"
+) -> list[Path]:
+    """One file an hour, of a batch or a run; their paths."""
+    by_hour: dict[str, list[Row]] = {}
+    for row in rows:
+        by_hour.setdefault(hour_folder(row[table.hour_of]), []).append(row)
+    paths = []
+    for hour, some in by_hour.items():
+        path = results / table.name / hour / part / "part-00000-x.zstd.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(arrow(table, some), path, compression="zstd")
+        paths.append(path)
+    return paths
+
+
+def publish(results: Path, run: str, table: ResultTable, hours_ms: Iterable[int]) -> None:
+    """Let a run hold for some hours of a table."""
+    path = results / MANIFEST
+    former = Manifest.from_json(path.read_text()) if path.exists() else Manifest()
+    record = RunRecord(run, 0, "0", 1, 1, None, 0, 0)
+    manifest = former.with_run(record, [table.name], [hour_folder(at) for at in hours_ms])
+    path.write_text(manifest.to_json())

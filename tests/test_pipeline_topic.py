@@ -1,0 +1,95 @@
+"""`kshunt pipeline run` on the topic of samples of a real cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from backend.admin.properties import load_client_config
+from backend.admin.sample_producer import SampleProducer
+from backend.domain.results import RATES
+from backend.errors import ConfigError
+from backend.pipeline.kafka import client_settings, connector_settings
+from backend.telemetry.recording.kafka_sink import TopicSink
+from backend.telemetry.recording.layout import Table
+from tests.kafka.connector import connector_jars, missing_connector
+from tests.kafka.launcher import RealKafka
+from tests.rates_reference import reference_rates
+from tests.recorded import SCHEMA, Row, simulated, table
+from tests.spark import QUICK_JAVA, missing_java, same
+from tests.streamed import rows_in
+from tests.support import require
+
+DEADLINE_S = 900.0
+
+
+def sent(servers: str, topic: str, rows: Sequence[Row]) -> None:
+    """Samples as a backend sends them."""
+    sink = TopicSink(topic, SampleProducer(servers, load_client_config(None)), 1)
+    sink.open("c1", 0)
+    ordered = table(sorted(rows, key=lambda row: row["at"])).cast(SCHEMA)
+    for piece in sink.pieces(Table.REPLICAS, ordered):
+        sink.write(Table.REPLICAS, piece)
+    sink.settle([], 0)
+    sink.close()
+
+
+def run(servers: str, topic: str, results: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "backend", "pipeline", "run", "--once", "--memory", "1g"]
+    command += ["--samples-topic", topic, "--bootstrap-servers", servers, "--master", "local[2]"]
+    command += ["--results", str(results), "--kafka-jars", str(connector_jars())]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA},
+    )
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_topic_makes_the_rates_of_its_samples(kafka: RealKafka, tmp_path: Path) -> None:
+    require(missing_java())
+    require(missing_connector())
+    rows = sorted(simulated(seed=31, replicas=6, seconds=400), key=lambda row: row["at"])
+    half = len(rows) // 2
+    for number, some in enumerate((rows[:half], rows[half:])):
+        sent(kafka.bootstrap_servers, "streamed", some)
+        if number:
+            # The same records once more: they are late, or doubled, and count once.
+            sent(kafka.bootstrap_servers, "streamed", some[-5:])
+        with run(kafka.bootstrap_servers, "streamed", tmp_path) as job:
+            out, error = job.communicate(timeout=DEADLINE_S)
+        assert job.returncode == 0, out + error
+    expected = sorted(reference_rates(rows), key=lambda r: (str(r["rid"]), str(r["tick"])))
+    same(
+        rows_in(tmp_path, "rates"),
+        [{name: row[name] for name in RATES.names} for row in expected],
+    )
+    counts = {row["expectation"]: row for row in rows_in(tmp_path, "quality")}
+    assert counts["unique"]["rows"] == len(rows) + 5
+    assert counts["unique"]["violations"] + counts["in_time"]["violations"] == 5
+
+
+def test_jars_are_those_of_a_folder_or_are_fetched(tmp_path: Path) -> None:
+    fetched = connector_settings(None, "4.2.1")
+    assert fetched["spark.jars.packages"].endswith("spark-sql-kafka-0-10_2.13:4.2.1")
+    with pytest.raises(ConfigError, match="no spark-sql-kafka"):
+        connector_settings(tmp_path, "4.2.1")
+    jar = tmp_path / "spark-sql-kafka-0-10_2.13-4.2.0.jar"
+    jar.touch()
+    assert connector_settings(tmp_path, "4.2.1") == {"spark.jars": str(jar)}
+
+
+def test_settings_of_a_client_are_taken_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("# ours\nsecurity.protocol=SSL\nssl.key.password : a=b\\\nc\n\nodd\n")
+    assert client_settings(path) == {"security.protocol": "SSL", "ssl.key.password": "a=bc"}
+    with pytest.raises(ConfigError, match="cannot be read"):
+        client_settings(tmp_path / "none")

@@ -1,0 +1,131 @@
+"""Samples in topics, on the embedded cluster and on real Kafka."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message
+from confluent_kafka import TopicPartition as Place
+
+from backend.admin.properties import load_client_config
+from backend.admin.sample_producer import PARTITIONS, SampleProducer
+from backend.domain.samples import replica_ids
+from backend.embedded.background import running
+from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.errors import ClusterUnreachable, ConfigError
+from backend.telemetry.recording.gaps import Why
+from backend.telemetry.recording.kafka_sink import TopicSink
+from tests.kafka.launcher import RealKafka
+from tests.recording_following import DEADLINE_S, following, recorded_moments
+from tests.serving import STOP_DEADLINE_S, serve_process
+from tests.support import create_topic, wait_until, wait_until_async
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    with running(ClusterSpec(plain_brokers(3), seed=3)) as cluster:
+        create_topic(cluster.bootstrap_servers, "resting", [[2, 3]] * 4)
+        yield cluster.bootstrap_servers
+
+
+def consumed(servers: str, topic: str, least: int) -> list[dict[str, Any]]:
+    """At least so many rows of a topic, each with its key and time checked."""
+    settings = {"group.id": "x", "log_level": 0, "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": servers, **settings})
+    found: list[dict[str, Any]] = []
+    places = [Place(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)]
+
+    with closing(consumer):
+        consumer.assign(places)
+
+        def enough() -> bool:
+            for message in consumer.consume(1_000, 0.1):
+                if message.error() is not None:
+                    # A broker that does not know the new topic yet: from the beginning again.
+                    found.clear()
+                    consumer.assign(places)
+                    return False
+                found.append(checked(message))
+            return len(found) >= least
+
+        wait_until(enough, DEADLINE_S, f"{least} rows of {topic}")
+    return found
+
+
+def checked(message: Message) -> dict[str, Any]:
+    """The row of a record, whose key and time say the same."""
+    row: dict[str, Any] = json.loads(message.value() or b"")
+    assert message.key() == b"%d" % row["rid" if "rid" in row else "broker"]
+    assert message.timestamp()[1] == row["at"]
+    return row
+
+
+def check_topics(servers: str, tmp_path: Path, topic: str) -> None:
+    """A backend of its own process writes samples to topics."""
+    with serve_process(servers, tmp_path / "s", "--samples-topic", topic) as process:
+        rows = consumed(servers, f"{topic}-replicas", 10)
+        brokers = consumed(servers, f"{topic}-brokers", 6)
+        process.terminate()
+        process.wait(STOP_DEADLINE_S)
+        # The samples' topics are replicas as well, and some of them are seen before they are there.
+        rows = consumed(servers, f"{topic}-replicas", len(rows))
+    assert {row["broker"] for row in brokers} == {1, 2, 3}
+    resting = [row for row in rows if row["topic"] == "resting"]
+    assert {row["partition"] for row in resting} == {0, 1, 2, 3}
+    for row in resting:
+        one = [(row["topic"], row["partition"], row["broker"])]
+        assert row["rid"] == rid_of(*one[0])
+        assert row["in_isr"] is True
+        assert "cause" not in row
+    keys = [(row["at"], row["rid"]) for row in rows]
+    assert len(keys) == len(set(keys))
+
+
+def rid_of(topic: str, partition: int, broker: int) -> int:
+    return int(replica_ids([topic], *(np.array([n]) for n in (0, partition, broker)))[0])
+
+
+def test_samples_go_to_topics_of_an_embedded_cluster(servers: str, tmp_path: Path) -> None:
+    check_topics(servers, tmp_path, "samples")
+
+
+@pytest.mark.kafka
+def test_samples_go_to_topics_of_real_kafka(kafka: RealKafka, tmp_path: Path) -> None:
+    create_topic(kafka.bootstrap_servers, "resting", [[2, 3]] * 4)
+    check_topics(kafka.bootstrap_servers, tmp_path, "recorded")
+
+
+def topic_sink(servers: str, delivery_s: float) -> TopicSink:
+    producer = SampleProducer(servers, load_client_config(None), delivery_s)
+    return TopicSink("lost", producer, 1)
+
+
+async def test_what_the_cluster_does_not_take_is_counted_as_lost() -> None:
+    with running(ClusterSpec(plain_brokers(1))) as cluster:
+        sink = topic_sink(cluster.bootstrap_servers, 5.0)
+        async with following(None, sink, brokers_s=1e9) as followed:
+            await recorded_moments(followed, 1)
+            await followed.settled()
+            cluster.call(lambda here: here.stop_broker(1))
+            await recorded_moments(followed, 2)
+            standing = followed.recorder
+            await wait_until_async(
+                lambda: standing.standing.rows_lost >= 12, DEADLINE_S, "they are counted"
+            )
+            assert {gap.why for gap in standing.standing.gaps} == {Why.LOST}
+
+
+def test_a_cluster_that_is_not_there_is_unreachable_and_a_bad_setting_is_said() -> None:
+    producer = SampleProducer("127.0.0.1:1", load_client_config(None), call_s=1.0)
+    with pytest.raises(ClusterUnreachable, match="samples' topics"):
+        producer.ensure(["a"], 1)
+    producer.close()
+    bad = SampleProducer("127.0.0.1:1", load_client_config(None), -1.0)
+    with pytest.raises(ConfigError, match="does not take the configuration"):
+        bad.ensure(["a"], 1)
