@@ -141,6 +141,23 @@ def topic_configs(answer: RawAnswer, topic: str) -> tuple[TopicConfig, ...] | No
     return None
 
 
+def all_configs(answer: RawAnswer) -> Mapping[str, tuple[TopicConfig, ...]]:
+    """Everything that topics are configured with; what does not exist is absent.
+
+    Raises:
+        NotAuthorized: the cluster does not show a configuration.
+        ClusterError: it refuses for another reason.
+        WireError: the answer is malformed.
+    """
+    found = {}
+    for result in decode_message(DescribeConfigsResponse, answer).results:
+        if result.error_code not in _NO_TOPIC:
+            what = f"The configuration of {result.resource_name}"
+            raise_for_code(result.error_code, result.error_message, what)
+            found[result.resource_name] = tuple(map(_topic_config, result.configs))
+    return found
+
+
 def _topic_config(entry: Any) -> TopicConfig:
     source = _source(entry.config_source)
     return TopicConfig(entry.name, entry.value, source, source == DEFAULT_CONFIG)

@@ -17,7 +17,6 @@ from backend.admin.configs import Changes
 from backend.admin.faults import item_result
 from backend.admin.port import ItemResult
 from backend.admin.properties import ClientConfig
-from backend.errors import ConfigError
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConfigResource
@@ -114,22 +113,12 @@ class ConfluentChanges:
             await asyncio.to_thread(_let_go, [client])
 
     def _connect(self) -> AdminClient:
-        from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        # Its log repeats what the errors of the calls say, and would land on the terminal.
-        quiet = logging.getLogger("librdkafka")
-        quiet.addHandler(logging.NullHandler())
-        quiet.propagate = False
+        from backend.admin.librdkafka import made
+
         settings = {**self._config.librdkafka, "bootstrap.servers": self._bootstrap_servers}
-        try:
-            return AdminClient(settings, logger=quiet)
-        except KafkaException as refused:
-            # Its words name the property, and never a value that is a secret.
-            raise ConfigError(
-                f"librdkafka does not take the configuration: {_fault(refused).message}.",
-                advice="See --command-config. Nothing was changed.",
-            ) from None
+        return made(AdminClient, settings, "Nothing was changed.")
 
     async def _done(self, future: concurrent.futures.Future[Any]) -> Any:
         """A future's outcome; while it is not there, tokens are handed to librdkafka."""

@@ -5,7 +5,6 @@ Importing this module loads librdkafka.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +16,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
+from backend.admin.librdkafka import AUTHORIZATION_FAILED, TOPIC_ALREADY_EXISTS, made
 from backend.admin.properties import ClientConfig
 from backend.errors import (
-    ConfigError,
     JournalFenced,
     JournalUnavailable,
     JournalUnusable,
@@ -44,8 +43,6 @@ TRANSACTION_TIMEOUT_S: Final = 10.0
 READ_TIMEOUT_S: Final = 2.0
 POLL_S: Final = 0.05
 
-_AUTHORIZATION_FAILED: Final = frozenset({29, 30, 31, 53, 58, 65})
-_TOPIC_ALREADY_EXISTS: Final = 36
 _ACLS: Final = (
     f"A backend that acts needs the ACLs Describe and Write on its transactional id "
     f"(kshunt-journal-<cluster id>), and Create, Describe, DescribeConfigs, Read and Write on "
@@ -110,10 +107,6 @@ class Clients:
             "reconnect.backoff.max.ms": 500,
             "log_level": 0,
         }
-        # Its log repeats what the errors of the calls say, and would land on the terminal.
-        self._quiet = logging.getLogger("librdkafka")
-        self._quiet.addHandler(logging.NullHandler())
-        self._quiet.propagate = False
         self._admin: AdminClient | None = None
         self._polled: tuple[Producer | AdminClient, ...] = ()
 
@@ -126,7 +119,7 @@ class Clients:
 
     def producer(self, identity: str) -> Producer:
         """A producer of transactions."""
-        made = self._made(
+        producer = self._made(
             Producer,
             {
                 "transactional.id": identity,
@@ -136,8 +129,8 @@ class Clients:
                 "linger.ms": 0,
             },
         )
-        self._polled = (*self._polled[:1], made)
-        return made
+        self._polled = (*self._polled[:1], producer)
+        return producer
 
     def consumer(self) -> Consumer:
         """A consumer of what was committed; it belongs to no group."""
@@ -154,14 +147,7 @@ class Clients:
         )
 
     def _made(self, client: Callable[..., Value], settings: Mapping[str, Any]) -> Value:
-        try:
-            return client({**self._settings, **settings}, logger=self._quiet)
-        except KafkaException as refused:
-            # Its words name the property, and never a value that is a secret.
-            raise ConfigError(
-                f"librdkafka does not take the configuration: {refused.args[0].str()}.",
-                advice="See --command-config. The journal was not touched.",
-            ) from None
+        return made(client, {**self._settings, **settings}, "The journal was not touched.")
 
     def poll(self) -> None:
         """Let clients ask for tokens; any thread may."""
@@ -262,11 +248,11 @@ class JournalTopic:
             config={**TOPIC_CONFIG, "min.insync.replicas": needed},
         )
         with meant("Creating the journal's topic"):
-            made = self._clients.admin().create_topics([wanted], request_timeout=READ_TIMEOUT_S)
+            asked = self._clients.admin().create_topics([wanted], request_timeout=READ_TIMEOUT_S)
             try:
-                made[topic].result()
+                asked[topic].result()
             except KafkaException as refused:
-                if refused.args[0].code() != _TOPIC_ALREADY_EXISTS:
+                if refused.args[0].code() != TOPIC_ALREADY_EXISTS:
                     raise
 
     def _config(self) -> Mapping[str, str]:
@@ -307,7 +293,7 @@ def insist(until: float, action: Callable[[], Value]) -> Value:
 def meaning(error: Any, what: str, *, doubt: bool = False) -> KshuntError:
     """What librdkafka's error is in our tree; `doubt`: whether something may be written."""
     words = f"{what}: {error.str().rstrip('.')}."
-    if error.code() in _AUTHORIZATION_FAILED:
+    if error.code() in AUTHORIZATION_FAILED:
         return NotAuthorized(words, advice=_ACLS)
     if error.fatal() or error.code() == KafkaError._FENCED:
         return JournalFenced(

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from backend.admin import configs, elections, emulated, native, native_topics, requests
+from backend.admin import configs, elections, emulated, native, requests
 from backend.admin.addresses import bootstrap_addresses
 from backend.admin.configs import Changes, Values
 from backend.admin.confluent import ConfluentChanges
+from backend.admin.effect_verbs import EffectVerbs
 from backend.admin.faults import BrokerDown, BrokerName, item_error
 from backend.admin.in_force import until_in_force
 from backend.admin.link import BrokerLinks, Lane, silence_clients
@@ -24,9 +25,10 @@ from backend.admin.port import (
     ReplicaLag,
 )
 from backend.admin.properties import load_client_config
+from backend.admin.shrink_reads import ShrinkReads
 from backend.admin.together import first_answer, together
+from backend.admin.topic_verbs import TopicVerbs, metadata_request
 from backend.clock import Clock, SystemClock
-from backend.domain.alteration import AlteredTopic
 from backend.domain.assignment import ClusterState
 from backend.domain.cluster import NO_BROKER, OngoingReassignment, TopicPartition
 from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
@@ -56,7 +58,7 @@ RETRY_TIMEOUT_S_MIN: Final = 1.0
 _NO_TOPICS: Final[Sequence[str]] = ()
 
 
-class KafkaAdmin:
+class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
     """Reads and changes a cluster. One instance belongs to one event loop."""
 
     def __init__(
@@ -112,16 +114,7 @@ class KafkaAdmin:
         self, topics: Sequence[str] | None = None, *, timeout_s: float
     ) -> ClusterState:
         """See `ClusterAdmin.describe`."""
-        answer = await self._ask_any(
-            lambda: RawRequest(
-                "Metadata",
-                metadata.METADATA_KEY,
-                metadata.METADATA_VERSIONS,
-                metadata.METADATA_FLEXIBLE_FROM,
-                lambda version: metadata.encode_metadata(topics, version),
-            ),
-            timeout_s=timeout_s,
-        )
+        answer = await self._ask_any(lambda: metadata_request(topics), timeout_s=timeout_s)
         state = await self._decoded(answer, lambda: metadata.decode_metadata(*_parts(answer)))
         if not state.brokers:
             raise ClusterUnreachable("The bootstrap servers know no broker yet.")
@@ -245,18 +238,6 @@ class KafkaAdmin:
         """See `ClusterAdmin.alter_interbroker_throttled_replicas`."""
         return await self._alter_replicas(
             self, replicas, validate_only=validate_only, timeout_s=timeout_s
-        )
-
-    async def alter_topics(
-        self, topics: Mapping[str, AlteredTopic], *, validate_only: bool, timeout_s: float
-    ) -> Mapping[str, ItemResult]:
-        """See `ClusterAdmin.alter_topics`."""
-        return await native_topics.alter_topics(
-            self,
-            topics,
-            validate_only=validate_only,
-            timeout_s=timeout_s,
-            random=random.Random(),
         )
 
     async def elect_preferred_leaders(

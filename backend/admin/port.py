@@ -10,37 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from backend.admin.effects import ClusterEffects
+from backend.admin.items import OK as OK
+from backend.admin.items import ItemResult as ItemResult
 from backend.domain.alteration import AlteredTopic
 from backend.domain.assignment import ClusterState
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from backend.domain.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
+from backend.domain.shrink import DeletedPartition, DeletePartitions, ShrinkSupport
 from backend.domain.throttle import (
     ThrottledRate,
     ThrottledReplicas,
     Throttles,
 )
 from backend.domain.topic_config import TopicConfig
+from backend.domain.topics import TopicsDescribed
 
-
-@dataclass(frozen=True, slots=True)
-class ItemResult:
-    """What became of one item of a call."""
-
-    error_code: int = 0
-    """Kafka's protocol error code; 0 is success."""
-    error_name: str = "NONE"
-    """Kafka's name of that code."""
-    message: str = ""
-    """The broker's own words where it sent any, or what kshunt did instead of asking."""
-    retriable: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """True for success."""
-        return self.error_code == 0
-
-
-OK = ItemResult()
 PartitionResults: TypeAlias = Mapping[TopicPartition, ItemResult]
 
 
@@ -101,7 +87,7 @@ class ReplicaLag:
     """The draft's error for a replica that cannot be described."""
 
 
-class ClusterAdmin(Protocol):
+class ClusterAdmin(ClusterEffects, Protocol):
     """A cluster, as its administrators see it."""
 
     async def describe(
@@ -179,6 +165,63 @@ class ClusterAdmin(Protocol):
         """
         ...
 
+    async def describe_topics(
+        self,
+        topics: Sequence[str] | None = None,
+        *,
+        configs: bool,
+        min_isr: bool,
+        timeout_s: float,
+    ) -> TopicsDescribed:
+        """What `kafka-topics --describe` tells, of all topics or of those named.
+
+        A topic that there is not is absent, and so are moves where we may not know of them.
+        `configs`: with what is not configured as Kafka ships it. `min_isr`: with the
+        min.insync.replicas in force, which costs a request more.
+
+        Raises:
+            ClusterUnreachable: no broker answered in time.
+            NotAuthorized: the cluster does not show a configuration.
+        """
+        ...
+
+    async def topic_groups(self, topic: str, *, timeout_s: float) -> GroupsRead:
+        """The consumer groups that committed offsets of a topic, or have members that read it.
+
+        What a broker or a group does not say is in `unread`; the others are there.
+
+        Raises:
+            ClusterUnreachable: no broker answered in time.
+        """
+        ...
+
+    async def topic_offsets(self, topic: str, *, timeout_s: float) -> OffsetsRead:
+        """Where the logs of a topic begin and end, by their leaders; see `PartitionOffsets`.
+
+        Raises:
+            ClusterUnreachable: no broker answered in time.
+        """
+        ...
+
+    async def topic_producers(self, topic: str, *, timeout_s: float) -> ProducersRead:
+        """The producers that the leaders of a topic's partitions remember (KIP-664).
+
+        A leader without that call (before Kafka 2.8, and every embedded one) is in `unread`.
+
+        Raises:
+            ClusterUnreachable: no broker answered in time.
+        """
+        ...
+
+    async def record_sample(
+        self, topic: str, ends: Mapping[int, tuple[int, int]], *, timeout_s: float
+    ) -> RecordSample:
+        """The last few records of these partitions, given the start and end offset of each.
+
+        What is not there in time is in `unread`. No group is joined, and nothing committed.
+        """
+        ...
+
     async def reassign_partitions(
         self,
         assignments: Mapping[TopicPartition, Sequence[int]],
@@ -240,6 +283,34 @@ class ClusterAdmin(Protocol):
 
         Raises:
             ClusterUnreachable: the cluster did not answer before anything was written.
+        """
+        ...
+
+    async def shrink_support(self, *, timeout_s: float) -> ShrinkSupport:
+        """Whether the cluster can delete partitions (KIP-694), and whether it is switched on.
+
+        Raises:
+            ClusterUnreachable, BrokerUnreachable: it did not answer in time.
+        """
+        ...
+
+    async def delete_partitions(
+        self, topics: Mapping[str, DeletePartitions], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[TopicPartition, DeletedPartition]:
+        """KIP-694: topics keep their first partitions, and the others go after a delay.
+
+        A success says that the deletion has begun: the partition is ReadOnly until its delay is
+        over, then None until its brokers have deleted it. A partition that was to go and that the
+        count keeps is in the answer as ReadWrite: its deletion is cancelled. Each topic is
+        answered for itself; one that is refused as a whole is there as `NO_PARTITION`:
+        UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION for an internal one,
+        INVALID_PARTITIONS for a count under 1 or one that takes nothing away, INVALID_REQUEST for
+        a negative delay. REASSIGNMENT_IN_PROGRESS names the partition that moves.
+
+        Raises:
+            NotSupported: the cluster has no such request; nothing was changed.
+            Conflict: it is switched off there; nothing was changed.
+            ClusterUnreachable, BrokerUnreachable: it did not answer before anything was sent.
         """
         ...
 

@@ -25,6 +25,10 @@ class OperationKind(enum.StrEnum):
     ADOPT = "adopt"
     """The throttle of moves that somebody else started was taken over."""
     ALTER_TOPICS = "alter_topics"
+    DELETE_PARTITIONS = "delete_partitions"
+    """Topics shrink by the cluster's own request (KIP-694)."""
+    SHRINK = "shrink"
+    """A topic is copied into one with fewer partitions; see `backend.domain.shrink_phases`."""
     DRIFT = "drift"
     ORPHANS = "orphans"
 
@@ -58,7 +62,9 @@ class Operation:
     outcome: str = ""
     """How it went, in words; set when it ends, and earlier where something needs attention."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """JSON-ready facts for the audit."""
+    """JSON-ready facts for the audit: `rollback_plan`, where its partitions were. The backend adds
+    `waiting_plan`, where those shall be that wait for their turn, and `shrink`, a `ShrinkCourse`.
+    """
     who: str = ""
     """Who asked for it, by their own words."""
     reason: str = ""

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from backend.domain.alteration import AlteredTopic
 from backend.domain.answers import ChangeAnswer
 from backend.domain.operation import NOBODY, Asker, OperationKind
+from backend.domain.wording import listed, many
 from backend.errors import BadInput
 from backend.operations.context import Context
-from backend.operations.results import counted, listed, results
+from backend.operations.results import results
 from backend.operations.throttle import recorded
 
 
@@ -46,7 +47,7 @@ class Alterations:
             registry.require()
             operation = await registry.begin(
                 OperationKind.ALTER_TOPICS,
-                f"alter {counted(len(topics), 'topic')}: {listed(sorted(topics), 3)}",
+                f"alter {many(len(topics), 'topic')}: {listed(sorted(topics), 3)}",
                 asker=asker,
                 details={name: _words(topic) for name, topic in topics.items()},
             )
@@ -57,7 +58,7 @@ class Alterations:
 
 
 def _words(topic: AlteredTopic) -> str:
-    given = counted(len(topic.assignments), "partition")
+    given = many(len(topic.assignments), "partition")
     return (
         f"partitions {topic.partitions}, replication factor {topic.replication_factor}, "
         f"assignment of {given}"

@@ -22,6 +22,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias, TypeVar
 
 from backend.domain.cluster import TopicPartition
+from backend.domain.wording import listed, many
 from backend.operations.journal_codec import (
     Body,
     Entry,
@@ -31,7 +32,6 @@ from backend.operations.journal_codec import (
     Why,
     audit_key,
 )
-from backend.operations.results import counted, listed
 
 FORMAT: Final = 1
 """Raised when a reader of the former format would misunderstand a body."""
@@ -129,7 +129,7 @@ class Touched:
             (self.partition_count, "partition"),
             (self.throttle_count, "throttle"),
         )
-        return ", ".join(counted(count, noun) for count, noun in counts if count)
+        return ", ".join(many(count, noun) for count, noun in counts if count)
 
     def details(self) -> tuple[str, ...]:
         """One sentence for each kind of thing, with the names that are known."""
@@ -140,9 +140,7 @@ class Touched:
             ("throttle", self.throttles, self.throttle_count),
         )
         return tuple(
-            f"{counted(count, noun)}: {_named(names, count)}"
-            for noun, names, count in lists
-            if count
+            f"{many(count, noun)}: {_named(names, count)}" for noun, names, count in lists if count
         )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from backend.domain.operation import Operation, OperationState
+from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.shrink_phases import ShrinkPhase
 from backend.domain.throttle import brokers_of
 from backend.operations.audit import AuditEntry, AuditEvent, Touched
 from backend.operations.drift import rate_words
 from backend.operations.ownership import ListCellId, Ownership, RateCellId
+from backend.operations.shrink.work import ShrinkWork
 from backend.operations.work import Work
 
 _EVENTS: Final[Mapping[OperationState, AuditEvent]] = {
@@ -20,6 +22,12 @@ _EVENTS: Final[Mapping[OperationState, AuditEvent]] = {
     OperationState.LIFTING: AuditEvent.LIFTED,
 }
 """The line of an operation that has come into a state."""
+_TOLD: Final[Mapping[ShrinkPhase, str]] = {
+    ShrinkPhase.DELETE: "verified; the source topic is being deleted: the point of no return",
+    ShrinkPhase.COPY_BACK: "the topic was created anew; its records are copied back",
+    ShrinkPhase.TRANSLATE: "the smaller topic is complete; consumer groups get their positions",
+}
+"""The line of a shrink that has come into a phase."""
 
 
 def line_of(
@@ -54,10 +62,43 @@ def line_of(
     )
 
 
+def step_line(
+    before: ShrinkWork | None, after: ShrinkWork | None, operation: Operation, backend: str
+) -> AuditEntry | None:
+    """The line of a shrink that came into a phase that changes the cluster for good, or to which
+    somebody agreed; None where it is none."""
+    if before is None or after is None or (words := _agreed(before, after)) is None:
+        return None
+    return AuditEntry(
+        time_ms=0,
+        number=0,
+        event=AuditEvent.CHANGED,
+        operation_id=operation.id,
+        kind=operation.kind.value,
+        who=operation.who,
+        touched=Touched.of(topics=(after.topic,)),
+        outcome=words,
+        backend=backend,
+    )
+
+
+def _agreed(before: ShrinkWork, after: ShrinkWork) -> str | None:
+    if after.accepted and not before.accepted:
+        return f"the difference is accepted by {after.confirmed}"
+    if after.confirmed != before.confirmed:
+        return f"the topic's name was typed by {after.confirmed}"
+    if after.phase is not before.phase and after.phase in _TOLD:
+        return _TOLD[after.phase]
+    return None
+
+
 def _event(before: Operation | None, after: Operation) -> AuditEvent | None:
     if before is None:
         return AuditEvent.REQUESTED
     if before.state is after.state:
+        return None
+    if after.kind is OperationKind.SHRINK and after.state is OperationState.LIFTING:
+        # No throttle comes off.
         return None
     if after.state is OperationState.FAILED:
         return AuditEvent.REFUSED if before.state is OperationState.STARTING else AuditEvent.ENDED

@@ -32,9 +32,9 @@ from backend.domain.throttle import (
     brokers_of,
     throttled_replicas_of,
 )
+from backend.domain.wording import listed, many, size_text
 from backend.errors import Conflict
 from backend.operations.pause import NO_SHARE, pause_writes
-from backend.operations.results import counted, listed
 from backend.operations.schedule import Queue, judge
 from backend.operations.undo import cancel_plan
 from backend.operations.view import ClusterView, effective_min_isr
@@ -113,16 +113,16 @@ class BlastRadius:
     @property
     def sentence(self) -> str:
         """For an operator: touches 3 brokers and 2 topics, lifts 1 throttle, ..."""
-        touched = [counted(len(self.brokers), "broker"), counted(len(self.topics), "topic")]
-        words = [f"touches {' and '.join(touched)} ({counted(len(self.partitions), 'partition')})"]
+        touched = [many(len(self.brokers), "broker"), many(len(self.topics), "topic")]
+        words = [f"touches {' and '.join(touched)} ({many(len(self.partitions), 'partition')})"]
         if self.copy_bytes or self.unknown_sizes:
             words.append(_copy_words(self.copy_bytes, self.unknown_sizes))
         for verb, names in (("sets", self.throttles_set), ("lifts", self.throttles_lifted)):
             if names:
-                words.append(f"{verb} {counted(len(names), 'throttle')}")
+                words.append(f"{verb} {many(len(names), 'throttle')}")
         if self.leaders_moving:
-            words.append(f"moves {counted(len(self.leaders_moving), 'leader')}")
-        words.append(f"{counted(len(self.at_min_isr), 'partition')} at min-ISR")
+            words.append(f"moves {many(len(self.leaders_moving), 'leader')}")
+        words.append(f"{many(len(self.at_min_isr), 'partition')} at min-ISR")
         if self.under_min_isr:
             words.append(f"{len(self.under_min_isr)} under it")
         return f"{self.action.capitalize()}: {', '.join(words)}."
@@ -235,7 +235,7 @@ def _start(request: StartRequest, view: ClusterView) -> _Found:
 
 def _start_holds(request: StartRequest, moves: list[Move], view: ClusterView) -> list[str]:
     waits = Counter(held.text for move in moves if (held := judge(move, view)) is not None)
-    holds = [f"{counted(n, 'partition')} would wait for {text}." for text, n in waits.items()]
+    holds = [f"{many(n, 'partition')} would wait for {text}." for text, n in waits.items()]
     if gone := sorted(request.plan.keys() - view.partitions.keys()):
         holds.append(f"The cluster does not have {listed(gone, 3)}.")
     if elsewhere := sorted(view.under_min_isr - request.plan.keys()):
@@ -250,7 +250,7 @@ def _start_warnings(request: StartRequest, moves: list[Move], view: ClusterView)
     if fewer:
         warnings.append(f"The replication factor of {listed(fewer, 3)} becomes smaller.")
     if others := sorted(view.ongoing.keys() - request.plan.keys()):
-        warnings.append(f"{counted(len(others), 'partition')} of other plans on the move.")
+        warnings.append(f"{many(len(others), 'partition')} of other plans on the move.")
     return warnings
 
 
@@ -258,7 +258,7 @@ def _cancel(request: CancelRequest, view: ClusterView) -> _Found:
     plan = cancel_plan(request.partitions, request.queue, view)
     moving = [view.ongoing[p] for p in plan.returns if p in view.ongoing]
     holds = [
-        f"{counted(n, 'partition')} stays as it is: {reason}."
+        f"{many(n, 'partition')} left as {'it is' if n == 1 else 'they are'}: {reason}."
         for reason, n in Counter(plan.refused.values()).items()
     ]
     warnings = []
@@ -366,18 +366,8 @@ def _no_room(moves: Iterable[Move], view: ClusterView) -> list[str]:
 def _copy_words(copy_bytes: int, unknown_sizes: int) -> str:
     if not unknown_sizes:
         return f"copies {size_text(copy_bytes)}"
-    unknown = f"{counted(unknown_sizes, 'partition')} of unknown size"
+    unknown = f"{many(unknown_sizes, 'partition')} of unknown size"
     return f"copies {size_text(copy_bytes)} and {unknown}" if copy_bytes else f"copies {unknown}"
-
-
-def size_text(size_bytes: int) -> str:
-    """Bytes in SI units with three digits: `71.2 GB`."""
-    size = float(size_bytes)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 999.5:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} PB"
 
 
 # Fingerprint

@@ -18,9 +18,10 @@ from backend.domain.throttle import (
     ThrottledReplicas,
     Throttles,
 )
+from backend.domain.wording import listed
 from backend.operations.ownership import Ownership
 from backend.operations.ownership_cells import ListKey, Pairs
-from backend.operations.results import failures, listed
+from backend.operations.results import failures
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,10 @@ from backend.domain.cluster import NO_BROKER, PartitionState, TopicPartition
 from backend.domain.columns import partition_keys
 from backend.domain.election import ElectionAnswer, LeaderCount, in_batches, leader_counts
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
+from backend.domain.wording import listed, many
 from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
 from backend.operations.registry import Registry
-from backend.operations.results import counted, listed, results
+from backend.operations.results import results
 from backend.settings import LIMITS
 
 _NO_SUCH: Final = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -111,7 +112,7 @@ def unavailable(
     if lag is None or lag.lag_messages < 0:
         why = "" if lag is None or not lag.result.message else f": {lag.result.message}"
         return f"{_not_in_isr(state)}; how far it is behind is not known{why}"
-    return f"{_not_in_isr(state)}; it is {counted(lag.lag_messages, 'message')} behind the leader"
+    return f"{_not_in_isr(state)}; it is {many(lag.lag_messages, 'message')} behind the leader"
 
 
 def _not_in_isr(state: PartitionState) -> str:
@@ -174,7 +175,7 @@ class Elections:
             if outcome.error_code not in (UNKNOWN_PARTITION, NOT_NEEDED)
         }
         notes = (
-            (f"{counted(led_count, 'partition')} already led by the preferred replica.",)
+            (f"{many(led_count, 'partition')} already led by the preferred replica.",)
             if led_count
             else ()
         )
@@ -198,7 +199,7 @@ class Elections:
         paced = pacing.batch_size is not None
         return await self._registry.begin(
             OperationKind.ELECTION,
-            f"preferred election of {counted(len(outcomes), 'partition')}: {listed(outcomes, 3)}",
+            f"preferred election of {many(len(outcomes), 'partition')}: {listed(outcomes, 3)}",
             asker=asker,
             details={"batch_size": pacing.batch_size, "pause_s": pacing.pause_s} if paced else {},
         )

@@ -24,13 +24,15 @@ from backend.admin.port import ReassignOptions, ReassignOutcome
 from backend.domain.assignment import partition_states
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.wording import listed
 from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActing
 from backend.operations.context import Context
 from backend.operations.drift import ListDrift, RateDrift, drift
 from backend.operations.ownership import Present
 from backend.operations.pausing import Pausing
-from backend.operations.results import failures, listed
+from backend.operations.results import failures
 from backend.operations.schedule import next_batch
+from backend.operations.shrink.runner import ShrinkRunner
 from backend.operations.work import Work
 
 log = logging.getLogger(__name__)
@@ -51,6 +53,7 @@ UNDER_LOCK: Final = frozenset(
         OperationKind.DRIFT,
         OperationKind.ORPHANS,
         OperationKind.ALTER_TOPICS,
+        OperationKind.DELETE_PARTITIONS,
     }
 )
 """What begins and ends while its verb holds the lock."""
@@ -61,8 +64,10 @@ Ongoing = Mapping[TopicPartition, OngoingReassignment]
 class Engine:
     """See the module's text."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, shrinks: ShrinkRunner | None = None) -> None:
+        """`shrinks` takes shrinks further; None: this backend leaves them as they are."""
         self._context = context
+        self._shrinks = shrinks
         self._registry = context.registry
         self._admin = context.admin
         self._pausing = Pausing(context)
@@ -111,7 +116,7 @@ class Engine:
             return
         async with self._context.lock:
             for operation_id in self._registry.unfinished:
-                if operation_id in inherited and self._registry.work(operation_id) is None:
+                if operation_id in inherited and not self._goes_on(operation_id):
                     await self._registry.move(operation_id, State.FAILED, _LOST)
 
     async def _tick(self) -> None:
@@ -121,11 +126,8 @@ class Engine:
         await self._outstanding(present)
         await self._close()
         for operation_id in self._registry.unfinished:
-            operation, work = self._registry.get(operation_id), self._registry.work(operation_id)
-            if operation is None or work is None:
-                continue
             try:
-                await self.advance(operation, work, ongoing)
+                await self._one(operation_id, ongoing)
             except (NotActing, JournalFenced, JournalUnavailable):
                 raise
             except KshuntError as error:
@@ -135,12 +137,28 @@ class Engine:
                 log.exception("Operation %s: a step failed", operation_id)
                 self._remark(operation_id, f"no step was taken: {error!r}; see the backend's log")
 
+    async def _one(self, operation_id: str, ongoing: Ongoing) -> None:
+        """The step of one operation that is due."""
+        operation, work = self._registry.get(operation_id), self._registry.work(operation_id)
+        shrink = self._registry.shrink(operation_id)
+        if operation is None:
+            return
+        if work is not None:
+            await self.advance(operation, work, ongoing)
+        elif shrink is not None and self._shrinks is not None:
+            await self._shrinks.advance(operation, shrink)
+
+    def _goes_on(self, operation_id: str) -> bool:
+        """Whether the journal says how to go on with an operation."""
+        registry = self._registry
+        return registry.work(operation_id) is not None or registry.shrink(operation_id) is not None
+
     async def _close(self) -> None:
         """End what ends with its answer and failed before it: while a tick holds the lock, no such
         verb is at work."""
         for operation_id in self._registry.unfinished:
             operation = self._registry.get(operation_id)
-            goes_on = self._registry.work(operation_id) is not None
+            goes_on = self._goes_on(operation_id)
             if operation is not None and operation.kind in UNDER_LOCK and not goes_on:
                 await self._registry.move(operation_id, State.FAILED, _LOST)
 

@@ -14,6 +14,7 @@ from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.assignment import partition_states
 from backend.domain.operation import NOBODY, Asker, OperationKind
 from backend.domain.owned import OwnedThrottle
+from backend.domain.wording import listed, many
 from backend.errors import BadInput, KshuntError
 from backend.operations.context import Context
 from backend.operations.drift import ListDrift, RateDrift, accept, drift, reapply
@@ -21,7 +22,6 @@ from backend.operations.orphans import Orphan, OrphanRate, Situation, orphans, r
 from backend.operations.owned import owned_throttles
 from backend.operations.ownership import present_of
 from backend.operations.ownership_cells import RateKey
-from backend.operations.results import counted, listed
 from backend.operations.throttle import recorded
 
 Drift: TypeAlias = RateDrift | ListDrift
@@ -130,7 +130,7 @@ class Mending:
             self._registry.require()
             operation = await self._registry.begin(
                 OperationKind.ORPHANS,
-                f"remove {counted(len(chosen), 'orphan throttle')}",
+                f"remove {many(len(chosen), 'orphan throttle')}",
                 asker=asker,
                 details={one: orphan_words(orphan) for one, orphan in chosen.items()},
             )

@@ -45,7 +45,7 @@ from backend.domain.throttle import (
     ThrottledReplicas,
     Throttles,
 )
-from backend.operations.results import listed
+from backend.domain.wording import listed
 from backend.operations.view import ClusterView
 
 FLOOR_BYTES_PER_S: Final = RATE_MIN_BYTES_PER_S

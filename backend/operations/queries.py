@@ -19,10 +19,10 @@ from backend.domain.columns import LogDirColumns
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.progress import ReplicaDirs, log_dir_rows, progress_rows, verify_rows
 from backend.domain.snapshot import UNKNOWN
+from backend.domain.wording import listed
 from backend.errors import BadInput, BrokerUnreachable
 from backend.operations.clearing import clear_unowned
 from backend.operations.ownership import Ownership
-from backend.operations.results import listed
 from backend.placement.generate import generate_assignment, usable_brokers
 
 UNANSWERED_CODES = frozenset({7, 8, 13})

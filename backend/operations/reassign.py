@@ -22,18 +22,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from backend.admin.port import ItemResult, ReassignOptions, ReassignOutcome
-from backend.domain.answers import ChangeAnswer, Result
+from backend.domain.answers import WAITS_FOR_TURN, ChangeAnswer, Result
 from backend.domain.assignment import partition_states
 from backend.domain.cluster import OngoingReassignment, TopicPartition, original_replicas
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
 from backend.domain.plan import ReassignmentPlan, format_plan
 from backend.domain.throttle import Move, check_rate
+from backend.domain.wording import listed, many
 from backend.errors import BadInput, Conflict, KshuntError
 from backend.operations.clearing import clear_unowned
 from backend.operations.context import Context
 from backend.operations.engine import NO_REASSIGNMENT_IN_PROGRESS, Engine
 from backend.operations.ownership import Present, RateCellId
-from backend.operations.results import counted, failures, listed, result, results
+from backend.operations.results import failures, result, results
 from backend.operations.schedule import Caps, Order
 from backend.operations.throttle import recorded
 from backend.operations.throttling import Written, left_on, shares_held
@@ -86,7 +87,7 @@ class Reassignments:
             ongoing = await self._context.ongoing()
             if ongoing and not request.additional:
                 raise Conflict(
-                    f"{counted(len(ongoing), 'partition')} already being reassigned "
+                    f"{many(len(ongoing), 'partition')} already being reassigned "
                     f"({listed(ongoing, 3)}); nothing was changed.",
                     advice="Wait, cancel them, or ask for this plan in addition to them.",
                 )
@@ -149,7 +150,7 @@ class Reassignments:
         plan = request.plan
         return self._registry.draft(
             OperationKind.REASSIGN,
-            f"move {counted(len(plan), 'partition')} of {listed(plan.topics, 3)}",
+            f"move {many(len(plan), 'partition')} of {listed(plan.topics, 3)}",
             asker=request.asker,
             partitions=tuple(plan.replicas),
             throttle_bytes_per_s=request.throttle_bytes_per_s,
@@ -172,7 +173,7 @@ class Reassignments:
 
     async def _first_moves(self, operation: Operation, work: Work) -> ReassignOutcome:
         """Submit what may start at once; the others wait."""
-        waits = ItemResult(message="waits for its turn")
+        waits = ItemResult(message=WAITS_FOR_TURN)
         if work.caps is not None:
             await self._engine.advance(operation, work, await self._context.ongoing())
             return _nothing_done(dict.fromkeys(work.waiting, waits))
@@ -222,7 +223,7 @@ class Reassignments:
                 foreseen = {p: self._cancellable(p, ongoing.get(p)) for p in wanted}
                 return ChangeAnswer(True, None, results(foreseen))
             self._registry.require()
-            summary = f"cancel {counted(len(wanted), 'partition')}: {listed(wanted, 3)}"
+            summary = f"cancel {many(len(wanted), 'partition')}: {listed(wanted, 3)}"
             operation = await self._registry.begin(OperationKind.CANCEL, summary, asker=asker)
             ours = await self._mark(wanted, ongoing)
             waiting = {p for p in wanted if p not in ongoing and p in ours}

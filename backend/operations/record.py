@@ -7,10 +7,13 @@ unreadable. An operation that is half understood must not be acted upon.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.operations.shrink import work as shrinking
+from backend.operations.shrink.work import ShrinkWork
 from backend.operations.work import UnreadableWork, Work, document, read_work
 
 _TEXTS: Final = ("id", "kind", "state", "summary", "outcome", "who", "reason")
@@ -22,7 +25,24 @@ _FIELDS: Final = frozenset(
 )  # fmt: skip
 
 
-def operation_body(operation: Operation, work: Work | None) -> Mapping[str, Any]:
+_SHRINK: Final = "shrink"
+"""A field that only a shrink's entry has: who does not know of shrinks must not act upon it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What an entry of the journal says of one operation."""
+
+    operation: Operation
+    work: Work | None = None
+    """Of a reassignment."""
+    shrink: ShrinkWork | None = None
+    """Of a shrink."""
+
+
+def operation_body(
+    operation: Operation, work: Work | None, shrink: ShrinkWork | None = None
+) -> Mapping[str, Any]:
     """For an entry of the journal. The partitions of a reassignment are those of its work."""
     partitions = [] if work is not None else [list(p) for p in operation.partitions]
     return {
@@ -40,17 +60,19 @@ def operation_body(operation: Operation, work: Work | None) -> Mapping[str, Any]
         "who": operation.who,
         "reason": operation.reason,
         "work": None if work is None else document(work),
+        **({} if shrink is None else {_SHRINK: shrinking.document(shrink)}),
     }
 
 
-def read_operation_body(body: Mapping[str, Any]) -> tuple[Operation, Work | None]:
+def read_operation_body(body: Mapping[str, Any]) -> Recorded:
     """The opposite of `operation_body`.
 
     Raises:
         UnreadableWork: it is not what `operation_body` writes.
     """
-    if set(body) != _FIELDS:
-        odd = ", ".join(sorted(set(body) ^ _FIELDS))
+    expected = _FIELDS | {_SHRINK} if body.get("kind") == OperationKind.SHRINK else _FIELDS
+    if set(body) != expected:
+        odd = ", ".join(sorted(set(body) ^ expected))
         raise UnreadableWork(f"The operation has other fields than it must: {odd}.")
     try:
         return _read(body)
@@ -58,7 +80,7 @@ def read_operation_body(body: Mapping[str, Any]) -> tuple[Operation, Work | None
         raise UnreadableWork(f"The operation cannot be understood: {error}.") from None
 
 
-def _read(body: Mapping[str, Any]) -> tuple[Operation, Work | None]:
+def _read(body: Mapping[str, Any]) -> Recorded:
     for name in _TEXTS:
         if not isinstance(body[name], str):
             raise TypeError(f"{name} is no text")
@@ -66,7 +88,7 @@ def _read(body: Mapping[str, Any]) -> tuple[Operation, Work | None]:
     partitions = tuple(
         TopicPartition(str(topic), int(number)) for topic, number in body["partitions"]
     )
-    return Operation(
+    operation = Operation(
         id=body["id"],
         kind=OperationKind(body["kind"]),
         state=OperationState(body["state"]),
@@ -80,4 +102,6 @@ def _read(body: Mapping[str, Any]) -> tuple[Operation, Work | None]:
         details=dict(body["details"]),
         who=body["who"],
         reason=body["reason"],
-    ), work
+    )
+    shrink = shrinking.read_shrink(body[_SHRINK]) if _SHRINK in body else None
+    return Recorded(operation, work, shrink)

@@ -24,7 +24,7 @@ from backend.domain.cluster import TopicPartition
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
 from backend.errors import JournalUnavailable, KshuntError
 from backend.operations.audit import AuditEntry, next_number
-from backend.operations.audit_lines import line_of
+from backend.operations.audit_lines import line_of, step_line
 from backend.operations.journal import retired
 from backend.operations.journal_codec import (
     Body,
@@ -38,6 +38,7 @@ from backend.operations.journal_codec import (
 from backend.operations.ownership import Ownership
 from backend.operations.ownership_json import changed_documents, readable
 from backend.operations.record import operation_body, read_operation_body
+from backend.operations.shrink.work import ShrinkWork
 from backend.operations.work import Work
 from backend.settings import LIMITS
 
@@ -73,6 +74,8 @@ class Known:
     """By id, oldest first."""
     works: Mapping[str, Work] = field(default_factory=dict)
     """By operation id, of reassignments."""
+    shrinks: Mapping[str, ShrinkWork] = field(default_factory=dict)
+    """By operation id, of shrinks."""
     ownership: Ownership = field(default_factory=Ownership)
     unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
     """Entries that are listed and not acted upon, by key."""
@@ -126,6 +129,10 @@ class Registry:
     def work(self, operation_id: str) -> Work | None:
         """What the engine remembers of a reassignment, or None."""
         return self._known.works.get(operation_id)
+
+    def shrink(self, operation_id: str) -> ShrinkWork | None:
+        """What the engine remembers of a shrink, or None."""
+        return self._known.shrinks.get(operation_id)
 
     def require(self) -> None:
         """Return only where this backend may change the cluster; to be asked before each effect.
@@ -195,13 +202,15 @@ class Registry:
     def remark(self, operation: Operation) -> None:
         """Replace an operation that says something new in the same state; it is not written."""
         if self._known.operations.get(operation.id) != operation:
-            self._take(operation, self._known.works.get(operation.id), self.ownership)
+            self._take(operation, None, None, self.ownership)
 
     async def put(
         self,
         operation: Operation,
         work: Work | None = None,
         ownership: Ownership | None = None,
+        *,
+        shrink: ShrinkWork | None = None,
     ) -> None:
         """Write an operation, its work and whose the throttles are; None leaves what was there.
 
@@ -210,16 +219,20 @@ class Registry:
         """
         async with self._writing:
             before = self._known.operations.get(operation.id)
-            kept = work or self._known.works.get(operation.id)
+            kept = work or self.work(operation.id)
+            was = self.shrink(operation.id)
+            course = shrink or was
             owned = self.ownership if ownership is None else ownership
             entries: dict[str, Body | None] = {
-                operation_key(operation.id): operation_body(operation, kept),
+                operation_key(operation.id): operation_body(operation, kept, course),
                 **({} if ownership is None else changed_documents(self.ownership, owned)),
             }
-            if line := line_of(before, operation, kept, (self.ownership, owned), self._backend):
+            line = line_of(before, operation, kept, (self.ownership, owned), self._backend)
+            line = line or step_line(was, course, operation, self._backend)
+            if line is not None:
                 entries |= self._line(line)
             await self._write(entries)
-            self._take(operation, kept, owned)
+            self._take(operation, work, shrink, owned)
             if operation.state.ended:
                 await self._retire()
 
@@ -277,16 +290,26 @@ class Registry:
             self.in_doubt = self.in_doubt or failed.written is not False
             raise
 
-    def _take(self, operation: Operation, work: Work | None, ownership: Ownership) -> None:
+    def _take(
+        self,
+        operation: Operation,
+        work: Work | None,
+        shrink: ShrinkWork | None,
+        ownership: Ownership,
+    ) -> None:
+        """Take over what was written; None leaves what was there."""
         operations = {**self._known.operations, operation.id: operation}
-        works = dict(self._known.works)
+        works, shrinks = dict(self._known.works), dict(self._known.shrinks)
         if work is not None:
             works[operation.id] = work
+        if shrink is not None:
+            shrinks[operation.id] = shrink
         ended = [o.id for o in operations.values() if o.state.ended]
         for operation_id in ended[: max(0, len(ended) - LIMITS.operations_kept)]:
             del operations[operation_id]
             works.pop(operation_id, None)
-        self._known = replace(self._known, operations=operations, works=works, ownership=ownership)
+            shrinks.pop(operation_id, None)
+        self._known = Known(operations, works, shrinks, ownership, self._known.unreadable)
         self._changed(operation)
 
     async def _retire(self) -> None:
@@ -301,7 +324,7 @@ class Registry:
 def _has_ended(entry: Entry) -> bool:
     """Whether an operation may be forgotten; one that cannot be read may not."""
     try:
-        return read_operation_body(entry.body)[0].state.ended
+        return read_operation_body(entry.body).operation.state.ended
     except KshuntError:
         return False
 
@@ -316,16 +339,19 @@ def known_from(state: JournalState) -> Known:
     """What the journal's entries amount to."""
     operations: list[Operation] = []
     works: dict[str, Work] = {}
+    shrinks: dict[str, ShrinkWork] = {}
     unreadable = dict(state.unreadable)
     for operation_id, entry in state.of(Kind.OPERATION).items():
         try:
-            operation, work = read_operation_body(entry.body)
+            found = read_operation_body(entry.body)
         except KshuntError as error:
             unreadable[entry.key] = Unreadable(entry.key, Why.DAMAGED, str(error))
             continue
-        operations.append(operation)
-        if work is not None:
-            works[operation_id] = work
+        operations.append(found.operation)
+        if found.work is not None:
+            works[operation_id] = found.work
+        if found.shrink is not None:
+            shrinks[operation_id] = found.shrink
     throttles = {
         entry.key: entry.body
         for kind in (Kind.BROKER_THROTTLE, Kind.TOPIC_THROTTLE)
@@ -334,4 +360,4 @@ def known_from(state: JournalState) -> Known:
     ownership, problems = readable(throttles)
     unreadable |= {key: Unreadable(key, Why.DAMAGED, str(e)) for key, e in problems.items()}
     operations.sort(key=lambda operation: (operation.started_ms, operation.id))
-    return Known({o.id: o for o in operations}, works, ownership, unreadable)
+    return Known({o.id: o for o in operations}, works, shrinks, ownership, unreadable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from backend.admin.port import ItemResult
@@ -27,18 +27,6 @@ def failures(outcomes: Mapping[Any, ItemResult]) -> tuple[str, ...]:
         for item, outcome in sorted(outcomes.items())
         if not outcome.ok
     )
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 partition`, `2 partitions`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def listed(items: Iterable[object], most: int = 5) -> str:
-    """`a, b, c and 7 more`."""
-    names = [str(item) for item in items]
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def check_cluster(expected: str | None, actual: str) -> None:

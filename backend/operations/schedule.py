@@ -50,8 +50,8 @@ from typing import Final
 
 from backend.domain.cluster import NO_BROKER, TopicPartition
 from backend.domain.throttle import Move
+from backend.domain.wording import listed, many
 from backend.errors import BadInput
-from backend.operations.results import counted, listed
 from backend.operations.view import ClusterView, effective_min_isr
 from backend.settings import LIMITS
 
@@ -156,7 +156,7 @@ class Batch:
 
     def __str__(self) -> str:
         """One line: how many start, and what the others wait for, the commonest first."""
-        words = [f"{counted(len(self.start), 'move')} to start"]
+        words = [f"{many(len(self.start), 'move')} to start"]
         if self.held:
             reasons = Counter(held.text for held in self.held.values()).most_common()
             words.append(
@@ -271,7 +271,7 @@ def _too_few_replicas(move: Move, min_isr: int) -> Held | None:
         return None
     return Held(
         Why.WOULD_FALL_UNDER_MIN_ISR,
-        f"another plan: {counted(len(move.target), 'replica')} would be fewer than "
+        f"another plan: {many(len(move.target), 'replica')} would be fewer than "
         f"min.insync.replicas, {min_isr}",
     )
 
@@ -318,7 +318,7 @@ def _gate(queue: Queue, view: ClusterView) -> Held | None:
         return None
     return Held(
         Why.MIN_ISR_ELSEWHERE,
-        f"{counted(len(elsewhere), 'partition')} under min.insync.replicas elsewhere "
+        f"{many(len(elsewhere), 'partition')} under min.insync.replicas elsewhere "
         f"({listed(elsewhere, 3)})",
     )
 

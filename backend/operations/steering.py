@@ -15,6 +15,7 @@ from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.lifecycle import step_between
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
 from backend.domain.throttle import Move, brokers_of, throttled_replicas_of
+from backend.domain.wording import listed, many
 from backend.errors import BadInput, Conflict
 from backend.operations.audit_lines import throttles_changed
 from backend.operations.context import Context
@@ -22,7 +23,8 @@ from backend.operations.engine import Engine
 from backend.operations.pause import pause_writes
 from backend.operations.pausing import Pausing, follower_share, moving
 from backend.operations.reassign import Reassignments, ReassignRequest
-from backend.operations.results import counted, listed
+from backend.operations.shrink.verbs import Shrinks, shrink_actions
+from backend.operations.shrink.work import ShrinkWork
 from backend.operations.throttling import shares_held
 from backend.operations.undo import undo_plan
 from backend.operations.work import Work
@@ -39,8 +41,12 @@ _MOVES: Final = frozenset({OperationKind.REASSIGN, OperationKind.ADOPT})
 UNDOABLE: Final = frozenset({State.DONE, State.CANCELLED, State.FAILED})
 
 
-def actions_of(operation: Operation, work: Work | None) -> tuple[str, ...]:
+def actions_of(
+    operation: Operation, work: Work | None, shrink: ShrinkWork | None = None
+) -> tuple[str, ...]:
     """What can be done with an operation now, in the order in which it is offered."""
+    if shrink is not None:
+        return shrink_actions(operation, shrink)
     if work is None:
         return ()
     allowed = (
@@ -56,8 +62,16 @@ def actions_of(operation: Operation, work: Work | None) -> tuple[str, ...]:
 class Steering:
     """See the module's text."""
 
-    def __init__(self, context: Context, engine: Engine, reassignments: Reassignments) -> None:
+    def __init__(
+        self,
+        context: Context,
+        engine: Engine,
+        reassignments: Reassignments,
+        shrinks: Shrinks | None = None,
+    ) -> None:
+        """`shrinks` steers shrinks; None where none is begun."""
         self._context = context
+        self._shrinks = shrinks
         self._registry = context.registry
         self._engine = engine
         self._reassignments = reassignments
@@ -73,6 +87,8 @@ class Steering:
             Conflict: it is not in a state that can be paused.
             NotActing: another backend acts for this cluster.
         """
+        if (shrinks := self._of_shrink(operation_id)) is not None:
+            return await shrinks.pause(operation_id, validate_only=validate_only, asker=asker)
         async with self._context.lock:
             operation, work = self._found(operation_id, "pause")
             view = await self._context.view(work.topics, throttles=True)
@@ -101,6 +117,8 @@ class Steering:
             Conflict: it is not paused.
             NotActing: another backend acts for this cluster.
         """
+        if (shrinks := self._of_shrink(operation_id)) is not None:
+            return await shrinks.resume(operation_id, validate_only=validate_only, asker=asker)
         async with self._context.lock:
             operation, work = self._found(operation_id, "resume")
             if not validate_only:
@@ -125,6 +143,8 @@ class Steering:
             Conflict: it cannot be cancelled any more.
             NotActing: another backend acts for this cluster.
         """
+        if (shrinks := self._of_shrink(operation_id)) is not None:
+            return await shrinks.cancel(operation_id, validate_only=validate_only, asker=asker)
         _, work = self._found(operation_id, "cancel")
         ongoing = await self._context.ongoing()
         left = [p for p in work.moves if p in ongoing or p in work.waiting or p in work.unanswered]
@@ -239,7 +259,7 @@ class Steering:
             work = Work(moves, started=frozenset(moves), adopted=True)
             operation = self._registry.draft(
                 OperationKind.ADOPT,
-                f"adopt the throttle of {counted(len(moves), 'partition')} of {listed(topics, 3)}",
+                f"adopt the throttle of {many(len(moves), 'partition')} of {listed(topics, 3)}",
                 asker=asker,
                 partitions=tuple(moves),
             )
@@ -281,6 +301,10 @@ class Steering:
                 "Nothing of it is moved by somebody else at this moment. Nothing was changed."
             )
         return moves
+
+    def _of_shrink(self, operation_id: str) -> Shrinks | None:
+        """What steers the operation, if it is a shrink."""
+        return None if self._registry.shrink(operation_id) is None else self._shrinks
 
     def _found(self, operation_id: str, action: str) -> tuple[Operation, Work]:
         operation, work = self._registry.get(operation_id), self._registry.work(operation_id)

@@ -31,6 +31,7 @@ from backend.domain.throttle import (
     ThrottledReplicas,
     brokers_of,
 )
+from backend.domain.wording import listed, many
 from backend.errors import BadInput
 from backend.operations.context import Context
 from backend.operations.drift import ListDrift, accept, drift
@@ -45,7 +46,7 @@ from backend.operations.ownership_cells import (
     ShareState,
 )
 from backend.operations.registry import Registry
-from backend.operations.results import counted, listed, results
+from backend.operations.results import results
 from backend.operations.work import Work
 
 _KEYS: Final = {
@@ -108,7 +109,7 @@ class ThrottleChanges:
             after = rated(self._registry.ownership, rates, present, held)
             operation = self._registry.draft(
                 OperationKind.THROTTLED_RATES,
-                f"rates of {counted(len(rates), 'broker')}: {listed(sorted(rates))}",
+                f"rates of {many(len(rates), 'broker')}: {listed(sorted(rates))}",
                 asker=asker,
                 details={str(broker): rate_words(rate) for broker, rate in rates.items()},
             )
@@ -143,7 +144,7 @@ class ThrottleChanges:
             failed = replace(work, failed=f"refused: {listed(answer.failures, 3)}")
             await self._registry.put(operation, failed)
             return answer
-        words = f"comes off with the moves of {counted(len(passing.moves), 'partition')}"
+        words = f"comes off with the moves of {many(len(passing.moves), 'partition')}"
         await self._registry.move(operation.id, OperationState.RUNNING, words)
         return replace(answer, notes=(*answer.notes, f"What is set {words}, which others started."))
 
@@ -240,7 +241,7 @@ class ThrottleChanges:
             context.throttling.check_readable((), replicas)
             operation = self._registry.draft(
                 OperationKind.THROTTLED_REPLICAS,
-                f"throttled replicas of {counted(len(replicas), 'topic')}: {listed(replicas)}",
+                f"throttled replicas of {many(len(replicas), 'topic')}: {listed(replicas)}",
                 asker=asker,
                 details={
                     t: f"leaders {r.leaders}, followers {r.followers}" for t, r in replicas.items()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from backend.admin.port import ClusterAdmin, ItemResult
+from backend.domain.wording import listed
 from backend.errors import Conflict
 from backend.operations.journal_codec import broker_throttle_key, topic_throttle_key
 from backend.operations.ownership import (
@@ -24,7 +25,7 @@ from backend.operations.ownership import (
 )
 from backend.operations.ownership_cells import ListShare, RateShare
 from backend.operations.registry import Registry
-from backend.operations.results import failures, listed
+from backend.operations.results import failures
 
 _Share = TypeVar("_Share", RateShare, ListShare)
 

@@ -41,6 +41,7 @@ from backend.domain.election import (
 )
 from backend.domain.operation import NOBODY, Asker, OperationKind
 from backend.domain.snapshot import UNKNOWN, Snapshot
+from backend.domain.wording import listed, many
 from backend.errors import BadInput, BrokerUnreachable, ClusterUnreachable, KshuntError
 from backend.operations.election import (
     NOT_ATTEMPTED,
@@ -54,7 +55,7 @@ from backend.operations.election import (
     unknown_partition,
 )
 from backend.operations.registry import Registry
-from backend.operations.results import counted, listed, results
+from backend.operations.results import results
 
 NO_ELIGIBLE: Final = 83
 ENDS_TIMEOUT_S: Final = 3.0
@@ -173,7 +174,7 @@ class UncleanElections:
         foreseen = _foreseen(wanted, look, losses)
         if validate_only:
             return UncleanAnswer(True, None, results(foreseen), losses=losses)
-        summary = f"UNCLEAN election of {counted(len(wanted), 'partition')}: {listed(wanted, 3)}"
+        summary = f"UNCLEAN election of {many(len(wanted), 'partition')}: {listed(wanted, 3)}"
         details = {str(loss.partition): str(loss) for loss in losses}
         operation = await self._registry.begin(
             OperationKind.ELECTION, summary, asker=asker, details=details

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from backend.domain.cluster import TopicPartition
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.throttle import Move
-from backend.operations.results import counted, listed
+from backend.domain.wording import listed, many
 from backend.operations.schedule import Queue
 from backend.operations.view import ClusterView
 
@@ -30,7 +30,7 @@ class UndoPlan:
 
     def __str__(self) -> str:
         """One line for an operator."""
-        words = [f"{counted(len(self.plan), 'partition')} to move back"]
+        words = [f"{many(len(self.plan), 'partition')} to move back"]
         if self.already:
             words.append(f"{len(self.already)} there already")
         if self.left_out:
@@ -142,7 +142,7 @@ def _cannot_cancel(partition: TopicPartition, queue: Queue, view: ClusterView) -
         return "it is not of this operation"
     move = view.ongoing.get(partition)
     if move is None:
-        return "it does not move any more; undo the operation to bring it back"
+        return "no longer moving; undo the operation to bring back what has moved"
     if move.target != queue.plan[partition]:
         return f"somebody else moves it to {list(move.target)}"
     state = view.partitions.get(partition)

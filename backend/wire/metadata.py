@@ -80,6 +80,25 @@ def decode_metadata(body: bytes, version: int) -> ClusterState:
     return ClusterState(cluster_id, controller, brokers, topics.assignment(reader), errors)
 
 
+def decode_topic_ids(body: bytes, version: int) -> dict[str, bytes]:
+    """The 16 bytes of each topic's id in a Metadata answer; empty before topics had ids.
+
+    Raises:
+        WireError: the bytes are malformed.
+    """
+    reader = Reader(body, flexible=True, what="Metadata answer")
+    reader.int32()
+    _brokers(reader)
+    reader.nullable_string()
+    reader.int32()
+    topics = _Topics(version)
+    topics.read(reader)
+    if version < _TOPIC_IDS_FROM:
+        return {}
+    starts = zip(topics.names, topics.ids_at, strict=True)
+    return {name: body[at : at + _UUID_BYTES] for name, at in starts}
+
+
 def _brokers(reader: Reader) -> Mapping[int, Broker]:
     brokers = {}
     for _ in range(reader.count()):
@@ -97,6 +116,8 @@ class _Topics:
         self.names: list[str] = []
         self.counts: list[int] = []
         """Partitions of each topic."""
+        self.ids_at: list[int] = []
+        """Where the id of each topic is; none in versions without ids."""
         self.errors: dict[str, int] = {}
         self.runs = _Runs()
 
@@ -105,7 +126,7 @@ class _Topics:
         for _ in range(reader.count()):
             code, name = reader.int16(), reader.string()
             if self.version >= _TOPIC_IDS_FROM:
-                reader.skip(_UUID_BYTES)
+                self.ids_at.append(reader.skip(_UUID_BYTES))
             reader.skip(1)
             count = reader.count()
             self.runs.read(reader, count)

@@ -1,0 +1,119 @@
+"""What `KafkaAdmin` does for durable operations; see `ClusterEffects`.
+
+What does it is imported when it is first needed: most tools never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from backend.admin.effects import KnownTopic, WriteBlock
+from backend.admin.items import ItemResult
+from backend.admin.native_calls import Native
+
+if TYPE_CHECKING:
+    from backend.admin.topic_effects import Cluster
+
+
+class EffectVerbs:
+    """A part of `KafkaAdmin`."""
+
+    async def create_topic(
+        self: Native,
+        name: str,
+        assignment: Mapping[int, Sequence[int]],
+        configs: Mapping[str, str],
+        *,
+        validate_only: bool,
+        timeout_s: float,
+    ) -> ItemResult:
+        """See `ClusterEffects.create_topic`."""
+        from backend.admin import topic_effects
+
+        return await topic_effects.create_topic(
+            self, name, assignment, configs, validate_only=validate_only, timeout_s=timeout_s
+        )
+
+    async def delete_topic(
+        self: Native, name: str, *, topic_id: str = "", timeout_s: float
+    ) -> ItemResult:
+        """See `ClusterEffects.delete_topic`."""
+        from backend.admin import topic_effects
+
+        return await topic_effects.delete_topic(self, name, topic_id=topic_id, timeout_s=timeout_s)
+
+    async def topic_known(
+        self: Native, topic: str, *, timeout_s: float
+    ) -> Mapping[int, KnownTopic | None]:
+        """See `ClusterEffects.topic_known`."""
+        from backend.admin import topic_effects
+
+        return await topic_effects.topic_known(self, topic, timeout_s=timeout_s)
+
+    async def topic_overrides(
+        self: Cluster, topic: str, *, timeout_s: float
+    ) -> Mapping[str, str] | None:
+        """See `ClusterEffects.topic_overrides`."""
+        from backend.admin import topic_effects
+
+        return await topic_effects.topic_overrides(self, topic, timeout_s=timeout_s)
+
+    async def alter_topic_configs(
+        self: Native, topic: str, changes: Mapping[str, str | None], *, timeout_s: float
+    ) -> ItemResult:
+        """See `ClusterEffects.alter_topic_configs`."""
+        from backend.admin import topic_effects
+
+        return await topic_effects.alter_topic_configs(self, topic, changes, timeout_s=timeout_s)
+
+    async def topic_configs_in_force(
+        self: Native,
+        topic: str,
+        names: Sequence[str],
+        brokers: Sequence[int],
+        *,
+        timeout_s: float,
+    ) -> Mapping[int, Mapping[str, str]]:
+        """See `ClusterEffects.topic_configs_in_force`."""
+        from backend.admin import topic_effects
+
+        return await topic_effects.topic_configs_in_force(
+            self, topic, names, brokers, timeout_s=timeout_s
+        )
+
+    async def alter_group_offsets(
+        self: Native, group: str, topic: str, positions: Mapping[int, int], *, timeout_s: float
+    ) -> ItemResult:
+        """See `ClusterEffects.alter_group_offsets`."""
+        from backend.admin import group_effects
+
+        return await group_effects.alter_group_offsets(
+            self, group, topic, positions, timeout_s=timeout_s
+        )
+
+    async def delete_groups(
+        self: Native, names: Sequence[str], *, timeout_s: float
+    ) -> Mapping[str, ItemResult]:
+        """See `ClusterEffects.delete_groups`."""
+        from backend.admin import group_effects
+
+        return await group_effects.delete_groups(self, names, timeout_s=timeout_s)
+
+    async def write_block(self: Native, topic: str, *, timeout_s: float) -> WriteBlock:
+        """See `ClusterEffects.write_block`."""
+        from backend.admin import write_blocks
+
+        return await write_blocks.write_block(self, topic, timeout_s=timeout_s)
+
+    async def block_writes(self: Native, topic: str, *, timeout_s: float) -> ItemResult:
+        """See `ClusterEffects.block_writes`."""
+        from backend.admin import write_blocks
+
+        return await write_blocks.block_writes(self, topic, timeout_s=timeout_s)
+
+    async def unblock_writes(self: Native, topic: str, *, timeout_s: float) -> ItemResult:
+        """See `ClusterEffects.unblock_writes`."""
+        from backend.admin import write_blocks
+
+        return await write_blocks.unblock_writes(self, topic, timeout_s=timeout_s)

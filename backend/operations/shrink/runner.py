@@ -1,0 +1,146 @@
+"""Takes shrinks a step further, tick after tick; see `backend.domain.shrink_phases`.
+
+Goals
+    A shrink comes to an end, or waits for somebody and says for whom; whatever crashes, another
+    backend goes on with what the journal says.
+Constraints
+    A tick never waits long: a job is a process, and what takes long is a task; both are looked at.
+    What is known here and not in the journal may be lost at any moment.
+Algorithm
+    The operation's state says whether it goes on, halts or is taken back; its phase says what is
+    due. A phase that is refused ends the shrink before the point of no return, and is tried again
+    after it; what may succeed if it is repeated is repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from backend.domain.operation import Operation, OperationState
+from backend.domain.shrink_phases import ShrinkCourse, ShrinkPhase
+from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActing
+from backend.operations.shrink import cutting, preparing
+from backend.operations.shrink.cleaning import clean_up
+from backend.operations.shrink.course import course_of
+from backend.operations.shrink.step import Live, Step, Tools
+from backend.operations.shrink.work import ShrinkWork
+
+log = logging.getLogger(__name__)
+
+State = OperationState
+_PHASES: Final[Mapping[ShrinkPhase, Callable[[Step], Awaitable[None]]]] = {
+    ShrinkPhase.CHECK: preparing.check,
+    ShrinkPhase.QUIESCE: preparing.quiesce,
+    ShrinkPhase.COPY: preparing.copy,
+    ShrinkPhase.VERIFY: preparing.verify,
+    ShrinkPhase.CONFIRM: preparing.confirm,
+    ShrinkPhase.SEAL: cutting.seal,
+    ShrinkPhase.COPY_REST: cutting.copy_rest,
+    ShrinkPhase.VERIFY_REST: cutting.verify_rest,
+    ShrinkPhase.DELETE: cutting.delete,
+    ShrinkPhase.CREATE: cutting.create_anew,
+    ShrinkPhase.COPY_BACK: cutting.copy_back,
+    ShrinkPhase.VERIFY_BACK: cutting.verify_back,
+    ShrinkPhase.TRANSLATE: cutting.translate,
+    ShrinkPhase.CLEAN_UP: clean_up,
+}
+
+
+class ShrinkRunner:
+    """See the module's text."""
+
+    def __init__(
+        self, tools: Tools, changed: Callable[[Operation], None] = lambda operation: None
+    ) -> None:
+        """`changed` is told of an operation that says something else about how it goes."""
+        self._tools = tools
+        self._changed = changed
+        self._live: dict[str, Live] = {}
+        self._said: dict[str, ShrinkCourse] = {}
+
+    def course(self, operation: Operation, work: ShrinkWork) -> ShrinkCourse:
+        """How a shrink stands."""
+        return course_of(operation, work, self._live.get(operation.id))
+
+    async def let_go(self) -> None:
+        """End what runs here: this backend acts no more, or ends."""
+        lives, self._live = self._live, {}
+        for live in lives.values():
+            await live.let_go()
+
+    async def advance(self, operation: Operation, work: ShrinkWork) -> None:
+        """The step that is due.
+
+        Raises:
+            NotActing, JournalFenced, JournalUnavailable: this backend acts no more.
+        """
+        live = self._of(operation.id, work)
+        step = Step(self._tools, operation, work, live)
+        try:
+            await self._taken(step)
+        except (NotActing, JournalFenced, JournalUnavailable):
+            raise
+        except KshuntError as error:
+            await self._failed(step, error)
+        self._tell(operation.id)
+
+    def _of(self, operation_id: str, work: ShrinkWork) -> Live:
+        """What is known of it here; anew for a phase that was not seen here yet."""
+        live = self._live.setdefault(operation_id, Live())
+        if live.phase is not work.phase:
+            fresh = Live(
+                phase=work.phase,
+                job=live.job,
+                command=live.command,
+                task=live.task,
+                sent=live.sent,
+                members=live.members,
+                read_twice=live.read_twice,
+            )
+            self._live[operation_id] = live = fresh
+        return live
+
+    async def _taken(self, step: Step) -> None:
+        match step.operation.state:
+            case State.STARTING | State.RUNNING:
+                await _PHASES[step.work.phase](step)
+            case State.PAUSING:
+                if await step.behind("end", step.live.end_job) is not None:
+                    await step.move(State.PAUSED)
+            case State.RESUMING:
+                differs = "" if not step.work.accepted else step.work.differs
+                back = None if step.work.differs and not differs else step.work.verified_back
+                await step.move(State.RUNNING, differs=differs, verified_back=back)
+            case State.CANCELLING:
+                await step.move(State.LIFTING, cancelled=True)
+            case State.LIFTING:
+                await clean_up(step)
+
+    async def _failed(self, step: Step, error: KshuntError) -> None:
+        """Try again, or let it come to nothing."""
+        words, state = str(error), step.operation.state
+        ready = state in (State.STARTING, State.RUNNING)
+        if error.retriable:
+            step.wait(f"no step was taken: {words}")
+        elif not ready or step.work.past_no_return or step.work.phase is ShrinkPhase.TRANSLATE:
+            step.wait(f"no step was taken: {words}", "operator")
+        elif state is State.STARTING:
+            await step.move(State.FAILED, f"{words} Nothing was changed.", failed=words)
+        else:
+            await step.fail(words)
+
+    def _tell(self, operation_id: str) -> None:
+        """Tell of an operation whose course is another; forget one that has ended."""
+        registry = self._tools.context.registry
+        operation, work = registry.get(operation_id), registry.shrink(operation_id)
+        if operation is None or work is None:
+            return
+        course = self.course(operation, work)
+        if self._said.get(operation_id) != course:
+            self._said[operation_id] = course
+            self._changed(operation)
+        if operation.state.ended:
+            self._said.pop(operation_id, None)
+            self._live.pop(operation_id, None)

@@ -1,0 +1,198 @@
+"""Laws of the check before a shrink: for any topic there is an answer, and room is room."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backend.api.shrink_documents import check_json, read_check
+from backend.api.shrink_models import ShrinkCheckModel
+from backend.domain.cluster import NO_BROKER, LogDir
+from backend.domain.groups import (
+    ActiveProducer,
+    ConsumerGroup,
+    GroupMember,
+    PartitionOffsets,
+    RecordSample,
+)
+from backend.domain.shrink import PartitionMode, ShrinkSupport
+from backend.domain.shrink_check import Severity
+from backend.domain.shrink_facts import PartitionFacts, ShrinkFacts
+from backend.domain.shrink_judge import judge
+from backend.domain.shrink_room import RESERVE, room_for
+from backend.domain.wording import listed, many, size_text, time_words
+
+NOW = 1_800_000_000_000
+GB = 10**9
+DAY = 24 * 3_600_000
+
+NUMBERS = st.integers(0, 2**40)
+MAYBE = st.none() | NUMBERS
+
+
+@st.composite
+def any_offsets(draw: st.DrawFn) -> PartitionOffsets | None:
+    start = draw(st.integers(0, 1000))
+    end = start + draw(st.integers(0, 1000))
+    stable = draw(st.integers(start, end))
+    times = draw(st.tuples(MAYBE, MAYBE))
+    return draw(st.none() | st.just(PartitionOffsets(start, end, stable, *times)))
+
+
+PRODUCERS = st.builds(
+    ActiveProducer,
+    st.integers(0, 5),
+    st.integers(0, 5),
+    st.just(-1) | st.integers(0, 2 * NOW),
+    MAYBE,
+    st.none() | st.text(max_size=5),
+)
+MEMBERS = st.builds(
+    GroupMember, st.text(max_size=3), st.text(max_size=3), st.just("/h"), st.none(), st.just((0,))
+)
+
+
+@st.composite
+def any_partition(draw: st.DrawFn, number: int) -> PartitionFacts:
+    brokers = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3, unique=True))
+    return PartitionFacts(
+        number,
+        draw(st.sampled_from([NO_BROKER, *brokers])),
+        tuple(brokers),
+        tuple(brokers[: draw(st.integers(0, 3))]),
+        draw(st.booleans()),
+        draw(st.sampled_from(PartitionMode)),
+        draw(MAYBE),
+        draw(any_offsets()),
+        draw(MAYBE),
+        draw(st.none() | st.lists(PRODUCERS, max_size=2).map(tuple)),
+    )
+
+
+@st.composite
+def any_facts(draw: st.DrawFn) -> ShrinkFacts:
+    count = draw(st.integers(0, 6))
+    keys = ["retention.ms", "retention.bytes", "max.message.bytes", "cleanup.policy", "nonsense"]
+    values = st.sampled_from(["-1", "0", "1000", str(2**63 - 1), "compact", "delete", "", "x"])
+    group = st.builds(
+        ConsumerGroup,
+        st.text(max_size=4),
+        st.sampled_from(["Empty", "Stable", "Dead", "Unknown"]),
+        st.sampled_from(["classic", "consumer"]),
+        st.dictionaries(st.integers(0, 8), NUMBERS, max_size=6),
+        st.lists(MEMBERS, max_size=2).map(tuple),
+    )
+    disk = st.builds(
+        LogDir,
+        st.integers(1, 5),
+        st.just("/d"),
+        st.just(-1) | NUMBERS,
+        st.just(-1) | NUMBERS,
+        st.none() | st.just("KAFKA_STORAGE_ERROR"),
+    )
+    return ShrinkFacts(
+        draw(st.sampled_from(["t", "__t", "__consumer_offsets", "a-changelog"])),
+        draw(st.integers(-2, 8)),
+        NOW,
+        tuple(draw(any_partition(number)) for number in range(count)),
+        draw(st.sampled_from(ShrinkSupport)),
+        draw(st.dictionaries(st.sampled_from(keys), values)),
+        tuple(draw(st.lists(group, max_size=3))),
+        tuple(draw(st.lists(disk, max_size=4))),
+        frozenset(draw(st.sets(st.integers(1, 5)))),
+        draw(st.none() | st.builds(RecordSample, st.just(5), st.integers(0, 5))),
+        draw(st.integers(0, 2000)),
+        draw(st.floats(1.0, 1e12)),
+    )
+
+
+@given(any_facts())
+def test_whatever_is_known_there_is_an_answer(of: ShrinkFacts) -> None:
+    check = judge(of)
+    severities = [list(Severity).index(one.severity) for one in check.findings]
+    assert severities == sorted(severities)
+    assert all(one.words and one.words[-1] in ".'" for one in check.findings)
+    assert len({one.code for one in check.findings if one.insistable}) == sum(
+        one.insistable for one in check.findings
+    )
+    assert not any(one.insistable for one in check.findings if one.severity is not Severity.REFUSE)
+    everything = {one.code for one in check.findings}
+    assert {one.code for one in check.refusals(everything)} == {
+        one.code for one in check.refusals() if not one.insistable
+    }
+    for group in check.groups:
+        assert (group.unread_doomed or 0) <= (group.unread_all or group.unread_doomed or 0)
+        assert min(group.unread_doomed or 0, group.unread_all or 0) >= 0
+    kept = {one.number for one in of.there} - {one.number for one in check.partitions}
+    assert kept == {one.number for one in of.there if one.number < max(of.wanted, 1)}
+
+
+@given(any_facts())
+def test_the_answer_is_the_same_behind_the_api(of: ShrinkFacts) -> None:
+    check = judge(of)
+    document = check_json(check)
+    ShrinkCheckModel.model_validate(document)
+    assert read_check(json.loads(json.dumps(document))) == check
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=4),
+    st.integers(1, 4),
+    st.integers(1, 3),
+)
+def test_a_copy_fits_if_there_is_any_way_to_place_it(
+    rooms: list[int], partitions: int, factor: int
+) -> None:
+    """Against all ways to place the replicas, where each broker has room for so many."""
+    each = 1000
+    places = [LogDir(broker, "/d", 0, room * each + room % 7) for broker, room in enumerate(rooms)]
+    room = room_for(
+        places,
+        range(len(rooms)),
+        size_bytes=each * partitions,
+        partitions=partitions,
+        replication_factor=factor,
+    )
+    ways = list(combinations(range(len(rooms)), factor))
+    possible = any(
+        all(sum(broker in one for one in way) <= rooms[broker] for broker in range(len(rooms)))
+        for way in product(ways, repeat=partitions)
+    )
+    assert room.fits == possible
+    assert room.unknown == ()
+
+
+def test_directories_on_one_volume_count_once_and_a_reserve_stays() -> None:
+    shared = [LogDir(1, path, 100 * GB, 50 * GB) for path in ("/a", "/b")]
+    room = room_for(shared, [1], size_bytes=GB, partitions=1, replication_factor=1)
+    assert room.free_bytes == {1: 50 * GB - int(RESERVE * 100 * GB)}
+    offline = [LogDir(1, "/a", 100 * GB, 50 * GB, "KAFKA_STORAGE_ERROR")]
+    assert room_for(offline, [1], size_bytes=1, partitions=1, replication_factor=1).unknown == (1,)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        (size_text(0), "0 B"),
+        (size_text(1_048_588), "1.05 MB"),
+        (size_text(71_200_000_000), "71.2 GB"),
+        (size_text(999_999), "1 MB"),
+        (size_text(2**63), "9223 PB"),
+        (time_words(0), "0 s"),
+        (time_words(-5), "0 s"),
+        (time_words(1_500), "1.5 s"),
+        (time_words(300_000), "5 min"),
+        (time_words(12_600_000), "3.5 h"),
+        (time_words(7 * DAY), "7 d"),
+        (time_words(40 * DAY), "40 d"),
+        (many(1, "group"), "1 group"),
+        (many(2_000, "record"), "2,000 records"),
+        (listed([1, 2, 3], 2), "1, 2 and 1 more"),
+    ],
+)
+def test_words(found: str, wanted: str) -> None:
+    assert found == wanted
