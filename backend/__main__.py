@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from backend.clock import Clock
     from backend.operations.journal import Journal
     from backend.settings import Settings
+    from backend.telemetry.recording.recorder import Recorder
+    from backend.telemetry.results import Results
+    from backend.telemetry.supervised import Supervised
 
 _DASHBOARD = ("tui.app", "tui.tables.partitions", "backend.api.client", "backend.api.frames")
 
@@ -35,8 +38,10 @@ commands:
   kafka-reassign-partitions   Kafka's tool, with --progress; see its own --help
   kafka-preferred-replica-election
                               Kafka's tool: preferred replicas lead again; see its own --help
+  kafka-topics                Kafka's tool: topics, with more or fewer partitions; see --help
   web                         the dashboard in a browser, read-only unless told otherwise
   audit                       who asked for what and why, from the journal; see its own --help
+  pipeline                    results over days by Spark: rates, stalls; see its own --help
 """
 
 
@@ -53,10 +58,18 @@ def main(argv: Sequence[str] | None = None) -> int:
                 from backend.tools.election import main as election
 
                 return election(arguments[1:])
+            case ["kafka-topics"]:
+                from backend.tools.topics import main as topics
+
+                return topics(arguments[1:])
             case ["audit"]:
                 from backend.tools.audit import main as audit
 
                 return audit(arguments[1:])
+            case ["pipeline"]:
+                from backend.pipeline.command import main as pipeline
+
+                return pipeline(arguments[1:])
             case ["web"]:
                 return _web(arguments[1:])
             case ["replay"]:
@@ -169,11 +182,40 @@ def _serve(arguments: list[str]) -> int:
     parser.add_argument(
         "--linger-seconds", metavar="N", type=float, default=60.0, help="that while (default 60)"
     )
+    samples = parser.add_mutually_exclusive_group()
+    samples.add_argument(
+        "--samples", metavar="DIR", type=Path, help="record samples as Parquet files in this folder"
+    )
+    samples.add_argument(
+        "--samples-topic", metavar="TOPIC", help="record them to TOPIC-replicas and TOPIC-brokers"
+    )
+    parser.add_argument(
+        "--keep-samples", metavar="DAYS", type=int, default=7, help="drop older ones (default 7)"
+    )
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        type=Path,
+        help="show what `kshunt pipeline` makes there (default: results, in --samples)",
+    )
+    parser.add_argument(
+        "--pipeline", action="store_true", help="run `kshunt pipeline run` on --samples meanwhile"
+    )
+    parser.add_argument(
+        "--pipeline-master",
+        metavar="URL",
+        default="",
+        help="Spark's, also to copy a topic that shrinks (default local[*])",
+    )
     # The demo's: the brokers are the first line of standard input, and its end is ours.
     parser.add_argument("--from-stdin", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.from_stdin == (options.bootstrap_server is not None):
         parser.error("the following arguments are required: --bootstrap-server")
+    if options.keep_samples < 1:
+        parser.error("--keep-samples is a number of days, at least 1")
+    if options.pipeline and options.samples is None:
+        parser.error("--pipeline makes results of files: name their folder by --samples")
     return _run_server(options)
 
 
@@ -227,19 +269,24 @@ def _web(arguments: list[str]) -> int:
 
 def _run_server(options: argparse.Namespace) -> int:
     import asyncio
+    import contextlib
     import logging
 
     from backend.admin.kafka import KafkaAdmin
     from backend.api.backend import Backend
     from backend.api.server import serve
     from backend.clock import SystemClock
-    from backend.settings import Settings
+    from backend.operations.shrink.job import JobSettings, ProcessJob
+    from backend.settings import RecordingSettings, Settings
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     bootstrap = sys.stdin.readline().strip() if options.from_stdin else options.bootstrap_server
     if not bootstrap:
         return 0
-    settings = Settings(bootstrap, options.command_config)
+    kept = RecordingSettings(
+        options.samples, options.samples_topic or "", keep_days=options.keep_samples
+    )
+    settings = Settings(bootstrap, options.command_config, recording=kept)
     listen = _listen(options)
 
     async def run() -> None:
@@ -253,9 +300,21 @@ def _run_server(options: argparse.Namespace) -> int:
             raise
         linger_s = options.linger_seconds if options.linger else None
         clock = SystemClock()
-        backend = Backend(settings, admin, clock, _journals(settings, clock))
+        pipeline = _pipeline(options, clock)
+        jobs = JobSettings(bootstrap, options.command_config, options.pipeline_master)
+        backend = Backend(
+            settings,
+            admin,
+            clock,
+            _journals(settings, clock),
+            record=_recorders(settings, clock),
+            results=_results(options, clock),
+            pipeline_process=lambda: None if pipeline is None else pipeline.standing(),
+            repartition=lambda: ProcessJob(jobs),
+        )
         admin.guard = backend.seat.guard
-        await serve(backend, listen, linger_s=linger_s)
+        async with contextlib.nullcontext() if pipeline is None else pipeline.beside():
+            await serve(backend, listen, linger_s=linger_s)
 
     asyncio.run(run())
     return 0
@@ -277,6 +336,56 @@ def _journals(settings: Settings, clock: Clock) -> Callable[[str, str], Journal]
         )
 
     return open_journal
+
+
+def _recorders(settings: Settings, clock: Clock) -> Callable[..., Recorder] | None:
+    """What records samples, given the hub and what says which operation moves a partition.
+
+    Nothing of it is loaded, and None is returned, where nothing is to be recorded.
+    """
+    recording = settings.recording
+    if recording.folder is None and not recording.topic:
+        return None
+    from functools import partial
+
+    from backend.telemetry.recording.recorder import Recorder
+    from backend.telemetry.recording.writer import FolderSink
+
+    if recording.folder is not None:
+        folder = FolderSink(recording.folder)
+        return partial(Recorder, clock=clock, settings=recording, sink=folder)
+    from backend.admin.properties import load_client_config
+    from backend.admin.sample_producer import SampleProducer
+    from backend.telemetry.recording.kafka_sink import TopicSink
+
+    config = load_client_config(settings.command_config)
+    producer = SampleProducer(settings.bootstrap_servers, config)
+    topic = TopicSink(recording.topic, producer, recording.keep_days)
+    return partial(Recorder, clock=clock, settings=recording, sink=topic)
+
+
+def _results(options: argparse.Namespace, clock: Clock) -> Results | None:
+    """What reads the data pipeline's results; None, and nothing is loaded, where there are none."""
+    folder: Path | None = options.results
+    if folder is None and options.samples is not None:
+        from backend.domain.results import RESULTS
+
+        folder = options.samples / RESULTS
+    if folder is None:
+        return None
+    from backend.telemetry.results import Results
+
+    return Results(folder.absolute(), clock)
+
+
+def _pipeline(options: argparse.Namespace, clock: Clock) -> Supervised | None:
+    """What looks after `kshunt pipeline run`; None, and nothing is loaded, where it is not to."""
+    if not options.pipeline:
+        return None
+    from backend.telemetry.supervised import Supervised, pipeline_command
+
+    command = pipeline_command(options.samples, options.results, options.pipeline_master)
+    return Supervised(command, clock)
 
 
 def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop) -> None:

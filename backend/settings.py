@@ -53,6 +53,34 @@ class SamplerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordingSettings:
+    """Whether and how samples are recorded: to a folder, to topics, or (neither) not at all."""
+
+    folder: Path | None = None
+    """A recording of one cluster; see `backend.domain.samples` for its layout."""
+    topic: str = ""
+    """Rows go to the topics `TOPIC-replicas` and `TOPIC-brokers` instead."""
+    flush_s: float = 5.0
+    """A file a table this often; what is not flushed is lost in a crash."""
+    flush_rows: int = 400_000
+    """And as soon as so many rows wait."""
+    whole_s: float = 60.0
+    """Replicas that do not move are recorded this often."""
+    brokers_s: float = 5.0
+    """Brokers are recorded this often."""
+    rows_waiting: int = 1_000_000
+    """While they cannot be written, so many are kept: some 125 MB of memory."""
+    keep_days: int = 7
+    """Hours older than this are dropped as a whole; of topics, their retention."""
+    compact: bool = True
+    """Put the files of an hour together once it is over."""
+    compact_after_s: float = 7_200.0
+    """That long after the hour's end: a stream that follows the files has read them by then."""
+    keeping_s: float = 600.0
+    """How often a look is taken at what to drop and to put together."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One backend's settings."""
 
@@ -63,3 +91,4 @@ class Settings:
     sampler: SamplerSettings = field(default_factory=SamplerSettings)
     request_timeout_s: float = 10.0
     """A call that changes the cluster may take this long."""
+    recording: RecordingSettings = field(default_factory=RecordingSettings)

@@ -12,105 +12,36 @@ import socket
 import stat
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from socketserver import ThreadingMixIn, UnixStreamServer
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
 from backend.api.client import BackendClient
 from backend.errors import ConfigError
-from backend.tools import sockets
 from backend.tools.options import FLAGS, build_parser
 from backend.tools.output import EXISTING_ASSIGNMENT
 from backend.tools.reassign import main
 from backend.tools.sockets import PATH_BYTES_MAX, answers, runtime_dir, socket_path
 from tests.kafka.launcher import RealKafka
 from tests.support import create_topic, wait_until
+from tests.tool_support import Stub, Tool, run_with, write
 
-Tool = Callable[..., tuple[int, str, str]]
+pytestmark = pytest.mark.usefixtures("own_runtime_dir")
+
 JAVA_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 PLAN = '{"version":1,"partitions":[{"topic":"foo","partition":1,"replicas":[3,2]}]}'
 FOO_1 = {"topic": "foo", "partition": 1}
 
 
-@pytest.fixture(autouse=True)
-def own_runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Keep this user's own folder and private backends out of the tests; short, for sockets."""
-    with TemporaryDirectory(prefix="kt-") as name:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
-        monkeypatch.setattr(sockets, "SHORT_FOLDER", Path(name))
-        yield Path(name)
-
-
 @pytest.fixture
 def tool(capsys: pytest.CaptureFixture[str]) -> Tool:
-    """Run the tool in this process; its exit code, standard output and standard error."""
-
-    def run(*argv: str) -> tuple[int, str, str]:
-        code = main(argv)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+    return run_with(main, capsys)
 
 
 @pytest.fixture
 def plan_file(tmp_path: Path) -> str:
     return write(tmp_path, "plan.json", PLAN)
-
-
-def write(folder: Path, name: str, text: str) -> str:
-    path = folder / name
-    path.write_text(text, "utf-8")
-    return str(path)
-
-
-class Stub(ThreadingMixIn, UnixStreamServer):
-    """A backend that gives one answer to everything, and keeps what it was asked."""
-
-    daemon_threads = True
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(str(path), StubHandler)
-        self.address = f"unix:{path}"
-        self.status, self.content = 200, b"{}"
-        self.asked: list[tuple[str, str, Any]] = []
-
-    def says(self, document: object, status: int = 200) -> None:
-        self.status, self.content = status, json.dumps(document).encode()
-
-
-class StubHandler(BaseHTTPRequestHandler):
-    server: Stub
-
-    def answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        asked = json.loads(body) if body else None
-        self.server.asked.append((self.command, self.path, asked))
-        self.send_response(self.server.status)
-        self.send_header("content-length", str(len(self.server.content)))
-        self.end_headers()
-        self.wfile.write(self.server.content)
-
-    do_GET = do_POST = answer
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def stub(tmp_path: Path) -> Iterator[Stub]:
-    with Stub(tmp_path / "stub.sock") as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 # Flags

@@ -11,7 +11,16 @@ from fastapi import FastAPI, Header, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
 from backend import __version__
-from backend.api import documents, models, problems, steering, topics
+from backend.api import (
+    documents,
+    models,
+    pipeline,
+    problems,
+    shrink_check,
+    shrinking,
+    steering,
+    topics,
+)
 from backend.api.backend import Backend
 from backend.api.frames import MEDIA_TYPE, FrameWriter, broker_status_json, with_rows
 from backend.api.requests import (
@@ -65,6 +74,9 @@ def create_app(backend: Backend) -> FastAPI:
     _elections(app, backend)
     steering.install(app, backend)
     topics.install(app, backend)
+    shrink_check.install(app, backend)
+    shrinking.install(app, backend)
+    pipeline.install(app, backend)
     return app
 
 

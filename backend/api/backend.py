@@ -10,21 +10,26 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from backend import __version__
 from backend.admin.port import ClusterAdmin
 from backend.api import documents
 from backend.api.client import ClusterInfo
 from backend.api.events import EventLog
+from backend.api.steering_json import waiting_plan
 from backend.clock import Clock
+from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation
+from backend.domain.pipeline import PipelineProcess
 from backend.domain.snapshot import Snapshot
 from backend.errors import ClusterUnreachable
 from backend.operations.alteration import Alterations
 from backend.operations.context import Context
+from backend.operations.deletion import PartitionDeletions
 from backend.operations.election import Elections
 from backend.operations.engine import Engine
 from backend.operations.journal import Journal
@@ -38,6 +43,12 @@ from backend.operations.queries import Queries
 from backend.operations.reassign import Reassignments
 from backend.operations.registry import Registry
 from backend.operations.seat import Seat
+from backend.operations.shrink.command import RepartitionJob
+from backend.operations.shrink.job import JobSettings, ProcessJob
+from backend.operations.shrink.runner import ShrinkRunner
+from backend.operations.shrink.step import Tools
+from backend.operations.shrink.verbs import Shrinks
+from backend.operations.shrink_check import ShrinkChecks
 from backend.operations.steering import Steering, actions_of
 from backend.operations.throttle import ThrottleChanges
 from backend.operations.unclean import UncleanElections
@@ -45,14 +56,45 @@ from backend.settings import Settings
 from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.sampler import Sampler
 
+if TYPE_CHECKING:
+    from backend.telemetry.recording.recorder import Standing
+    from backend.telemetry.results import Results
+
 log = logging.getLogger(__name__)
 
 FIRST_SNAPSHOT_S = 8.0
 """How long a reader waits for the first snapshot of a cluster that is slow to answer."""
 READY_S: Final = 15.0
 """How long a change waits until it is settled which backend acts."""
+MOVED_MS: Final = 15_000
+"""So long after the end of an operation the samples of its partitions bear its id."""
+READING_S_MAX: Final = 8.0
+"""Three readings of a shrink's check follow each other, and a client waits half a minute."""
 WRITERS: Final = frozenset({Duty.WAIT, Duty.ACT, Duty.PAUSE})
 """Duties of the backend that writes the journal."""
+
+
+Moving: TypeAlias = Callable[[], Mapping[TopicPartition, str]]
+"""Which operation of ours moves a partition."""
+
+
+class Recording(Protocol):
+    """`backend.telemetry.recording.recorder.Recorder`, which loads what not every backend needs."""
+
+    @property
+    def standing(self) -> Standing:
+        """How it goes."""
+        ...
+
+    async def run(self) -> None:
+        """Record until cancelled."""
+        ...
+
+
+def _work_folder() -> Path:
+    """Where a user's programs keep what they can make again."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    return (Path(named) if named else Path.home() / ".cache") / "kshunt"
 
 
 @dataclass(eq=False)
@@ -68,6 +110,17 @@ class Backend:
     """Where its API can be reached, for other backends of the cluster."""
     terms: Terms | None = None
     """The lease's times; None: those that every backend of a cluster has."""
+    record: Callable[[SnapshotHub, Moving], Recording] | None = None
+    """Makes what records samples; None: they are not recorded."""
+    results: Results | None = None
+    """What the data pipeline delivers; None: nobody said where that is."""
+    pipeline_process: Callable[[], PipelineProcess | None] = lambda: None
+    """How the pipeline that this backend runs goes; None: it runs none."""
+    repartition: Callable[[], RepartitionJob] | None = None
+    """Makes the jobs that copy a topic's records; None: processes of ours with Spark here."""
+    work_folder: Path | None = None
+    """Where offset maps of shrinks are kept; None: in the user's cache folder."""
+    recording: Recording | None = field(init=False, default=None)
     hub: SnapshotHub = field(init=False)
     events: EventLog = field(init=False)
     registry: Registry = field(init=False)
@@ -80,6 +133,10 @@ class Backend:
     mending: Mending = field(init=False)
     previews: Previews = field(init=False)
     alterations: Alterations = field(init=False)
+    deletions: PartitionDeletions = field(init=False)
+    shrink_checks: ShrinkChecks = field(init=False)
+    shrink_runner: ShrinkRunner = field(init=False)
+    shrinks: Shrinks = field(init=False)
     elections: Elections = field(init=False)
     unclean: UncleanElections = field(init=False)
     sampler: Sampler = field(init=False)
@@ -97,13 +154,18 @@ class Backend:
         self.registry = Registry(clock, self._operation_changed, self.seat, me.backend)
         self.queries = Queries(admin, clock, lambda: self.registry.ownership, timeout_s=timeout_s)
         context = Context(admin, self.registry, clock, timeout_s, lambda: self.hub.latest)
-        self.engine = Engine(context)
+        self.shrink_checks = ShrinkChecks(admin, clock, timeout_s=min(timeout_s, READING_S_MAX))
+        tools = Tools(context, self.shrink_checks, self._job, self.work_folder or _work_folder())
+        self.shrink_runner = ShrinkRunner(tools, self._tell)
+        self.shrinks = Shrinks(context, self.shrink_checks)
+        self.engine = Engine(context, self.shrink_runner)
         self.reassignments = Reassignments(context, self.engine)
-        self.steering = Steering(context, self.engine, self.reassignments)
+        self.steering = Steering(context, self.engine, self.reassignments, self.shrinks)
         self.throttles = ThrottleChanges(context)
         self.mending = Mending(context)
         self.previews = Previews(context)
         self.alterations = Alterations(context)
+        self.deletions = PartitionDeletions(context)
         self.elections = Elections(admin, self.registry, timeout_s, clock)
         self.unclean = UncleanElections(admin, self.registry, clock, timeout_s)
         self.sampler = Sampler(
@@ -122,6 +184,9 @@ class Backend:
             asyncio.create_task(self.seat.run(), name="seat"),
             asyncio.create_task(self._watch(), name="operations"),
         ]
+        if self.record is not None:
+            self.recording = self.record(self.hub, self._moving)
+            self._tasks.append(asyncio.create_task(self.recording.run(), name="recorder"))
 
     async def stop(self) -> None:
         """End the tasks, leave the seat to others, and release the cluster's connections."""
@@ -130,6 +195,9 @@ class Backend:
         for task in self._tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        await self.shrink_runner.let_go()
+        if self.results is not None:
+            await asyncio.to_thread(self.results.stop)
         await self.seat.release()
         await self.admin.close()
 
@@ -167,6 +235,8 @@ class Backend:
                 version = (await asyncio.wait_for(waiting, self.settings.sampler.sweep_s)).version
             if self.seat.duty is Duty.ACT:
                 await self._act()
+            elif self.seat.duty not in WRITERS:
+                await self.shrink_runner.let_go()
 
     async def _act(self) -> None:
         # The edge of the engine: what fails in one tick must not end all that come after it.
@@ -190,15 +260,47 @@ class Backend:
     async def _cluster_id(self) -> str:
         return await self.queries.cluster_id()
 
+    def _moving(self) -> dict[TopicPartition, str]:
+        """Which operation of ours moves a partition, or has just done so; any thread may ask."""
+        known, since_ms = self.registry.known, self.clock.now_ms() - MOVED_MS
+        return {
+            partition: operation.id
+            for operation in known.operations.values()
+            if operation.id in known.works
+            and (operation.ended_ms is None or operation.ended_ms >= since_ms)
+            for partition in known.works[operation.id].started - known.works[operation.id].refused
+        }
+
     def shown(self, operation: Operation) -> Operation:
-        """An operation with what can be done with it now."""
+        """An operation with what can be done with it now, and where what waits shall be."""
         work = self.registry.work(operation.id)
-        waiting = 0 if work is None or operation.state.ended else len(work.waiting)
-        return replace(operation, actions=actions_of(operation, work), waiting=waiting)
+        shrink = self.registry.shrink(operation.id)
+        actions = actions_of(operation, work, shrink)
+        if shrink is not None:
+            course = self.shrink_runner.course(operation, shrink).as_json()
+            details = {**operation.details, "shrink": course}
+            return replace(operation, actions=actions, details=details)
+        plan = None if work is None or operation.state.ended else waiting_plan(work)
+        if plan is None or not plan["partitions"]:
+            return replace(operation, actions=actions, waiting=0)
+        details = {**operation.details, "waiting_plan": plan}
+        waiting = len(plan["partitions"])
+        return replace(operation, actions=actions, waiting=waiting, details=details)
 
     def _operation_changed(self, operation: Operation) -> None:
-        self.events.publish("operation", documents.operation_json(self.shown(operation)))
+        self._tell(operation)
         self.sampler.nudge()
+
+    def _tell(self, operation: Operation) -> None:
+        document = documents.operation_json(self.shown(operation))
+        self.events.publish("operation", document, of=operation.id)
+
+    def _job(self) -> RepartitionJob:
+        """What copies or compares two topics once."""
+        if self.repartition is not None:
+            return self.repartition()
+        settings = self.settings
+        return ProcessJob(JobSettings(settings.bootstrap_servers, settings.command_config))
 
     async def snapshot(self) -> Snapshot:
         """The newest snapshot, waiting a little for the first.

@@ -19,7 +19,11 @@ from urllib.parse import quote
 import httpx
 
 from backend.api import documents
+from backend.api.client_pipeline import PipelineClient
+from backend.api.client_shrink import ShrinkClient
+from backend.api.client_shrinking import ShrinkingClient
 from backend.api.client_steering import SteeringClient, rates_json, replicas_json
+from backend.api.client_topics import TopicsClient
 from backend.domain.answers import ChangeAnswer, GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.election import ElectionAnswer, UncleanAnswer
@@ -70,7 +74,7 @@ class Event:
         return documents.read_operation(self.document)
 
 
-class BackendClient(SteeringClient):
+class BackendClient(SteeringClient, TopicsClient, ShrinkClient, ShrinkingClient, PipelineClient):
     """One backend, at `unix:/path/to.sock` or `http://host:port`."""
 
     def __init__(self, address: str, *, timeout_s: float = 30.0) -> None:

@@ -10,7 +10,6 @@ from backend.api import documents
 from backend.domain.answers import ChangeAnswer
 from backend.domain.cluster import TopicPartition
 from backend.domain.owned import OwnedThrottle, Share
-from backend.domain.pipeline import PipelineStanding, PipelineTable
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.steering import (
     AuditLine,
@@ -38,10 +37,6 @@ class SteeringClient:
     def standing(self) -> Standing:
         """Which backend acts, and what of the journal needs attention."""
         return read_standing(self._get("/v1/backend"))
-
-    def pipeline(self) -> PipelineStanding:
-        """What the data pipeline has delivered, or why there is nothing."""
-        return read_pipeline(self._get("/v1/pipeline"))
 
     def drift(self) -> tuple[ShownDrift, ...]:
         """What somebody else did to the throttles of running operations."""
@@ -238,23 +233,6 @@ def replicas_json(replicas: Mapping[str, ThrottledReplicas]) -> list[dict[str, A
         {"topic": topic, "leaders": str(lists.leaders), "followers": str(lists.followers)}
         for topic, lists in replicas.items()
     ]
-
-
-def read_pipeline(document: Mapping[str, Any]) -> PipelineStanding:
-    """From the answer of `/v1/pipeline`."""
-    return PipelineStanding(
-        document["state"],
-        document["reason"],
-        tuple(
-            PipelineTable(
-                table["name"],
-                table["newest_ms"],
-                tuple(table["columns"]),
-                tuple(tuple(row) for row in table["rows"]),
-            )
-            for table in document["tables"]
-        ),
-    )
 
 
 def read_standing(document: Mapping[str, Any]) -> Standing:

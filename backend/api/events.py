@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,13 +22,15 @@ class LoggedEvent:
 class EventLog:
     """The newest `Limits.events_kept` events.
 
-    Numbers start at the time of the start, in milliseconds, so that a reader that resumes from
-    another backend's number is found out: it is smaller than any of this one's.
+    Of events that each say all of one thing only the newest is kept: a large operation changes
+    often, and its document is large. Numbers start at the time of the start, in milliseconds, so
+    that a reader that resumes from another backend's number is found out: it is smaller than any
+    of this one's.
     """
 
     def __init__(self, now_ms: int) -> None:
-        self._events: deque[LoggedEvent] = deque(maxlen=LIMITS.events_kept)
-        self._last_id = now_ms
+        self._events: dict[str | int, LoggedEvent] = {}
+        self._last_id = self._lost_id = now_ms
         self._arrived = asyncio.Event()
 
     @property
@@ -37,10 +38,14 @@ class EventLog:
         """Number of the newest event, or the one before the first."""
         return self._last_id
 
-    def publish(self, kind: str, document: Mapping[str, Any]) -> None:
-        """Add an event and wake the readers."""
+    def publish(self, kind: str, document: Mapping[str, Any], of: str = "") -> None:
+        """Add an event and wake the readers; it takes the place of the one `of` the same."""
         self._last_id += 1
-        self._events.append(LoggedEvent(self._last_id, kind, document))
+        key = f"{kind} {of}" if of else self._last_id
+        self._events.pop(key, None)
+        self._events[key] = LoggedEvent(self._last_id, kind, document)
+        if len(self._events) > LIMITS.events_kept:
+            self._lost_id = self._events.pop(next(iter(self._events))).id
         self._arrived.set()
         self._arrived = asyncio.Event()
 
@@ -50,10 +55,9 @@ class EventLog:
         If some of them are no longer kept, or `last_id` is from another backend, the first one is
         a `reset`: the reader must read the lists anew.
         """
-        oldest = self._events[0].id if self._events else self._last_id + 1
-        if last_id > self._last_id or last_id + 1 < oldest:
+        if not self._lost_id <= last_id <= self._last_id:
             return (LoggedEvent(self._last_id, "reset", {}),)
-        return tuple(event for event in self._events if event.id > last_id)
+        return tuple(event for event in self._events.values() if event.id > last_id)
 
     async def wait(self, timeout_s: float) -> bool:
         """True once something is published, False after the time."""

@@ -38,7 +38,12 @@ DECIDE_S: Final = 8.0
 CONNECT_S: Final = 3.0
 
 _READS: Final = frozenset(
-    {"/v1/reassignments/progress", "/v1/reassignments/generate", "/v1/replicas/status"}
+    {
+        "/v1/reassignments/progress",
+        "/v1/reassignments/generate",
+        "/v1/replicas/status",
+        "/v1/topics/describe",
+    }
 )
 _ENDS: Final = frozenset({"preview"})
 """The last step of paths that only say what a change would do."""

@@ -465,7 +465,7 @@ class OperationModel(BaseModel):
     throttle_bytes_per_s: int | None
     auto_remove_throttle: bool
     outcome: str
-    details: dict[str, Any]
+    details: dict[str, Any] = Field(description="rollback_plan and waiting_plan are Kafka's JSON")
     who: str
     reason: str
     actions: list[str] = Field(description="what can be done with it now")

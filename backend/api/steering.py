@@ -22,7 +22,6 @@ from backend.api.requests import (
     timeout_s_of,
 )
 from backend.domain.alteration import AlteredTopic
-from backend.domain.pipeline import ABSENT
 from backend.errors import BadInput
 from backend.operations.audit import audit_json, read_audit, selected
 from backend.operations.audit_report import as_markdown
@@ -46,11 +45,6 @@ def _standing(app: FastAPI, backend: Backend) -> None:
     async def standing() -> Any:
         """Whether this backend acts, or who does, and what of the journal cannot be read."""
         return steering_json.backend_json(backend.seat, backend.registry.known.unreadable)
-
-    @app.get("/v1/pipeline", response_model=models.PipelineModel)
-    async def pipeline() -> Any:
-        """What the data pipeline has delivered, or why there is nothing."""
-        return asdict(ABSENT)
 
     @app.get(
         "/v1/audit",

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from backend.admin.port import ReplicaLag
-from backend.api.documents import Json, partition_json
+from backend.api.documents import Json, partition_json, plan_json
+from backend.domain.plan import ReassignmentPlan
 from backend.operations.blast import BlastRadius
 from backend.operations.drift import ListDrift, RateDrift, rate_words
 from backend.operations.journal_codec import Heartbeat, Unreadable
 from backend.operations.mending import id_of
 from backend.operations.orphans import Orphan, OrphanRate
 from backend.operations.seat import Seat
+from backend.operations.work import Work
 
 JOURNAL_TOPIC = "__kshunt_journal"
 
@@ -100,6 +102,12 @@ def radius_json(radius: BlastRadius) -> Json:
         "warnings": list(radius.warnings),
         "fingerprint": radius.fingerprint,
     }
+
+
+def waiting_plan(work: Work) -> Json:
+    """Kafka's JSON of where the partitions shall be that wait for their turn."""
+    waiting = {partition: work.moves[partition].target for partition in work.waiting}
+    return plan_json(ReassignmentPlan(waiting))
 
 
 def status_json(lag: ReplicaLag) -> Json:

@@ -238,20 +238,3 @@ class AuditModel(BaseModel):
 
     cluster_id: str
     entries: list[dict[str, Any]]
-
-
-class PipelineTableModel(BaseModel):
-    """One table of the pipeline's results."""
-
-    name: str
-    newest_ms: int | None
-    columns: list[str]
-    rows: list[list[str]]
-
-
-class PipelineModel(BaseModel):
-    """Whether a data pipeline runs, and what there is of it."""
-
-    state: Literal["absent", "running", "failed"]
-    reason: str
-    tables: list[PipelineTableModel]

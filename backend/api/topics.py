@@ -1,15 +1,22 @@
-"""The route that says what a topic is configured with."""
+"""The routes about whole topics: which there are, what they are, and how they shrink."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Path
+from fastapi import FastAPI, Path, Response
 from pydantic import BaseModel, Field
 
-from backend.api import problems
+from backend.api import problems, topic_models
 from backend.api.backend import Backend
+from backend.api.requests import asker_of, meant_for, once, timeout_s_of
+from backend.api.topic_documents import deleted_json, described_json, summary_json
+from backend.domain.shrink import DeletePartitions
+from backend.domain.topic_list import summaries
 
 TopicName = Annotated[str, Path(min_length=1, max_length=249)]
 
@@ -31,12 +38,33 @@ class TopicConfigsModel(BaseModel):
 
 
 def install(app: FastAPI, backend: Backend) -> None:
-    """Add the route."""
+    """Add the routes."""
+    _reads(app, backend)
+    _shrink(app, backend)
+
+
+def _reads(app: FastAPI, backend: Backend) -> None:
+    timeout_s = backend.settings.request_timeout_s
+
+    @app.get("/v1/topics", response_model=topic_models.TopicsModel)
+    async def listed() -> Any:
+        """Every topic, asked of the cluster."""
+        state = await backend.admin.describe(timeout_s=timeout_s)
+        return await _large(
+            lambda: {"topics": list(map(summary_json, summaries(state.assignment)))}
+        )
+
+    @app.post("/v1/topics/describe", response_model=topic_models.DescribedTopicsModel)
+    async def describe(body: topic_models.DescribeTopicsRequestModel) -> Any:
+        """Topics with their partitions, asked of the cluster."""
+        found = await backend.admin.describe_topics(
+            body.topics, configs=body.configs, min_isr=body.min_isr, timeout_s=timeout_s
+        )
+        return await _large(lambda: described_json(found))
 
     @app.get("/v1/topics/{topic}/configs", response_model=TopicConfigsModel)
     async def configs(topic: TopicName) -> Any:
         """Everything a topic is configured with, asked of the cluster."""
-        timeout_s = backend.settings.request_timeout_s
         found = await backend.admin.topic_configs(topic, timeout_s=timeout_s)
         if found is None:
             return problems.problem(
@@ -47,3 +75,33 @@ def install(app: FastAPI, backend: Backend) -> None:
                 kafka_code=3,
             )
         return {"topic": topic, "configs": [asdict(one) for one in found]}
+
+
+async def _large(document: Callable[[], Any]) -> Response:
+    """An answer that may be megabytes long, written while the event loop goes on."""
+    body = await asyncio.to_thread(lambda: json.dumps(document(), separators=(",", ":")))
+    return Response(body, media_type="application/json")
+
+
+def _shrink(app: FastAPI, backend: Backend) -> None:
+    @app.get("/v1/topics/deletion", response_model=topic_models.ShrinkSupportModel)
+    async def support() -> Any:
+        """Whether the cluster deletes partitions by itself (KIP-694)."""
+        timeout_s = backend.settings.request_timeout_s
+        return {"support": str(await backend.admin.shrink_support(timeout_s=timeout_s))}
+
+    @app.post("/v1/topics/delete-partitions", response_model=topic_models.DeletedPartitionsModel)
+    async def delete_partitions(body: topic_models.DeletePartitionsRequestModel) -> Any:
+        """KIP-694, deletePartitions: topics keep their first partitions, the others go."""
+        await meant_for(backend, body.cluster_id)
+        if not body.validate_only:
+            await backend.ready()
+        wanted = {one.topic: DeletePartitions(one.total_count, one.delay_ms) for one in body.topics}
+        once(len(wanted), len(body.topics), "topic")
+        answer = await backend.deletions.delete(
+            wanted,
+            validate_only=body.validate_only,
+            timeout_s=timeout_s_of(body.timeout_ms),
+            asker=asker_of(body),
+        )
+        return deleted_json(answer)

@@ -13,17 +13,24 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from backend import __version__
+from backend.clock import TIMES, time_ms
 from backend.errors import BadInput
 from backend.settings import Settings
 from backend.tools import output
-from backend.tools.console import check_client_config, run_tool, show
-from backend.tools.options import Given, UsageError, backend_address, read_arguments
-from backend.tools.sockets import answers, socket_path
+from backend.tools.console import check_client_config, run_tool, show, told_of_itself
+from backend.tools.flags import (
+    ABOUT,
+    Flag,
+    UsageError,
+    backend_address,
+    parser_of,
+    path_of,
+    read_arguments,
+)
+from backend.tools.sockets import running_backend
 
 if TYPE_CHECKING:
     from backend.operations.audit import AuditRow
@@ -51,41 +58,37 @@ exit codes:
   64  wrong usage
 """
 
-FLAGS: Final[Mapping[str, tuple[str, str]]] = {
-    "bootstrap-server": (
-        "HOST:PORT[,...]",
+FLAGS: Final = (
+    Flag(
+        "bootstrap-server",
         "Brokers to connect to first. REQUIRED unless --backend is given.",
+        "HOST:PORT[,...]",
     ),
-    "backend": ("unix:PATH|http://HOST:PORT", "Use this shared kshunt backend instead."),
-    "command-config": (
-        "FILE",
+    Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
+    Flag(
+        "command-config",
         "Java properties file of an admin client, to go with --bootstrap-server.",
+        "FILE",
     ),
-    "since": (
-        "TIME",
+    Flag(
+        "since",
         "From this time on: 90s, 30m, 2h or 7d ago, or 2026-11-21, 2026-11-21T20:50, "
         "2026-11-21T20:50:00+01:00 (local time where no offset is given).",
+        "TIME",
     ),
-    "until": ("TIME", "Before this time, written in the same way."),
-    "operation": ("ID", "Of this operation only."),
-    "format": (
-        "|".join(FORMATS),
+    Flag("until", "Before this time, written in the same way.", "TIME"),
+    Flag("operation", "Of this operation only.", "ID"),
+    Flag(
+        "format",
         "text is a line an entry, cut to the terminal's width; markdown and json are whole. "
         "Without it: what the name of --output ends with (.md, .json), or text.",
+        "|".join(FORMATS),
     ),
-    "output": ("FILE", "Write this file, whole or not at all, instead of standard output."),
-    "force": ("", "Replace the file of --output if it is there."),
-    "help": ("", "Print this and exit."),
-    "version": ("", "Print the version and exit."),
-}
+    Flag("output", "Write this file, whole or not at all, instead of standard output.", "FILE"),
+    Flag("force", "Replace the file of --output if it is there."),
+    *ABOUT,
+)
 
-_AGO: Final = re.compile(r"([0-9]{1,9})([smhd])")
-_UNITS_MS: Final[Mapping[str, int]] = {
-    "s": 1_000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-}
 _OPERATION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -127,12 +130,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    given = read_arguments(argv, build_parser())
-    if "help" in given:
-        show(build_parser().format_help().rstrip(), sys.stdout)
-        return output.DONE
-    if "version" in given:
-        show(f"kshunt {__version__}", sys.stdout)
+    parser = build_parser()
+    given = read_arguments(argv, parser)
+    if told_of_itself(given, parser):
         return output.DONE
     options = parse_options(given, time.time_ns() // 1_000_000)
     check_client_config(options.command_config)
@@ -180,28 +180,9 @@ def _show(text: str) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser, for its help; `options.read_arguments` is the way to use it."""
-    parser = argparse.ArgumentParser(
-        prog=PROG,
-        usage=f"{PROG} --bootstrap-server HOST:PORT[,...] [OPTION ...]",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        add_help=False,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
-    for name, (metavar, words) in FLAGS.items():
-        parser.add_argument(
-            f"--{name}",
-            action=Given,
-            nargs=None if metavar else 0,
-            metavar=metavar or None,
-            help=words,
-            dest="given",
-            default=argparse.SUPPRESS,
-        )
-    return parser
+    """The parser."""
+    usage = "--bootstrap-server HOST:PORT[,...] [OPTION ...]"
+    return parser_of(PROG, usage, DESCRIPTION, EPILOG, FLAGS)
 
 
 def parse_options(given: Mapping[str, str], now_ms: int) -> AuditOptions:
@@ -213,14 +194,14 @@ def parse_options(given: Mapping[str, str], now_ms: int) -> AuditOptions:
     _check_source(given)
     if "force" in given and "output" not in given:
         raise UsageError("--force goes with --output")
-    config, target = given.get("command-config"), given.get("output")
+    target = given.get("output")
     since_ms, until_ms = (_time_ms(given, name, now_ms) for name in ("since", "until"))
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
         raise UsageError("--since is not before --until")
     return AuditOptions(
         bootstrap_servers=given.get("bootstrap-server", ""),
         backend=backend_address(given),
-        command_config=None if config is None else Path(config).absolute(),
+        command_config=path_of(given, "command-config"),
         since_ms=since_ms,
         until_ms=until_ms,
         operation_id=_operation_id(given),
@@ -248,16 +229,11 @@ def _time_ms(given: Mapping[str, str], name: str, now_ms: int) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return max(0, now_ms - int(ago[1]) * _UNITS_MS[ago[2]])
     try:
-        # A time without an offset is that of this machine.
-        return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))
-    except (ValueError, OverflowError, OSError):
+        return time_ms(text, now_ms)
+    except ValueError:
         raise UsageError(
-            f"Cannot parse argument '{text}' of option {name}: 90s, 30m, 2h, 7d, 2026-11-21 or "
-            "2026-11-21T20:50:00+01:00 is needed"
+            f"Cannot parse argument '{text}' of option {name}: {TIMES} is needed"
         ) from None
 
 
@@ -294,16 +270,11 @@ def _open(options: AuditOptions) -> Iterator[AuditReader]:
 
 
 def _reader(options: AuditOptions) -> AuditReader:
-    address = options.backend
+    address = running_backend(options.backend, options.bootstrap_servers, options.command_config)
     if not address:
-        path = socket_path(options.bootstrap_servers, options.command_config)
-        if not answers(path):
-            # numpy would start a thread a core, and nothing is reckoned here.
-            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-            from backend.tools.local_audit import LocalAudit
+        from backend.tools.local_audit import LocalAudit
 
-            return LocalAudit(Settings(options.bootstrap_servers, options.command_config))
-        address = f"unix:{path}"
+        return LocalAudit(Settings(options.bootstrap_servers, options.command_config))
     from backend.api.client import BackendClient
 
     return BackendClient(address)

@@ -6,17 +6,19 @@ client or a web framework.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
 
+from backend import __version__
 from backend.errors import BadInput, ConfigError, Conflict, KshuntError, NotSupported, PlanError
 from backend.settings import LIMITS
 from backend.tools import output
-from backend.tools.options import UsageError
+from backend.tools.flags import UsageError
 from backend.tools.output import Report
 
 T = TypeVar("T")
@@ -52,6 +54,17 @@ def run_tool(
         # Whoever read our output has seen enough; Python must not complain when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return output.FAILED
+
+
+def told_of_itself(given: Collection[str], parser: argparse.ArgumentParser) -> bool:
+    """Print the help or the version, if one is asked for; whether it was."""
+    if "help" in given:
+        show(parser.format_help().rstrip(), sys.stdout)
+        return True
+    if "version" in given:
+        show(f"kshunt {__version__}", sys.stdout)
+        return True
+    return False
 
 
 def show(text: str, where: TextIO) -> None:

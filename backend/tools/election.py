@@ -8,8 +8,6 @@ needs a data library, a Kafka client or a web framework.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -17,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from backend import __version__
 from backend.api import documents
 from backend.domain.answers import Result
 from backend.domain.cluster import TopicPartition
@@ -31,22 +28,27 @@ from backend.tools.console import (
     parsed_file,
     refuse_zookeeper,
     run_tool,
-    show,
     show_report,
+    told_of_itself,
 )
-from backend.tools.gateway import ANSWER_MARGIN_S
-from backend.tools.options import (
+from backend.tools.flags import (
+    ABOUT,
+    JSON,
     REASON_HELP,
-    Given,
+    Flag,
     UsageError,
     backend_address,
+    parser_of,
+    path_of,
     read_arguments,
     reason,
     who,
+    whole,
 )
+from backend.tools.gateway import ANSWER_MARGIN_S
 from backend.tools.output import Report
 from backend.tools.quick import QuickReader
-from backend.tools.sockets import answers, socket_path
+from backend.tools.sockets import running_backend
 
 if TYPE_CHECKING:
     from backend.api.client import BackendClient
@@ -85,35 +87,38 @@ exit codes:
   1   an error, wrong usage, or some preferred replica could not be elected
 """
 
-FLAGS: Final[Mapping[str, tuple[str, str]]] = {
-    "bootstrap-server": (
-        "HOST:PORT[,...]",
+FLAGS: Final = (
+    Flag(
+        "bootstrap-server",
         "Brokers to connect to first. REQUIRED unless --backend or --zookeeper is given.",
+        "HOST:PORT[,...]",
     ),
-    "path-to-json-file": (
-        "FILE",
+    Flag(
+        "path-to-json-file",
         "The partitions whose preferred replicas shall lead, as in "
         '{"partitions": [{"topic": "foo", "partition": 1}, {"topic": "foobar", "partition": 2}]}. '
         "Without it: all partitions.",
-    ),
-    "admin.config": (
         "FILE",
+    ),
+    Flag(
+        "admin.config",
         "Java properties file of an admin client, to go with --bootstrap-server.",
+        "FILE",
     ),
-    "zookeeper": ("HOST:PORT[,...]", "DEPRECATED, and not served; use --bootstrap-server."),
-    "backend": ("unix:PATH|http://HOST:PORT", "Use this shared kshunt backend instead."),
-    "batch-size": ("N", "Elect at most so many at once, and wait until they lead."),
-    "batch-pause": ("MS", "Wait so long between two batches (default 0)."),
-    "timeout": (
-        "MS",
+    Flag("zookeeper", "DEPRECATED, and not served; use --bootstrap-server.", "HOST:PORT[,...]"),
+    Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
+    Flag("batch-size", "Elect at most so many at once, and wait until they lead.", "N"),
+    Flag("batch-pause", "Wait so long between two batches (default 0).", "MS"),
+    Flag(
+        "timeout",
         f"How long to wait until they lead, for each batch (default {DEFAULT_TIMEOUT_MS}).",
+        "MS",
     ),
-    "reason": ("TEXT", f"{REASON_HELP} Needs a backend, and starts one where none runs."),
-    "validate-only": ("", "Say what would happen, and how it would spread the leaders."),
-    "json": ("", "Print JSON, errors too."),
-    "help": ("", "Print this and exit."),
-    "version": ("", "Print the version and exit."),
-}
+    Flag("reason", f"{REASON_HELP} Needs a backend, and starts one where none runs.", "TEXT"),
+    Flag("validate-only", "Say what would happen, and how it would spread the leaders."),
+    JSON,
+    *ABOUT,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +167,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    given = read_arguments(argv, build_parser())
-    if "help" in given:
-        show(build_parser().format_help().rstrip(), sys.stdout)
-        return output.DONE
-    if "version" in given:
-        show(f"kshunt {__version__}", sys.stdout)
+    parser = build_parser()
+    given = read_arguments(argv, parser)
+    if told_of_itself(given, parser):
         return output.DONE
     options = parse_options(given)
     if options.zookeeper:
@@ -200,28 +202,9 @@ def _partitions(name: str | None) -> tuple[TopicPartition, ...] | None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser, for its help; `options.read_arguments` is the way to use it."""
-    parser = argparse.ArgumentParser(
-        prog=PROG,
-        usage=f"{PROG} --bootstrap-server HOST:PORT[,...] [OPTION ...]",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        add_help=False,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
-    for name, (metavar, words) in FLAGS.items():
-        parser.add_argument(
-            f"--{name}",
-            action=Given,
-            nargs=None if metavar else 0,
-            metavar=metavar or None,
-            help=words,
-            dest="given",
-            default=argparse.SUPPRESS,
-        )
-    return parser
+    """The parser."""
+    usage = "--bootstrap-server HOST:PORT[,...] [OPTION ...]"
+    return parser_of(PROG, usage, DESCRIPTION, EPILOG, FLAGS)
 
 
 def parse_options(given: Mapping[str, str]) -> ElectionOptions:
@@ -233,17 +216,16 @@ def parse_options(given: Mapping[str, str]) -> ElectionOptions:
     _check_source(given)
     if "batch-pause" in given and "batch-size" not in given:
         raise UsageError("--batch-pause goes with --batch-size")
-    config = given.get("admin.config")
-    batch_size = _whole(given, "batch-size", 1, BATCH_SIZE_MAX)
-    timeout_ms = _whole(given, "timeout", 1, TIMEOUT_MS_MAX)
+    batch_size = whole(given, "batch-size", 1, BATCH_SIZE_MAX)
+    timeout_ms = whole(given, "timeout", 1, TIMEOUT_MS_MAX)
     return ElectionOptions(
         bootstrap_servers=given.get("bootstrap-server", ""),
         backend=backend_address(given),
         zookeeper=given.get("zookeeper", ""),
-        admin_config=None if config is None else Path(config).absolute(),
+        admin_config=path_of(given, "admin.config"),
         partitions_file=given.get("path-to-json-file"),
         batch_size=batch_size,
-        pause_ms=_whole(given, "batch-pause", 0, PAUSE_MS_MAX) or 0,
+        pause_ms=whole(given, "batch-pause", 0, PAUSE_MS_MAX) or 0,
         timeout_ms=DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
         validate_only="validate-only" in given,
         who=who(),
@@ -263,19 +245,6 @@ def _check_source(given: Mapping[str, str]) -> None:
         raise UsageError(f"Option {ways[0]} requires an argument")
     if "admin.config" in given and ways != ["bootstrap-server"]:
         raise UsageError("--admin.config goes with --bootstrap-server")
-
-
-def _whole(given: Mapping[str, str], name: str, least: int, most: int) -> int | None:
-    text = given.get(name)
-    if text is None:
-        return None
-    # Nine digits are more than any of these numbers has.
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
-        raise UsageError(
-            f"Cannot parse argument '{text}' of option {name}: a whole number from {least} to "
-            f"{most} is needed"
-        )
-    return int(text)
 
 
 # The way to a cluster
@@ -324,8 +293,6 @@ def _open(options: ElectionOptions) -> Iterator[Elect]:
         with closing(_remote(address, options)) as remote:
             yield partial(remote.elect_preferred_leaders, who=options.who, reason=options.reason)
         return
-    # numpy would start a thread a core, which takes longer than all that is reckoned here.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from backend.tools.local_election import LocalElections
 
     settings = Settings(options.bootstrap_servers, options.admin_config)
@@ -335,14 +302,11 @@ def _open(options: ElectionOptions) -> Iterator[Elect]:
 
 def _address(options: ElectionOptions) -> str:
     """Of the backend, or empty where this process does it."""
-    if options.backend:
-        return options.backend
-    if not options.validate_only:
+    if not options.backend and not options.validate_only:
         from backend.tools.private import private_backend
 
         return private_backend(options.bootstrap_servers, options.admin_config)
-    path = socket_path(options.bootstrap_servers, options.admin_config)
-    return f"unix:{path}" if answers(path) else ""
+    return running_backend(options.backend, options.bootstrap_servers, options.admin_config)
 
 
 def _remote(address: str, options: ElectionOptions) -> BackendClient | _QuickElections:

@@ -6,7 +6,6 @@ one is started where none runs. A read needs no such thing and starts no second 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
@@ -16,7 +15,7 @@ from backend.domain.cluster import OngoingReassignment
 from backend.domain.plan import ReassignmentPlan
 from backend.settings import Settings
 from backend.tools.options import Options
-from backend.tools.sockets import answers, socket_path
+from backend.tools.sockets import running_backend
 
 if TYPE_CHECKING:
     from backend.api.client import BackendClient
@@ -83,16 +82,11 @@ def open_reader(options: Options) -> Iterator[Reader]:
 
 
 def _reader(options: Options) -> Reader:
-    address = options.backend
+    address = running_backend(options.backend, options.bootstrap_servers, options.command_config)
     if not address:
-        path = socket_path(options.bootstrap_servers, options.command_config)
-        if not answers(path):
-            # numpy would start a thread a core, which takes longer than all that is reckoned here.
-            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-            from backend.tools.local import LocalReader
+        from backend.tools.local import LocalReader
 
-            return LocalReader(Settings(options.bootstrap_servers, options.command_config))
-        address = f"unix:{path}"
+        return LocalReader(Settings(options.bootstrap_servers, options.command_config))
     if address.startswith("https:"):
         from backend.api.client import BackendClient
 

@@ -60,7 +60,9 @@ class LocalAudit(LocalReader):
         )
         try:
             async with asyncio.timeout(READ_S), aclosing(journal.follow()) as states:
-                return cluster_id, await anext(states)
+                await anext(states)
+                # What a backend has just committed may not be handed to readers yet.
+                return cluster_id, await journal.peek()
         except TimeoutError:
             raise ClusterUnreachable(
                 f"The journal could not be read to its end within {READ_S:g} s. Nothing was "

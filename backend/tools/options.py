@@ -8,30 +8,28 @@ from __future__ import annotations
 
 import argparse
 import enum
-import getpass
-import os
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from backend.domain.throttle import parse_rate
 from backend.errors import BadInput
+from backend.tools.flags import (
+    ABOUT,
+    JSON,
+    REASON_HELP,
+    Flag,
+    UsageError,
+    backend_address,
+    parser_of,
+    path_of,
+    reason,
+    who,
+)
 
 PROG: Final = "kshunt kafka-reassign-partitions"
 DEFAULT_TIMEOUT_MS: Final = 10_000
-REASON_HELP: Final = "Why, for the audit (kshunt audit shows it); at most 2000 characters."
-REASON_MAX: Final = 2_000
-WHO_MAX: Final = 200
-WHO_VARIABLE: Final = "KSHUNT_USER"
-"""Names whoever runs the tool, where user and host do not tell: a shared account, a container."""
-
-
-class UsageError(BadInput):
-    """The command line cannot be meant; nothing was done."""
-
-    title = "Wrong usage"
 
 
 class Action(enum.StrEnum):
@@ -73,18 +71,6 @@ class Options:
     json: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Flag:
-    name: str
-    help: str
-    metavar: str = ""
-    """Empty for a switch."""
-    actions: frozenset[Action] = frozenset(Action)
-    """The actions that it may go with."""
-    required: bool = False
-    """True where those actions cannot do without it."""
-
-
 def _with(*actions: Action) -> frozenset[Action]:
     return frozenset(actions)
 
@@ -100,23 +86,23 @@ _ACTION_HELP: Final[Mapping[Action, str]] = {
 }
 
 FLAGS: Final = (
-    *(_Flag(action.value, _ACTION_HELP[action]) for action in Action),
-    _Flag("bootstrap-server", "Brokers to connect to first.", "HOST:PORT[,...]"),
-    _Flag(
+    *(Flag(action.value, _ACTION_HELP[action]) for action in Action),
+    Flag("bootstrap-server", "Brokers to connect to first.", "HOST:PORT[,...]"),
+    Flag(
         "bootstrap-controller",
         "Kafka's flag for asking a controller directly; not served by this version.",
         "HOST:PORT[,...]",
         _with(Action.CANCEL, Action.LIST),
     ),
-    _Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
-    _Flag(
+    Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
+    Flag(
         "zookeeper",
         "Deprecated; use --bootstrap-server.",
         "HOST:PORT[,...]",
         frozenset(Action) - {Action.PROGRESS},
     ),
-    _Flag("command-config", "Java properties file of an admin client.", "FILE"),
-    _Flag(
+    Flag("command-config", "Java properties file of an admin client.", "FILE"),
+    Flag(
         "reassignment-json-file",
         'The plan: {"version": 1, "partitions": [{"topic": "foo", "partition": 1, '
         '"replicas": [1,2,3], "log_dirs": ["any", "/data/a", "any"]}]}. "log_dirs" may be left '
@@ -125,22 +111,22 @@ FLAGS: Final = (
         _with(Action.VERIFY, Action.PROGRESS, Action.EXECUTE, Action.CANCEL),
         required=True,
     ),
-    _Flag(
+    Flag(
         "topics-to-move-json-file",
         'Topics to spread: {"version": 1, "topics": [{"topic": "foo"}]}.',
         "FILE",
         _with(Action.GENERATE),
         required=True,
     ),
-    _Flag(
+    Flag(
         "broker-list",
         "Brokers to spread them over, as in 0,1,2.",
         "IDS",
         _with(Action.GENERATE),
         required=True,
     ),
-    _Flag("disable-rack-aware", "Ignore the brokers' racks.", "", _with(Action.GENERATE)),
-    _Flag(
+    Flag("disable-rack-aware", "Ignore the brokers' racks.", "", _with(Action.GENERATE)),
+    Flag(
         "throttle",
         "Most bytes a second that the move may take between brokers: 10485760, 50MB/s, 4MiB/s; "
         "at least 1 KB/s, -1 for no throttle (default). It is removed when the move ends. To "
@@ -148,35 +134,34 @@ FLAGS: Final = (
         "RATE",
         _with(Action.EXECUTE),
     ),
-    _Flag(
+    Flag(
         "replica-alter-log-dirs-throttle",
         "The same for moves between the log directories of one broker.",
         "RATE",
         _with(Action.EXECUTE),
     ),
-    _Flag(
+    Flag(
         "timeout",
         f"How long to wait for the change to begin (default {DEFAULT_TIMEOUT_MS}).",
         "MS",
         _with(Action.EXECUTE, Action.CANCEL),
     ),
-    _Flag("additional", "Start the plan although others are moving.", "", _with(Action.EXECUTE)),
-    _Flag(
+    Flag("additional", "Start the plan although others are moving.", "", _with(Action.EXECUTE)),
+    Flag(
         "preserve-throttles",
         "Leave every throttle as it is.",
         "",
         _with(Action.VERIFY, Action.CANCEL),
     ),
-    _Flag(
+    Flag(
         "disallow-replication-factor-change",
         "Refuse a plan that changes the number of a partition's replicas.",
         "",
         _with(Action.EXECUTE),
     ),
-    _Flag("reason", REASON_HELP, "TEXT", _with(Action.EXECUTE, Action.CANCEL)),
-    _Flag("json", "Print JSON, errors too."),
-    _Flag("help", "Print this and exit."),
-    _Flag("version", "Print the version and exit."),
+    Flag("reason", REASON_HELP, "TEXT", _with(Action.EXECUTE, Action.CANCEL)),
+    JSON,
+    *ABOUT,
 )
 
 EPILOG: Final = """\
@@ -189,74 +174,10 @@ exit codes:
 """
 
 
-class Given(argparse.Action):
-    """Keeps what was given, in the order of the command line, and takes nothing twice."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
-        name = self.option_strings[0].removeprefix("--")
-        given: dict[str, str] = namespace.given
-        if name in given and self.nargs != 0:
-            raise UsageError(
-                f"Found multiple arguments for option {name}, but you asked for only one"
-            )
-        given[name] = values if isinstance(values, str) else ""
-
-
 def build_parser() -> argparse.ArgumentParser:
-    """The parser, for its help; `read_arguments` is the way to use it."""
-    parser = argparse.ArgumentParser(
-        prog=PROG,
-        usage=f"{PROG} ACTION [OPTION ...]",
-        description="Move partitions between brokers, watch them arrive, and stop them.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        add_help=False,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
-    for flag in FLAGS:
-        parser.add_argument(
-            f"--{flag.name}",
-            action=Given,
-            nargs=None if flag.metavar else 0,
-            metavar=flag.metavar or None,
-            help=flag.help,
-            dest="given",
-            default=argparse.SUPPRESS,
-        )
-    return parser
-
-
-def read_arguments(
-    argv: Sequence[str], parser: argparse.ArgumentParser | None = None
-) -> dict[str, str]:
-    """What was given by flag, in the order of the command line; a switch has an empty value.
-
-    `parser` is that of another tool, whose flags have `Given` as their action.
-
-    Raises:
-        UsageError: a flag is unknown, lacks its argument, or comes twice.
-    """
-    namespace = argparse.Namespace(given={})
-    try:
-        _, unknown = (parser or build_parser()).parse_known_args(list(argv), namespace)
-    except argparse.ArgumentError as error:
-        name = (error.argument_name or "").removeprefix("--")
-        if "expected one argument" in error.message:
-            raise UsageError(f"Option {name} requires an argument") from None
-        raise UsageError(f"Option {name}: {error.message}") from None
-    for word in unknown:
-        if word.startswith("-"):
-            raise UsageError(f"{word.lstrip('-')} is not a recognized option")
-        raise UsageError(f"Unexpected argument '{word}'")
-    given: dict[str, str] = namespace.given
-    return given
+    """The parser."""
+    description = "Move partitions between brokers, watch them arrive, and stop them."
+    return parser_of(PROG, "ACTION [OPTION ...]", description, EPILOG, FLAGS)
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
@@ -273,7 +194,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         bootstrap_servers=given.get("bootstrap-server", ""),
         backend=backend_address(given),
         zookeeper=given.get("zookeeper", ""),
-        command_config=_command_config(given),
+        command_config=path_of(given, "command-config"),
         plan_file=given.get("reassignment-json-file", ""),
         topics_file=given.get("topics-to-move-json-file", ""),
         brokers=_broker_ids(given.get("broker-list")),
@@ -320,67 +241,11 @@ def _check_source(given: Mapping[str, str]) -> None:
 def _check_flags(given: Mapping[str, str], action: Action) -> None:
     flags = {flag.name: flag for flag in FLAGS}
     for flag in FLAGS:
-        if flag.required and action in flag.actions and flag.name not in given:
+        if flag.required and flag.goes_with(action) and flag.name not in given:
             raise UsageError(f'Missing required argument "[{flag.name}]"')
     for name in given:
-        if action not in flags[name].actions:
+        if not flags[name].goes_with(action):
             raise UsageError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
-
-
-def backend_address(given: Mapping[str, str]) -> str:
-    """The address of a shared backend, or empty.
-
-    Raises:
-        UsageError: it is no such address.
-    """
-    address = given.get("backend", "")
-    if address and not address.startswith(("unix:/", "http://", "https://")):
-        raise UsageError(
-            f"'{address}' is no address of a backend; write unix:/path/to.sock or http://host:port"
-        )
-    return address
-
-
-def reason(given: Mapping[str, str]) -> str:
-    """Why a change is made, or empty where nothing was given.
-
-    Raises:
-        UsageError: it is empty or too long.
-    """
-    if "reason" not in given:
-        return ""
-    text = _sound(given["reason"]).strip()
-    if not text:
-        raise UsageError("Option reason requires an argument")
-    if len(text) > REASON_MAX:
-        raise UsageError(
-            f"The argument of option reason has {len(text)} characters; {REASON_MAX} are the most"
-        )
-    return text
-
-
-def who() -> str:
-    """Who runs this, as the audit will name them: `ada@bastion`, or what `KSHUNT_USER` says."""
-    named = os.environ.get(WHO_VARIABLE, "").strip()
-    return _sound(named or f"{_user()}@{socket.gethostname()}")[:WHO_MAX]
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        # A container may run under a number that has no name.
-        return f"uid-{os.getuid()}"
-
-
-def _sound(text: str) -> str:
-    """The text without what UTF-8 cannot write: bytes of the command line that were no text."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _command_config(given: Mapping[str, str]) -> Path | None:
-    name = given.get("command-config")
-    return None if name is None else Path(name).absolute()
 
 
 def _broker_ids(text: str | None) -> tuple[int, ...]:

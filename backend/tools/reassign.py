@@ -7,11 +7,9 @@ or a web framework; `backend.tools.gateway` imports what the way to the cluster 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from backend import __version__
 from backend.domain.plan import ReassignmentPlan, parse_plan, parse_topics_to_move
 from backend.errors import BackendError, Conflict, NotSupported
 from backend.tools import output
@@ -20,9 +18,10 @@ from backend.tools.console import (
     parsed_file,
     refuse_zookeeper,
     run_tool,
-    show,
     show_report,
+    told_of_itself,
 )
+from backend.tools.flags import read_arguments
 from backend.tools.gateway import open_gateway, open_reader
 from backend.tools.options import (
     PROG,
@@ -30,7 +29,6 @@ from backend.tools.options import (
     Options,
     build_parser,
     parse_options,
-    read_arguments,
 )
 from backend.tools.output import Report
 
@@ -42,12 +40,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    given = read_arguments(argv)
-    if "help" in given:
-        show(build_parser().format_help().rstrip(), sys.stdout)
-        return output.DONE
-    if "version" in given:
-        show(f"kshunt {__version__}", sys.stdout)
+    parser = build_parser()
+    given = read_arguments(argv, parser)
+    if told_of_itself(given, parser):
         return output.DONE
     options = parse_options(given)
     _refuse_what_is_not_served(options, given)

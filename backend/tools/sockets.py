@@ -91,3 +91,21 @@ def answers(path: Path) -> bool:
     if connection is not None:
         connection.close()
     return connection is not None
+
+
+def running_backend(address: str, bootstrap_servers: str, command_config: Path | None) -> str:
+    """The address that is given, or that of the private backend if it runs; empty: neither.
+
+    Where this process has to read the cluster itself, numpy is told to start no thread a core:
+    that takes longer than all that is reckoned here.
+
+    Raises:
+        ConfigError: as `socket_path`.
+    """
+    if address:
+        return address
+    path = socket_path(bootstrap_servers, command_config)
+    if answers(path):
+        return f"unix:{path}"
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    return ""

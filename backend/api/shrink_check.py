@@ -1,0 +1,46 @@
+"""The route that says what speaks against taking partitions from a topic."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query
+
+from backend.api import problems
+from backend.api.backend import Backend
+from backend.api.shrink_documents import check_json
+from backend.api.shrink_models import ShrinkCheckModel
+from backend.api.topics import TopicName
+from backend.domain.shrink_facts import COPY_RATE_BYTES_PER_S
+from backend.domain.throttle import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S
+
+Count = Annotated[int, Query(ge=-(2**31), le=2**31 - 1, description="partitions to keep")]
+CopyRate = Annotated[
+    int,
+    Query(
+        ge=RATE_MIN_BYTES_PER_S,
+        le=RATE_MAX_BYTES_PER_S,
+        description="bytes a second that the copy is assumed to make",
+    ),
+]
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the route."""
+
+    @app.get("/v1/topics/{topic}/shrink", response_model=ShrinkCheckModel)
+    async def shrink(
+        topic: TopicName,
+        partitions: Count,
+        copy_rate: CopyRate = int(COPY_RATE_BYTES_PER_S),
+    ) -> Any:
+        """The safety view of a shrink, asked of the cluster. A count that makes no sense is a
+        finding like others."""
+        checks = backend.shrink_checks
+        found = await checks.check(topic, partitions, copy_rate_bytes_per_s=copy_rate)
+        if not found.current:
+            finding = found.findings[0]
+            return problems.problem(
+                404, "No such topic", finding.words, advice=finding.advice, kafka_code=3
+            )
+        return check_json(found)

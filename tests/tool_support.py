@@ -1,0 +1,96 @@
+"""What the tests of the command-line tools share."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingMixIn, UnixStreamServer
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from backend.tools import private, sockets
+
+Tool = Callable[..., tuple[int, str, str]]
+"""Runs a tool in this process; its exit code, standard output and standard error."""
+DEADLINE_S = 20.0
+
+
+def run_with(main: Callable[[Sequence[str]], int], capsys: pytest.CaptureFixture[str]) -> Tool:
+    """The tool whose `main` this is."""
+
+    def run(*argv: str) -> tuple[int, str, str]:
+        code = main(argv)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@contextmanager
+def runtime_dir_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Keep this user's own folder and private backends out of a test; short, for sockets."""
+    with TemporaryDirectory(prefix="kt-") as name:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
+        monkeypatch.setattr(sockets, "SHORT_FOLDER", Path(name))
+        before = set(private._started)
+        yield Path(name)
+        for child in set(private._started) - before:
+            child.terminate()
+            child.wait(DEADLINE_S)
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    """A file in that folder; its name."""
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+class Stub(ThreadingMixIn, UnixStreamServer):
+    """A backend that gives one answer to everything, and keeps what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), StubHandler)
+        self.address = f"unix:{path}"
+        self.status, self.content = 200, b"{}"
+        self.asked: list[tuple[str, str, Any]] = []
+
+    def says(self, document: object, status: int = 200) -> None:
+        self.status, self.content = status, json.dumps(document).encode()
+
+
+class StubHandler(BaseHTTPRequestHandler):
+    server: Stub
+
+    def answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        asked = json.loads(body) if body else None
+        self.server.asked.append((self.command, self.path, asked))
+        self.send_response(self.server.status)
+        self.send_header("content-length", str(len(self.server.content)))
+        self.end_headers()
+        self.wfile.write(self.server.content)
+
+    do_GET = do_POST = answer
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def answering(folder: Path) -> Iterator[Stub]:
+    """A stub that serves meanwhile, on a socket in that folder."""
+    with Stub(folder / "stub.sock") as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
