@@ -8,8 +8,8 @@ is durable before anybody sees its effect.
 
 Algorithm: `commit` writes a decision's records to the store, replays them into the image, and has
 the data plane follow. `advance` goes from event to event: timers that are due, what replication
-reports (each leader's ISR proposals in one AlterPartition, copies between directories), replicas
-that their brokers delete, and once a second of cluster time what the controller does by itself.
+reports (each leader's ISR proposals in one AlterPartition, copies between directories), and, while
+partitions are deleted, once a second what the controller and the brokers do for that.
 Source: Kafka's `QuorumController` and `ReplicaManager`; KIP-179 for the controller's fail-over.
 """
 
@@ -61,7 +61,7 @@ from backend.errors import KshuntError
 Item = TypeVar("Item")
 
 TICK_MS: Final = 1_000
-"""How often the controller looks for what is due by itself."""
+"""How often the controller looks for what is due, while partitions are being deleted."""
 SESSION_TIMEOUT_MS: Final = 9_000
 """Kafka's default of broker.session.timeout.ms."""
 REBALANCE_INTERVAL_MS: Final = 300_000
@@ -198,7 +198,9 @@ class Core:
     def advance(self, now_ms: int) -> None:
         """Let time go on to `now_ms`, and everything happen that happens until then."""
         while True:
-            due_ms = min(now_ms, self._next_tick_ms)
+            due_ms = now_ms
+            if self.image.is_deleting:
+                due_ms = min(due_ms, self._next_tick_ms)
             if self._timers:
                 due_ms = min(due_ms, max(self._timers[0][0], self.now_ms))
             self._replicate(due_ms)
@@ -258,7 +260,8 @@ class Core:
         if not self.image.is_deleting:
             return
         self._do(tick(self.image, self.now_ms))
-        for topic, number, partition in self.image.deleting():
+        # All of them now: the end of one may take others out of the metadata.
+        for topic, number, partition in list(self.image.deleting()):
             deletion = partition.deletion
             item = TopicPartition(topic.name, number)
             for replica in deletion.replicas if deletion else ():

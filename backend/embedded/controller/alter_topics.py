@@ -114,7 +114,7 @@ class _Alteration:
         lists = (
             [given[number] for number in range(present, self._count)]
             if given
-            else place(self._image, new, wanted, self._placement, self._random, present)
+            else place(self._image, new, wanted, self._placement, self._random, present, topic=name)
         )
         request = NewPartitions(self._count, lists)
         return list(
@@ -152,7 +152,15 @@ class _Alteration:
         if wanted <= len(replicas):
             return replicas[:wanted]
         live = sum(not broker.fenced for broker in self._image.brokers.values())
-        [fresh] = place(self._image, 1, live, self._placement, self._random)
+        # As many as are wanted are enough new ones, whichever of them are there already.
+        [fresh] = place(
+            self._image,
+            1,
+            min(wanted, live),
+            self._placement,
+            self._random,
+            topic=self._topic.name,
+        )
         more = [broker for broker in fresh if broker not in replicas]
         resized = (*replicas, *more)[:wanted]
         if len(resized) < wanted:

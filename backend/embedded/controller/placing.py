@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from backend.domain.broker_loads import BrokerLoad, BrokerLoads
 from backend.domain.cluster import Broker, TopicPartition
 from backend.embedded.controller.answers import KafkaError, Refused
 from backend.embedded.controller.config_keys import PLACER_CLASS
 from backend.embedded.controller.drafts import DirChooser
 from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.metadata.records import PartitionCreated
-from backend.errors import BadInput
+from backend.errors import BadInput, ConfigError
 from backend.placement.generate import generate_assignment
-from backend.placement.placer import InvalidReplicationFactor, UsableBroker, load_placer
+from backend.placement.placer import (
+    InvalidReplicationFactor,
+    ReplicaPlacementFailed,
+    UsableBroker,
+    load_placer,
+)
+from backend.placement.placing import PlacementRequest, place_with
+
+PLACER_DEADLINE_S = 2.0
+"""While a placer decides the whole cluster waits, as Kafka's controller does."""
 
 Placement = Callable[[int, int, Sequence[Broker], Random], Sequence[tuple[int, ...]]]
 """From how many partitions, how many replicas, which brokers and what random source to the
@@ -48,11 +58,15 @@ def place(
     placement: Placement,
     random: Random,
     start_partition: int = 0,
+    *,
+    topic: str | None = None,
+    principal: str | None = None,
 ) -> list[tuple[int, ...]]:
     """Replica lists for new partitions, on brokers that are up.
 
     The cluster's placer decides where `replica.placer.class.name` names one (KIP-660), otherwise
-    `placement`.
+    `placement`. A placer that wants to know it is told the topic, what is there of it, who asks,
+    and how many replicas each broker holds.
 
     Raises:
         Refused: INVALID_REPLICATION_FACTOR where the placement cannot; REPLICA_PLACEMENT_FAILED
@@ -60,7 +74,14 @@ def place(
     """
     name = image.cluster_config(PLACER_CLASS)
     if name:
-        return _placed_by(name, image, start_partition, partitions, replication_factor)
+        request = PlacementRequest(
+            *(start_partition, partitions, replication_factor, _usable(image)),
+            topic=topic,
+            principal=principal,
+            loads=_loads(image),
+            existing=_existing(image, topic),
+        )
+        return _placed_by(name, image.static, request)
     brokers = [
         Broker(state.id, state.host, state.port, state.rack)
         for _, state in sorted(image.brokers.items())
@@ -78,29 +99,38 @@ def place(
         raise Refused(KafkaError.INVALID_REPLICATION_FACTOR, message) from error
 
 
-def _placed_by(
-    name: str, image: ClusterImage, start_partition: int, partitions: int, factor: int
-) -> list[tuple[int, ...]]:
-    brokers = [
+def _usable(image: ClusterImage) -> list[UsableBroker]:
+    return [
         UsableBroker(state.id, state.rack, state.fenced)
         for _, state in sorted(image.brokers.items())
     ]
-    failed = KafkaError.REPLICA_PLACEMENT_FAILED
+
+
+def _loads(image: ClusterImage) -> BrokerLoads:
+    """What the controller knows at once: how many replicas each broker holds."""
+    return BrokerLoads(
+        {
+            broker: BrokerLoad(broker, replicas=image.hosted_count(broker))
+            for broker in image.brokers
+        }
+    )
+
+
+def _existing(image: ClusterImage, topic: str | None) -> list[tuple[int, ...]]:
+    found = None if topic is None else image.topic(topic)
+    return [] if found is None else [one.target for _, one in sorted(found.partitions.items())]
+
+
+def _placed_by(
+    name: str, configs: Mapping[str, str], request: PlacementRequest
+) -> list[tuple[int, ...]]:
     try:
-        lists = load_placer(name).place(start_partition, partitions, factor, iter(brokers))
-        placed = [tuple(replicas) for replicas in lists]
+        placer = load_placer(name, configs)
+        return place_with(placer, name, request, deadline_s=PLACER_DEADLINE_S)
     except InvalidReplicationFactor as error:
         raise Refused(KafkaError.INVALID_REPLICATION_FACTOR, str(error)) from error
-    # A placer is somebody else's code, and may fail in any way.
-    except Exception as error:
-        raise Refused(failed, f"The placer {name} failed: {error}") from error
-    if len(placed) != partitions:
-        message = f"The placer {name} placed {len(placed)} of {partitions} partitions."
-        raise Refused(failed, message)
-    try:
-        return [check_replicas(image, replicas, factor) for replicas in placed]
-    except Refused as wrong:
-        raise Refused(failed, f"The placer {name}: {wrong.message}") from wrong
+    except (ConfigError, ReplicaPlacementFailed) as error:
+        raise Refused(KafkaError.REPLICA_PLACEMENT_FAILED, str(error)) from error
 
 
 def check_replicas(

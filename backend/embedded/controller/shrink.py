@@ -6,16 +6,21 @@ Goals
 Constraints
     - A partition is ReadWrite, ReadOnly or None (`PartitionMode`); whoever writes must be told
       before the data goes, whoever reads may go on until then.
-    - A broker that cannot delete its replica holds up that partition alone, and is asked again.
+    - A broker that cannot delete its replica is asked again.
+    - Clients take a topic's partitions to be numbered without a gap. So partitions go from the
+      last one down: none goes while one above it can still be read, and none leaves the metadata
+      before those above it. All of it holds too if only the first records of a decision were
+      written.
 
 Algorithm (the seed's)
     1. DeletePartitions saves when the partitions shall go, and makes them ReadOnly.
     2. A task that looks every `delete.topic.partition.interval.delay.ms` makes those whose delay
        is over None; each goes through OfflinePartition to NonExistentPartition, its replicas
-       through OfflineReplica to ReplicaDeletionStarted; the brokers delete the data.
+       through OfflineReplica to ReplicaDeletionStarted; the brokers delete the data. One that is
+       being moved waits for the end of its move.
     3. A replica that its broker deleted is ReplicaDeletionSuccessful. When all are, the partition
-       leaves the metadata. One that its broker could not delete is ReplicaDeletionIneligible
-       until the task looks again.
+       leaves the metadata, unless one above it is there. A replica that its broker could not
+       delete is ReplicaDeletionIneligible until the task looks again.
     With a delay of 0 steps 1 and 2 are one.
 
 Where the seed contradicts itself: the request has a delay in milliseconds (the newer side of the
@@ -113,24 +118,37 @@ def finish_replica_deletion(
     records: list[Record] = [] if started.state is state else [change]
     others = (one for one in deletion.replicas if one.broker != broker)
     if deleted and all(one.state is ReplicaState.DELETION_SUCCESSFUL for one in others):
-        records.append(PartitionRemoved(topic.topic_id, item.partition))
+        records += _leaving(topic, item.partition)
     return Decision.of(with_removal(image, records), [ItemResult(item)])
 
 
 def due_deletions(image: ClusterImage, now_ms: int) -> Iterator[Record]:
     """What the seed's task does when it looks: end delays, and ask again for what failed."""
     interval_ms = int(image.cluster_config(SHRINK_INTERVAL_MS))
-    for topic, number, partition in image.deleting():
+    topics = {topic.topic_id: topic for topic, _, _ in image.deleting()}
+    for topic in topics.values():
+        yield from _leaving(topic)
+        yield from _due(image, topic, interval_ms, now_ms)
+
+
+def _due(image: ClusterImage, topic: TopicImage, interval_ms: int, now_ms: int) -> Iterator[Record]:
+    """What is due in one topic, from its last partition down."""
+    all_went = True
+    for number, partition in sorted(topic.partitions.items(), reverse=True):
         deletion = partition.deletion
-        if deletion is None or partition.reassigning:
+        if deletion is None:
+            return
+        if partition.mode is PartitionMode.NONE:
+            yield from _again(image, topic, number, deletion, now_ms - interval_ms, now_ms)
             continue
         if partition.mode is PartitionMode.READ_WRITE:
             yield PartitionModeChanged(topic.topic_id, number, PartitionMode.READ_ONLY)
-        elif partition.mode is PartitionMode.READ_ONLY:
-            if now_ms >= _looked_at_ms(deletion, interval_ms):
-                yield from _offline(image, topic, number, partition, now_ms)
+            goes = False
         else:
-            yield from _again(image, topic, number, deletion, now_ms - interval_ms, now_ms)
+            goes = not partition.reassigning and now_ms >= _looked_at_ms(deletion, interval_ms)
+        all_went = all_went and goes
+        if all_went:
+            yield from _offline(image, topic, number, partition, now_ms)
 
 
 def replicas_to_delete(image: ClusterImage, broker: int) -> Iterator[tuple[str, TopicPartition]]:
@@ -139,6 +157,20 @@ def replicas_to_delete(image: ClusterImage, broker: int) -> Iterator[tuple[str, 
         found = _replica(partition.deletion, broker)
         if found is not None and found.state is ReplicaState.DELETION_STARTED:
             yield topic.topic_id, TopicPartition(topic.name, number)
+
+
+def _leaving(topic: TopicImage, finished: int | None = None) -> Iterator[Record]:
+    """The last partitions leave, as far as their data is gone; that of `finished` is as well."""
+    for number in sorted(topic.partitions, reverse=True):
+        if number != finished and not _is_deleted(topic.partitions[number]):
+            return
+        yield PartitionRemoved(topic.topic_id, number)
+
+
+def _is_deleted(partition: PartitionImage) -> bool:
+    replicas = partition.deletion.replicas if partition.deletion else ()
+    done = {one.broker for one in replicas if one.state is ReplicaState.DELETION_SUCCESSFUL}
+    return done >= set(partition.replicas)
 
 
 def _looked_at_ms(deletion: PartitionDeletion, interval_ms: int) -> int:
@@ -187,12 +219,12 @@ def _scheduled(
     if goes:
         numbers = tuple(goes)
         yield PartitionsDeletionScheduled(topic.topic_id, numbers, delay_ms, now_ms)
-    for number in goes:
+    for number in reversed(goes):
         partition = topic.partitions[number]
         if partition.mode is not PartitionMode.READ_ONLY:
             yield PartitionModeChanged(topic.topic_id, number, PartitionMode.READ_ONLY)
     if delay_ms == 0:
-        for number in goes:
+        for number in reversed(goes):
             yield from _offline(image, topic, number, topic.partitions[number], now_ms)
 
 
@@ -224,12 +256,11 @@ def _again(
         partition = topic.partitions[number]
         yield from _offline(image, topic, number, partition, now_ms)
         return
-    states = {replica.state for replica in deletion.replicas}
-    if states == {ReplicaState.DELETION_SUCCESSFUL}:
-        yield PartitionRemoved(topic.topic_id, number)
     for replica in deletion.replicas:
         failed = replica.state is ReplicaState.DELETION_INELIGIBLE and replica.at_ms <= before_ms
-        if failed or replica.state is ReplicaState.OFFLINE:
+        waits = replica.state is ReplicaState.DELETION_STARTED
+        left = waits and replica.broker not in image.brokers
+        if failed or left or replica.state is ReplicaState.OFFLINE:
             yield _started(image, topic.topic_id, number, replica.broker, now_ms)
 
 

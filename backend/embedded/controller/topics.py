@@ -183,7 +183,7 @@ def added_partitions(
         replication_factor = len(topic.partitions[min(topic.partitions)].target)
     lists = request.assignments
     if lists is None:
-        lists = place(image, wanted, replication_factor, placement, random, count)
+        lists = place(image, wanted, replication_factor, placement, random, count, topic=name)
     elif len(lists) != wanted:
         raise Refused(
             KafkaError.INVALID_REPLICA_ASSIGNMENT,
@@ -313,4 +313,4 @@ def _placed(
     if partitions == DEFAULT:
         partitions = int(image.cluster_config("num.partitions"))
     check_batch(partitions)
-    return dict(enumerate(place(image, partitions, factor, placement, random)))
+    return dict(enumerate(place(image, partitions, factor, placement, random, topic=topic.name)))

@@ -347,6 +347,15 @@ class DataPlane:
             table.leo[rows] += size // record_bytes
         self.replication.invalidate()
 
+    def fall_behind(self, held: Held, broker: int, size_bytes: float) -> None:
+        """Let a replica lack so much of what it holds; at the most all of it."""
+        table, row = self.replication.replicas, held.replicas[broker]
+        begin = float(self.replication.partitions.start_position[held.row])
+        lacking = min(size_bytes, float(table.position[row]) - begin)
+        table.position[row] -= lacking
+        table.leo[row] -= lacking // held.record_bytes
+        self.replication.invalidate()
+
     def set_broker_state(self, broker: int, state: BrokerState) -> None:
         """A broker's process stops, hangs or runs."""
         self.replication.set_broker_state(self._hosts.number(broker), state)

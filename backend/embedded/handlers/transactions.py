@@ -18,6 +18,7 @@ from backend.embedded.handlers._answers import response
 from backend.embedded.handlers._coordinating import check_coordinator, coordinates
 from backend.embedded.handlers.group_offsets import commit_answer, commit_codes
 from backend.embedded.logs.errors import InvalidProducerEpoch
+from backend.embedded.metadata.records import PartitionMode
 from backend.embedded.net.api import KAFKA_APIS, WireReply
 from backend.embedded.net.server import Handler, RequestContext
 from backend.embedded.world import World
@@ -61,7 +62,8 @@ def handlers(
 def marker_writer(world: World) -> Callable[[Marker], bool]:
     """What writes a transaction coordinator's markers to the logs of this world.
 
-    It says whether the partition is done with the transaction, as when it is gone.
+    It says whether the partition is done with the transaction, as when it is gone, or when its
+    data is being deleted (KIP-694's mode None).
     """
     return lambda marker: _write(world, marker)
 
@@ -69,7 +71,8 @@ def marker_writer(world: World) -> Callable[[Marker], bool]:
 def _write(world: World, marker: Marker) -> bool:
     plane = world.core.plane
     held = plane.named(*marker.partition)
-    if held is None:
+    partition = world.core.image.partition(*marker.partition)
+    if held is None or partition is None or partition.mode is PartitionMode.NONE:
         return True
     if not plane.is_up(held.leader):
         return False
