@@ -1,18 +1,23 @@
-"""The pluggable placement of new partitions (KIP-660): its interface, and how one is found.
+"""The pluggable placement of new partitions (KIP-660): its interface, and how one is loaded.
 
-A placer is named by `replica.placer.class.name` as `module:Class`. Whoever uses its answer checks
-it: a placer is somebody else's code.
+A placer is named by `replica.placer.class.name`; `backend.placement.find` says what may stand
+there. A placer is somebody else's code: it is asked by `backend.placement.placing.place_with`,
+which waits only so long and checks every answer.
 """
 
 from __future__ import annotations
 
-import importlib
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from threading import RLock
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 from backend.errors import ConfigError, KshuntError
+from backend.placement.find import find_placer
+
+PLACER_CLASS: Final = "replica.placer.class.name"
+"""The broker configuration that names the placer (KIP-660, New broker configuration)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,12 @@ class ReplicaPlacementFailed(KshuntError):
 
 @runtime_checkable
 class ReplicaPlacer(Protocol):
-    """KIP-660, ReplicaPlacer; made without arguments."""
+    """KIP-660, ReplicaPlacer; made without arguments.
+
+    A placer whose answers leave racks out of account says so by a class attribute
+    `ignores_racks = True`; otherwise they are checked for racks. `backend.placement.aware` has
+    what a placer may be told besides.
+    """
 
     def place(
         self,
@@ -73,25 +83,89 @@ class ReplicaPlacer(Protocol):
         ...
 
 
-@lru_cache(maxsize=16)
-def load_placer(name: str) -> ReplicaPlacer:
-    """The placer of that name; each name has one, made and configured when it is first used.
+_ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "place": ("start_partition", "num_partitions", "num_replicas", "brokers"),
+    "configure": ("configs",),
+    "close": (),
+}
+
+_Key = tuple[str, tuple[tuple[str, str], ...]]
+_loaded: dict[_Key, ReplicaPlacer] = {}
+_loading = RLock()
+
+
+def load_placer(name: str, configs: Mapping[str, str] | None = None) -> ReplicaPlacer:
+    """The placer of that name; it is made and configured when it is first asked for.
+
+    Each name and configuration has one placer, which is kept until `forget_placers`. Its
+    configuration is `configs`, and its own name under `replica.placer.class.name`.
 
     Raises:
-        ConfigError: it cannot be imported or made, or does not fit the interface.
+        ConfigError: it cannot be found, imported or made, does not fit the interface, or refuses
+            its configuration.
     """
-    module, colon, attribute = name.partition(":")
-    if not colon or not module or not attribute:
-        raise ConfigError(f"'{name}' is no placer.", advice="Write module:Class.")
+    settings = {**(configs or {}), PLACER_CLASS: name}
+    key = (name, tuple(sorted(settings.items())))
+    with _loading:
+        if key not in _loaded:
+            _loaded[key] = _configured(name, _made(name), settings)
+        return _loaded[key]
+
+
+def forget_placers() -> list[tuple[str, ReplicaPlacer]]:
+    """Every placer that was loaded, with its name; whoever takes them closes them."""
+    with _loading:
+        placers = [(name, placer) for (name, _), placer in _loaded.items()]
+        _loaded.clear()
+    return placers
+
+
+def _made(name: str) -> ReplicaPlacer:
+    maker = find_placer(name)
     try:
-        made: Any = getattr(importlib.import_module(module), attribute)()
-    # Whatever a stranger's module does when it is imported, it is the setting that is wrong.
-    except Exception as error:
+        made: Any = maker()
+    # The setting is wrong, whatever the class does when it is made.
+    except (Exception, SystemExit) as error:
         raise ConfigError(
             f"The placer {name} cannot be made: {type(error).__name__}: {error}.",
-            advice="See replica.placer.class.name.",
+            advice=f"It has to be a class without arguments; see {PLACER_CLASS}.",
         ) from error
-    if not isinstance(made, ReplicaPlacer):
-        raise ConfigError(f"{name} has not the methods place, configure and close.")
-    made.configure({"replica.placer.class.name": name})
-    return made
+    missing = [method for method in _ARGUMENTS if not callable(getattr(made, method, None))]
+    if missing:
+        raise ConfigError(
+            f"{name} has not the method{'s' if len(missing) > 1 else ''} {', '.join(missing)}.",
+            advice="A placer has place, configure and close.",
+        )
+    for method, arguments in _ARGUMENTS.items():
+        if not _takes(getattr(made, method), arguments):
+            raise ConfigError(
+                f"{name}: its method {method} does not take ({', '.join(arguments)}).",
+                advice="They are given by position.",
+            )
+    fitting: ReplicaPlacer = made
+    return fitting
+
+
+def _takes(method: Any, arguments: Sequence[str]) -> bool:
+    try:
+        signature = inspect.signature(method)
+    except ValueError:
+        return True  # Compiled code does not always tell.
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        return False
+    return True
+
+
+def _configured(name: str, placer: ReplicaPlacer, settings: Mapping[str, str]) -> ReplicaPlacer:
+    try:
+        placer.configure(settings)
+    except ConfigError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"The placer {name} refuses its configuration: {type(error).__name__}: {error}.",
+            advice=f"See {PLACER_CLASS} and the settings of that placer.",
+        ) from error
+    return placer

@@ -1,0 +1,208 @@
+"""What a plan does to brokers and partitions, by arithmetic alone: no clock, no rates.
+
+Goals
+    The figures that an operator looks at before a plan is started: what is copied, how full which
+    broker becomes meanwhile and afterwards, who leads, whether racks or in-sync replicas suffer.
+
+Constraints
+    - A broker holds the replicas that go until the partition's last copy has come, so its peak is
+      what it has and all that it receives, as if everything were copied at once.
+    - A leader stays while it is in the target, as Kafka's controller has it; otherwise the first
+      of the target leads.
+    - A size that is not known counts as `Situation.sizes` has it, and is counted apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from backend.domain.cluster import NO_BROKER, TopicPartition
+from backend.errors import BadInput
+from backend.placement.plans.situation import Situation
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImpact:
+    """One broker, before and after."""
+
+    broker: int
+    replicas_before: int
+    replicas_after: int
+    leaders_before: int
+    leaders_after: int
+    bytes_before: int
+    bytes_peak: int
+    bytes_after: int
+    received_bytes: int
+    """Copied to it."""
+    sent_bytes: int
+    """Copied from it."""
+    disk_bytes: int | None
+    """What its directories hold together, or None where that is not known."""
+
+    @property
+    def peak_share(self) -> float | None:
+        """How full it becomes, 0 to 1 or more; None where the size of its disks is not known."""
+        return None if not self.disk_bytes else self.bytes_peak / self.disk_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """A plan as a whole."""
+
+    partitions: int
+    """Whose replica list changes."""
+    reordered: int
+    """Of them: the same brokers in another order; nothing is copied."""
+    added: int
+    """Replicas that are copied."""
+    removed: int
+    moved_bytes: int
+    unknown_sizes: int
+    """Partitions of unknown size among those that are copied."""
+    leaders_moved: int
+    """Partitions whose leader is not in the target."""
+    preferred_moved: int
+    """Partitions with another preferred leader."""
+    fewer_racks: tuple[TopicPartition, ...]
+    """Partitions that lie in fewer racks afterwards."""
+    more_racks: int
+    under_min_isr: tuple[TopicPartition, ...]
+    """Partitions that come to have fewer replicas than `min.insync.replicas`."""
+    on_the_edge: tuple[TopicPartition, ...]
+    """Partitions without a replica to spare meanwhile: as many in sync as `min.insync.replicas`,
+    or fewer."""
+    brokers: tuple[BrokerImpact, ...]
+    """All of them, by id."""
+
+
+def impact(situation: Situation, targets: Mapping[TopicPartition, Sequence[int]]) -> Impact:
+    """What becomes of a cluster by a plan; partitions that are where they shall be are passed over.
+
+    Raises:
+        BadInput: the plan names a partition that is not there, or a broker that nobody knows.
+    """
+    changes = [one for one in _changes(situation, targets) if one.before != one.after]
+    copied = [one for one in changes if one.added]
+    return Impact(
+        partitions=len(changes),
+        reordered=sum(not one.added and not one.removed for one in changes),
+        added=sum(len(one.added) for one in changes),
+        removed=sum(len(one.removed) for one in changes),
+        moved_bytes=sum(one.size_bytes * len(one.added) for one in changes),
+        unknown_sizes=sum(not one.size_known for one in copied),
+        leaders_moved=sum(one.leader not in one.after for one in changes),
+        preferred_moved=sum(one.before[0] != one.after[0] for one in changes),
+        fewer_racks=tuple(one.name for one in changes if _racks_gained(situation, one) < 0),
+        more_racks=sum(_racks_gained(situation, one) > 0 for one in changes),
+        under_min_isr=tuple(one.name for one in changes if len(one.after) < one.min_isr),
+        on_the_edge=tuple(one.name for one in copied if one.in_sync <= one.min_isr),
+        brokers=tuple(_brokers(situation, changes)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One partition of the plan."""
+
+    name: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    leader: int
+    in_sync: int
+    min_isr: int
+    """-1 where it is not known."""
+    size_bytes: int
+    size_known: bool
+
+    @property
+    def added(self) -> Collection[int]:
+        """Brokers that get a replica."""
+        return set(self.after) - set(self.before)
+
+    @property
+    def removed(self) -> Collection[int]:
+        """Brokers that lose theirs."""
+        return set(self.before) - set(self.after)
+
+    @property
+    def leader_after(self) -> int:
+        """Who leads once it has moved."""
+        return self.leader if self.leader in self.after else self.after[0]
+
+
+def _changes(
+    situation: Situation, targets: Mapping[TopicPartition, Sequence[int]]
+) -> Iterator[_Change]:
+    rows = {name: row for row, name in enumerate(situation.partitions)}
+    sizes = situation.sizes()
+    for name, target in targets.items():
+        row = rows.get(name)
+        if row is None:
+            raise BadInput(f"There is no partition {name}.", advice="Take it out of the plan.")
+        unknown = sorted(set(target) - situation.brokers.keys())
+        if unknown or not target:
+            what = f"names broker {unknown[0]}, which nobody knows" if unknown else "names nobody"
+            raise BadInput(f"The plan's {name} {what}.", advice="Mend the plan.")
+        before = tuple(one for one in situation.replicas[row].tolist() if one != NO_BROKER)
+        yield _Change(
+            name,
+            before,
+            tuple(target),
+            int(situation.leader[row]),
+            int(situation.in_sync[row].sum()),
+            int(situation.min_isr[row]),
+            int(sizes[row]),
+            bool(situation.size_bytes[row] >= 0),
+        )
+
+
+def _racks_gained(situation: Situation, change: _Change) -> int:
+    """How many racks more the partition lies in; brokers without a rack are none."""
+
+    def racks(brokers: Sequence[int]) -> int:
+        return len({situation.brokers[one].rack for one in brokers} - {None})
+
+    return racks(change.after) - racks(change.before)
+
+
+def _brokers(situation: Situation, changes: Sequence[_Change]) -> Iterator[BrokerImpact]:
+    sizes = situation.sizes()
+    there = situation.replicas != NO_BROKER
+    held = situation.replicas[there]
+    bytes_of = np.broadcast_to(sizes[:, None], situation.replicas.shape)[there]
+    replicas, leaders = Counter(held.tolist()), Counter(situation.leader.tolist())
+    # Sums of whole numbers: floating point would lose the last bytes of a large broker.
+    order = np.argsort(held, kind="stable")
+    ids, starts = np.unique(held[order], return_index=True)
+    totals = np.add.reduceat(bytes_of[order], starts) if len(ids) else ids
+    before = dict(zip(ids.tolist(), totals.tolist(), strict=True))
+    gained, lost, led = Counter[int](), Counter[int](), Counter[int]()
+    received, freed, sent = Counter[int](), Counter[int](), Counter[int]()
+    for one in changes:
+        gained.update(one.added)
+        lost.update(one.removed)
+        led.subtract([one.leader])
+        led.update([one.leader_after])
+        received.update(dict.fromkeys(one.added, one.size_bytes))
+        freed.update(dict.fromkeys(one.removed, one.size_bytes))
+        sent[one.leader] += one.size_bytes * len(one.added)
+    for id, broker in sorted(situation.brokers.items()):
+        dirs = [each.total_bytes for each in broker.log_dirs if each.error is None]
+        yield BrokerImpact(
+            id,
+            replicas[id],
+            replicas[id] + gained[id] - lost[id],
+            leaders[id],
+            leaders[id] + led[id],
+            before.get(id, 0),
+            before.get(id, 0) + received[id],
+            before.get(id, 0) + received[id] - freed[id],
+            received[id],
+            sent[id],
+            sum(dirs) if dirs and min(dirs) >= 0 else None,
+        )

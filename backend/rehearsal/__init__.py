@@ -1,0 +1,1 @@
+"""Rehearsals: a plan runs in a twin of the cluster, on a simulated clock."""

@@ -1,0 +1,95 @@
+"""The other way round: which throttle lets a plan end by a time.
+
+Algorithm
+    1. Rehearse it without a throttle. Who is too late then is too late at any rate: this is the
+       earliest end.
+    2. No throttle is enough that cannot carry what the busiest broker has to receive or send in
+       the time; the most that any broker was seen to carry without one is as good as none.
+    3. Halve what lies between, by ratios, until it is within a twentieth; take the upper end, and
+       round it up to two digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.rehearsal import Rehearsal
+from backend.domain.throttle import RATE_MIN_BYTES_PER_S
+from backend.errors import BadInput
+from backend.placement.impact import impact
+from backend.rehearsal.picture import Picture
+from backend.rehearsal.run import rehearse
+
+CLOSE: Final = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """What it takes to be done in time."""
+
+    deadline_s: float
+    throttle_bytes_per_s: int | None
+    """For every broker that takes part, each way; None where no throttle is enough."""
+    rehearsal: Rehearsal
+    """With that throttle; without one where none is enough."""
+    needs: Mapping[int, tuple[float, float]]
+    """By broker: bytes a second that it has to receive, and to send, on average until then."""
+
+    @property
+    def possible(self) -> bool:
+        """Whether it can be done in time at all."""
+        return self.throttle_bytes_per_s is not None
+
+
+def throttle_for(
+    picture: Picture,
+    targets: Mapping[TopicPartition, Sequence[int]],
+    deadline_s: float,
+    *,
+    seed: int = 0,
+) -> Deadline:
+    """The least throttle, to two digits, with which a plan ends in so many seconds.
+
+    Raises:
+        BadInput: the time is over already, or the plan cannot be rehearsed.
+    """
+    if not 0 < deadline_s < math.inf:
+        raise BadInput("The deadline is over already.", advice="Name a later one.")
+    needs = {
+        one.broker: (one.received_bytes / deadline_s, one.sent_bytes / deadline_s)
+        for one in impact(picture.situation, targets).brokers
+        if one.received_bytes or one.sent_bytes
+    }
+    free = rehearse(picture, targets, seed=seed)
+    if not _in_time(free, deadline_s):
+        return Deadline(deadline_s, None, free, needs)
+    low = max((max(pair) for pair in needs.values()), default=0.0)
+    low = max(low, float(RATE_MIN_BYTES_PER_S))
+    carried = [*free.peak_received_bytes_per_s().values(), *free.peak_sent_bytes_per_s().values()]
+    # A look may fall between bursts, so the most that was seen may be less than the least need.
+    high = max(2 * low, 2 * max(carried))
+    best = rehearse(picture, targets, rounded(high), seed=seed)
+    if not _in_time(best, deadline_s):
+        return Deadline(deadline_s, None, free, needs)
+    while high / low > CLOSE:
+        middle = math.sqrt(low * high)
+        found = rehearse(picture, targets, rounded(middle), seed=seed)
+        if _in_time(found, deadline_s):
+            high, best = middle, found
+        else:
+            low = middle
+    return Deadline(deadline_s, best.throttle_bytes_per_s, best, needs)
+
+
+def rounded(rate_bytes_per_s: float) -> int:
+    """Up to two digits: 12,345,678 becomes 13,000,000."""
+    step = 10.0 ** max(math.floor(math.log10(rate_bytes_per_s)) - 1, 0)
+    return int(math.ceil(rate_bytes_per_s / step) * step)
+
+
+def _in_time(rehearsal: Rehearsal, deadline_s: float) -> bool:
+    return rehearsal.finish_s is not None and rehearsal.finish_s <= deadline_s

@@ -1,0 +1,143 @@
+"""A plan at work in a twin, as fast as it can be computed.
+
+Goals
+    When it would be finished, what every broker would have to do for it meanwhile, which replicas
+    would fall behind, and how full disks would become; or that it would never end, and why.
+
+Constraints
+    - The moves and their throttle are started as kshunt starts them: KIP-179's reassignment, which
+      sets the rates of every broker that has a part in it and takes them off at its end.
+    - Nothing of the cluster itself is touched.
+
+Algorithm
+    1. Start the moves in the twin.
+    2. Let a second go by, look, and go on; the longer it takes, the rarer the looks.
+    3. End when every partition has moved. Give up where over half of the time so far nothing
+       became less, but not within the first hour, and after `LIMIT_S` anyhow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.rehearsal import Rehearsal
+from backend.domain.wording import duration_text, listed, many, size_text
+from backend.embedded.controller.throttled_move import UNTHROTTLED, reassign_partitions
+from backend.embedded.core import Core
+from backend.errors import BadInput
+from backend.rehearsal.picture import Picture
+from backend.rehearsal.recorder import Recorder
+from backend.rehearsal.twin import twin_of, unknowns
+
+LIMIT_S: Final = 30 * 86_400
+"""What takes longer is not waited for."""
+PATIENCE_S: Final = 3_600.0
+"""A move may stand still for a while: it waits for others that pass the same throttle."""
+
+
+def rehearse(
+    picture: Picture,
+    targets: Mapping[TopicPartition, Sequence[int]],
+    throttle_bytes_per_s: int | None = None,
+    *,
+    seed: int = 0,
+) -> Rehearsal:
+    """How these moves would go.
+
+    Args:
+        picture: The cluster.
+        targets: The replicas that partitions are to have, preferred leader first.
+        throttle_bytes_per_s: What each broker may send, and receive, for them; None for no limit.
+        seed: Of what the twin decides by chance, such as directories.
+
+    Raises:
+        BadInput: a move cannot be started there, or there is none; with every refusal.
+    """
+    core = twin_of(picture, seed)
+    _start(core, targets, throttle_bytes_per_s)
+    recorder = Recorder(core, picture, list(targets))
+    done_s: dict[TopicPartition, float] = {}
+    outstanding = list(targets)
+    recorder.look()
+    while outstanding := _see(core, outstanding, done_s, recorder.elapsed_s):
+        if _given_up(recorder):
+            break
+        core.advance(core.now_ms + recorder.every_ms)
+        recorder.look()
+    brokers = tuple(sorted(picture.situation.brokers))
+    return Rehearsal(
+        throttle_bytes_per_s,
+        brokers,
+        recorder.timeline(brokers),
+        done_s,
+        None if outstanding else max(done_s.values()),
+        _why(core, outstanding, recorder) if outstanding else "",
+        tuple(recorder.events),
+        tuple(unknowns(picture)),
+    )
+
+
+def _start(
+    core: Core, targets: Mapping[TopicPartition, Sequence[int]], throttle: int | None
+) -> None:
+    if not targets:
+        raise BadInput("There is nothing to rehearse: the plan moves no partition.")
+    rate = UNTHROTTLED if throttle is None else throttle
+    decision = reassign_partitions(core.image, targets, throttle_bytes_per_s=rate)
+    refused = [f"{one.item}: {one.message}" for one in decision.results if not one.ok]
+    if decision.message is not None:
+        refused.append(decision.message)
+    if refused:
+        raise BadInput(
+            f"The plan cannot be rehearsed: the twin refuses {listed(refused, 3)}",
+            advice="Nothing was changed. Mend the plan, or take a new picture of the cluster.",
+        )
+    core.commit(decision)
+
+
+def _see(
+    core: Core,
+    outstanding: Sequence[TopicPartition],
+    done_s: dict[TopicPartition, float],
+    at_s: float,
+) -> list[TopicPartition]:
+    """Note what has moved; returns what has not."""
+    left = []
+    for name in outstanding:
+        partition = core.image.partition(*name)
+        if partition is None or partition.reassigning:
+            left.append(name)
+        else:
+            done_s[name] = at_s
+    return left
+
+
+def _given_up(recorder: Recorder) -> bool:
+    elapsed_s = recorder.elapsed_s
+    if elapsed_s >= LIMIT_S:
+        return True
+    now_bytes = recorder.remaining_at(elapsed_s)
+    return elapsed_s >= 2 * PATIENCE_S and now_bytes >= recorder.remaining_at(elapsed_s / 2)
+
+
+def _why(core: Core, outstanding: Sequence[TopicPartition], recorder: Recorder) -> str:
+    lacking = dict(recorder.lacking())
+    down = sorted(broker for broker in lacking if not core.plane.is_up(broker))
+    waits = listed(
+        f"broker {broker} ({size_text(size)})"
+        for broker, size in sorted(lacking.items(), key=lambda one: -one[1])
+    )
+    words = f"After {duration_text(recorder.elapsed_s)} {many(len(outstanding), 'partition')} "
+    words += "had not moved, and it did not become less"
+    if recorder.elapsed_s >= LIMIT_S:
+        words = f"After {duration_text(recorder.elapsed_s)} "
+        words += f"{many(len(outstanding), 'partition')} had not moved"
+    words += f"; bytes are missing on {waits}." if waits else "."
+    if down:
+        return f"{words} Down: broker {listed(down)}."
+    return (
+        f"{words} Producers write at least as fast as copies get through: what followers in the "
+        "ISR fetch of listed leaders counts against the throttle too (KIP-73)."
+    )
