@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from backend.domain.cluster import LogDir, TopicPartition
 from backend.domain.snapshot import UNKNOWN, Snapshot
 from backend.domain.throttle import ThrottledRate
-from tests.test_tui_frames import SIZES, eventful, named, plotted
 from tests.test_tui_groups import SEEDS, scrambled
 from tests.test_tui_tables import facts_of, keys, row_words
-from tests.tui_cluster import ScriptedCluster, incident, running_move
-from tests.tui_support import Shown, check_frame, dashboard
+from tests.tui_cluster import ScriptedCluster, eventful, incident, running_move
+from tests.tui_support import SIZES, Shown, at_size, check_frame, dashboard, named
 from tui.screens.details import DetailsScreen
 from tui.tables.about_broker import about
 from tui.tables.base import NATURAL, Order, fit_columns
@@ -39,13 +38,10 @@ async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
         yield running
 
 
-@pytest.fixture(params=sorted(SIZES))
+@pytest.fixture(params=SIZES)
 async def sized(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shown]:
     """The brokers view at each size."""
-    size = SIZES[request.param]
-    async with dashboard(tmp_path / "s", eventful(), size=size, start_view="brokers") as running:
-        if request.param == "160x50":
-            await plotted(running)
+    async with at_size(tmp_path, eventful(), request.param, start_view="brokers") as running:
         yield running
 
 

@@ -9,10 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.operation import OperationKind, OperationState
-from backend.domain.steering import AuditLine, ShownDrift, ShownOrphan
-from tests.tui_cluster import START_MS, ScriptedCluster, incident, running_move
-from tests.tui_support import Shown, answer_form, at_step, check_frame, dashboard, plan_file
+from backend.domain.operation import OperationState
+from backend.domain.steering import AuditLine
+from tests.tui_cluster import DRIFT, ORPHAN, START_MS, eventful
+from tests.tui_support import (
+    SIZES,
+    Shown,
+    answer_form,
+    at_size,
+    at_step,
+    check_frame,
+    named,
+    plan_file,
+    plotted,
+)
 from tui.screens.confirm import ConfirmScreen
 from tui.screens.details import DetailsScreen
 from tui.screens.dialog import Lines
@@ -21,47 +31,12 @@ from tui.screens.result import ResultScreen
 from tui.wizard.model import Step
 from tui.wizard.screen import WizardScreen
 
-SIZES = {"80x24": (80, 24), "160x50": (160, 50)}
 
-
-def eventful() -> ScriptedCluster:
-    """A move under way for a minute: one replica falls behind, one broker is silent."""
-    cluster = incident()
-    cluster.growing = {2}
-    cluster.copy_bytes_per_s = {3: 800_000}
-    for _ in range(60):
-        cluster.step()
-    cluster.silent_lag = {3}
-    running_move(cluster)
-    cluster.now_ms += 20_000
-    cluster.note(
-        OperationKind.THROTTLED_RATES,
-        "rates of brokers 1, 2",
-        state=OperationState.FAILED,
-        outcome="CLUSTER_AUTHORIZATION_FAILED",
-        who="bob@laptop",
-        ended_ms=cluster.now_ms,
-    )
-    return cluster
-
-
-@pytest.fixture(params=sorted(SIZES))
+@pytest.fixture(params=SIZES)
 async def shown(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shown]:
     """The dashboard at each size."""
-    async with dashboard(tmp_path / "s", eventful(), size=SIZES[request.param]) as running:
-        if request.param == "160x50":
-            await plotted(running)
+    async with at_size(tmp_path, eventful(), request.param) as running:
         yield running
-
-
-def named(name: str, shown: Shown) -> str:
-    """The frame's name with its size."""
-    return f"{name}-{shown.size[0]}x{shown.size[1]}"
-
-
-async def plotted(shown: Shown) -> None:
-    """Wait for the plot, where the screen has one."""
-    await shown.until(lambda: "ago" in shown.lines()[-2], "the plot is drawn")
 
 
 async def test_partitions(shown: Shown) -> None:
@@ -90,25 +65,13 @@ HISTORY = (
     AuditLine(START_MS + 61_000, "requested", "ada@bastion-1", "move 6 partitions of 3 topics"),
     AuditLine(START_MS + 61_400, "started", "ada@bastion-1"),
 )
-DRIFT = ShownDrift(
-    "d1",
-    "follower.replication.throttled.rate",
-    2,
-    None,
-    "changed",
-    "25000000 B/s",
-    "50000000 B/s",
-    ("op-1",),
-    "follower.replication.throttled.rate of broker 2 was changed: 50000000 B/s instead of "
+DRIFTED = replace(
+    DRIFT,
+    text="follower.replication.throttled.rate of broker 2 was changed: 50000000 B/s instead of "
     "25000000 B/s",
 )
-ORPHAN = ShownOrphan(
-    "o1",
-    "leader.replication.throttled.replicas",
-    None,
-    "audit-log",
-    "1:2,1:3",
-    "left by a move that has ended, as Kafka's own tool does until --verify",
+LEFT = replace(
+    ORPHAN, origin="left by a move that has ended, as Kafka's own tool does until --verify"
 )
 
 
@@ -120,8 +83,8 @@ async def test_operations(shown: Shown) -> None:
 
 
 async def test_drift_and_orphans(shown: Shown) -> None:
-    shown.backend.drift = {"d1": DRIFT}
-    shown.backend.orphans = {"o1": ORPHAN}
+    shown.backend.drift = {"d1": DRIFTED}
+    shown.backend.orphans = {"o1": LEFT}
     await shown.press("4")
     shown.time.now += 10
     await shown.publish()

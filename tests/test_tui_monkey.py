@@ -6,80 +6,104 @@ and nothing that the cluster calls itself is taken for markup or for a terminal'
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, chdir
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from textual import events
 
 from backend.domain.cluster import TopicPartition
-from backend.domain.operation import OperationKind, OperationState
-from backend.domain.steering import ShownDrift, ShownOrphan
-from tests.tui_backend import Problem, ScriptedBackend
-from tests.tui_cluster import ScriptedCluster, incident, running_move
-from tests.tui_support import ManualTime, Shown
+from tests.replay_support import WALL_S
+from tests.tui_backend import ScriptedBackend
+from tests.tui_cluster import DRIFT, HOSTILE, ORPHAN, ScriptedCluster, incident, running_move
+from tests.tui_monkey import Monkey, Stroke, WatchedDriver
+from tests.tui_support import ManualTime, Shown, plan_file
 from tui.actions import ACTIONS
 from tui.app import KshuntApp
-from tui.screens.confirm import ConfirmScreen
+from tui.input import LEAST
+from tui.recorder.recorder import Recorder
+from tui.screens.view import ViewScreen
 from tui.views import VIEWS
-from tui.wizard.model import Step
-from tui.wizard.screen import WizardScreen
 
-EXAMPLES: Final = int(os.environ.get("KSHUNT_MONKEYS", "12"))
-STEPS: Final = 100
-"""Keys, resizes and faults of one example; KSHUNT_MONKEYS=100 makes it 10,000 altogether."""
+STROKES: Final = int(os.environ.get("KSHUNT_STROKES", "2880"))
+"""Keys, sizes and faults altogether; KSHUNT_STROKES=10000 makes them that many."""
+STEPS: Final = 240
+"""Of them in one example: as long as a dashboard is open."""
+EXAMPLES: Final = max(-(-STROKES // (STEPS * len(VIEWS))), 1)
+"""From each view."""
+READ_EVERY: Final = 5
+"""Strokes between two screens that are read."""
 
-TYPED: Final = [*"abcxyz019", "slash", "colon", "comma", "minus", "full_stop", "greater_than_sign"]
+KEYS: Final = sorted({key for action in ACTIONS for key in action.keys} - {"ctrl+q"})
+CHANGES: Final = sorted({action.keys[0] for action in ACTIONS if action.changes})
 DIALOG: Final = ["y", "n", "tab", "shift+tab", "enter", "escape", "left", "right", "backspace"]
-KEYS: Final = sorted({key for action in ACTIONS for key in action.keys} - {"q", "ctrl+q"})
-LEAVES: Final = {"q"}
-"""Closes dialogues, and else the dashboard; pressed only in dialogues."""
+TYPED: Final = [*"abcxyz019", "slash", "colon", "comma", "minus", "full_stop", "greater_than_sign"]
+USUAL: Final = [(80, 24), (80, 24), (160, 50), (LEAST.width, LEAST.height)]
+KINDS: Final = [
+    *["key"] * 68,
+    *["ahead"] * 4,
+    *["on"] * 8,
+    *["out"] * 4,
+    *("resize", "any size", "pinch", "click", "paste"),
+    *(
+        "cut",
+        "back",
+        "refuse",
+        "allow",
+        "hold",
+        "release",
+        "shift",
+        "note",
+        "alert",
+        "tick",
+        "tick",
+    ),
+]
+"""What may happen, as often as it is to be."""
 
-HOSTILE: Final = "cfg[red]x[/red]"
-DRIFT = ShownDrift(
-    "d1",
-    "follower.replication.throttled.rate",
-    2,
-    None,
-    "changed",
-    "25000000 B/s",
-    "50000000 B/s",
-    ("op-1",),
-    "[bold]changed[/bold]",
-)
-ORPHAN = ShownOrphan(
-    "o1", "leader.replication.throttled.replicas", None, HOSTILE, "1:2", "left [red]behind[/red]"
-)
+
+@st.composite
+def stroke(draw: st.DrawFn) -> Stroke:
+    """One thing that happens; mostly a key."""
+    key = st.sampled_from(KEYS * 2 + DIALOG * 3 + TYPED)
+    match draw(st.sampled_from(KINDS)):
+        case "key":
+            return Stroke("keys", (draw(key),))
+        case "on":
+            return Stroke("on", (draw(st.sampled_from(CHANGES)),))
+        case "ahead":
+            return Stroke("keys", tuple(draw(st.lists(key, min_size=2, max_size=5))))
+        case "resize":
+            return Stroke("resize", size=draw(st.sampled_from(USUAL)))
+        case "any size":
+            return Stroke("resize", size=draw(_sizes(LEAST.width, 210, LEAST.height, 60)))
+        case "pinch":
+            tiny = draw(_sizes(1, LEAST.width, 1, LEAST.height - 1))
+            return Stroke("pinch", (draw(key),), tiny)
+        case "click":
+            return Stroke("click", size=draw(_sizes(0, 120, 0, 40)))
+        case kind:
+            return Stroke(kind)
 
 
-@dataclass(frozen=True, slots=True)
-class Stroke:
-    """One thing that happens."""
-
-    kind: str
-    """`key`, `resize`, `cut`, `back`, `refuse`, `allow`, `tick` or `note`."""
-    key: str = ""
-    size: tuple[int, int] = (80, 24)
+def _sizes(
+    width_least: int, width_most: int, height_least: int, height_most: int
+) -> st.SearchStrategy[tuple[int, int]]:
+    return st.tuples(st.integers(width_least, width_most), st.integers(height_least, height_most))
 
 
 def strokes() -> st.SearchStrategy[list[Stroke]]:
-    """What happens in one example; mostly keys."""
-    key = st.sampled_from(KEYS * 2 + DIALOG * 3 + TYPED + sorted(LEAVES))
-    # Narrower than that, Textual itself cannot wrap a line of its palette.
-    size = st.tuples(st.integers(20, 210), st.integers(5, 60))
-    sizes = st.one_of(st.sampled_from([(80, 24), (160, 50), (20, 5)]), size)
-    event = st.sampled_from(["cut", "back", "refuse", "allow", "tick", "tick", "note"])
-    one = st.one_of(
-        *[key.map(lambda name: Stroke("key", name))] * 8,
-        sizes.map(lambda found: Stroke("resize", size=found)),
-        event.map(Stroke),
-    )
-    return st.lists(one, min_size=STEPS, max_size=STEPS)
+    """What happens in one example."""
+    # The first one that is made would be the same key all the time.
+    made = st.lists(stroke(), min_size=STEPS, max_size=STEPS)
+    return made.filter(lambda found: len(set(found)) > STEPS // 10)
 
 
 def troubled() -> ScriptedCluster:
@@ -87,108 +111,64 @@ def troubled() -> ScriptedCluster:
     cluster = incident()
     first = TopicPartition("orders", 0)
     cluster.partitions[TopicPartition(HOSTILE, 0)] = cluster.partitions.pop(first)
-    cluster.down = {3: "[bold]boom[/x]\x1b[2J\u202eevil"}
-    running_move(cluster)
-    operation = cluster.operations["op-1"]
-    cluster.operations["op-1"] = replace(operation, summary="[red]move[/red] \x1b]0;evil\x07")
+    cluster.down = {3: "[bold]boo[/bold]mer[/x]\x1b[2J\u202eevil"}
+    operation = running_move(cluster)
+    cluster.operations[operation.id] = replace(
+        operation, summary="[red]mop[/red]ing \x1b]0;evil\x07", who=HOSTILE, reason=HOSTILE
+    )
     return cluster
 
 
-@dataclass
-class Monkey:
-    """Presses, breaks, resizes; and knows how often something was agreed to."""
+@asynccontextmanager
+async def caged(folder: Path, view: str, *, recorded: bool) -> AsyncIterator[Monkey]:
+    """A monkey at a dashboard that has trouble already."""
+    time = ManualTime()
+    async with ScriptedBackend(folder / "s", troubled()) as backend:
+        drift = replace(DRIFT, text="[bold]dri[/bold]pping")
+        orphan = replace(ORPHAN, topic=HOSTILE, origin="left [red]behind[/red]most")
+        backend.drift, backend.orphans = {drift.id: drift}, {orphan.id: orphan}
+        recorder = None
+        if recorded:
+            recorder = Recorder(folder / "r", now_s=time, wall_s=lambda: WALL_S + time.now)
+        app = KshuntApp(
+            backend.address, now_s=time, retry_s=(0.02,), start_view=view, recorder=recorder
+        )
+        app.driver_class = WatchedDriver
+        async with app.run_test(size=(80, 24), headless=False) as pilot:
+            yield Monkey(Shown(app, pilot, backend, time))
 
-    shown: Shown
-    backend: ScriptedBackend
-    agreed: int = 0
-    said: list[str] = field(default_factory=list)
 
-    async def do(self, stroke: Stroke) -> None:
-        """One stroke."""
-        match stroke.kind:
-            case "key":
-                await self._press(stroke.key)
-            case "resize":
-                await self.shown.pilot.resize_terminal(*stroke.size)
-            case "cut":
-                await self.backend.stop()
-            case "back" if not self.backend.socket.exists():
-                await self.backend.start()
-            case "refuse":
-                self.backend.refuse = Problem(409, "Not [red]now[/red].", "Wait.")
-            case "allow":
-                self.backend.refuse = None
-            case "note":
-                self.backend.cluster.note(
-                    OperationKind.ELECTION, HOSTILE, state=OperationState.RUNNING
-                )
-            case _:
-                self.backend.publish()
+@pytest.fixture(autouse=True)
+def few_collections() -> Iterator[None]:
+    """Leave out of the collections of garbage what was there before: it is much, and stays."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
-    async def _press(self, key: str) -> None:
-        app = self.shown.app
-        dialog = len(app.screen_stack) > 1
-        if key in LEAVES and not dialog:
-            return
-        if self._asks() and key in ("y", "enter", "space"):
-            self.agreed += 1
-        await self._type(key)
 
-    async def _type(self, key: str) -> None:
-        """As the pilot's `press`, without its pauses for the eye: there may be 10,000 of these."""
-        app = self.shown.app
-        event = events.Key(key, key if len(key) == 1 else None)
-        event.set_sender(app)
-        assert app._driver is not None
-        app._driver.send_message(event)
-        # The key goes from the app to the screen to the widget: each hands it on once.
-        for _ in range(3):
-            await self.shown.pilot._wait_for_screen()
-
-    def _asks(self) -> bool:
-        """Whether the next key may agree to a change."""
-        screen = self.shown.app.screen
-        if isinstance(screen, WizardScreen):
-            return screen.step is Step.CONFIRM
-        return isinstance(screen, ConfirmScreen)
-
-    def judge(self) -> None:
-        """The law."""
-        app = self.shown.app
-        assert app.is_running, "it died"
-        assert app.return_code in (None, 0)
-        text = self.shown.frame()
-        assert not [c for c in text if ord(c) < 32 and c != "\n"], "control characters"
-        assert "\u202e" not in text
-        assert "cfgx" not in text, "markup of a name was obeyed"
-        changes = self.backend.changes
-        assert len(changes) <= self.agreed, f"{len(changes)} changes, {self.agreed} agreed to"
+@pytest.fixture(autouse=True)
+def staying(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody leaves: by key, from the palette or by the mouse."""
+    monkeypatch.setattr(ViewScreen, "action_quit", lambda view: None)
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @settings(
-    max_examples=max(EXAMPLES // len(VIEWS), 1),
-    # An example takes a second: to shrink one takes minutes, and is for who looks into it.
+    max_examples=EXAMPLES,
+    # An example takes seconds: to shrink one takes minutes, and is for who looks into it.
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )
-@given(strokes=strokes())
-async def test_any_keys_in_any_order(view: str, strokes: list[Stroke]) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="kshunt-monkey-"))
-    before = Path.cwd()
-    # An export may be written by chance.
-    os.chdir(folder)
-    try:
-        async with ScriptedBackend(folder / "s", troubled()) as backend:
-            backend.drift = {DRIFT.id: DRIFT}
-            backend.orphans = {ORPHAN.id: ORPHAN}
-            app = KshuntApp(backend.address, now_s=ManualTime(), retry_s=(0.02,), start_view=view)
-            async with app.run_test(size=(80, 24)) as pilot:
-                monkey = Monkey(Shown(app, pilot, backend, ManualTime()), backend)
-                for number, stroke in enumerate(strokes):
-                    await monkey.do(stroke)
-                    if number % 5 == 0:
-                        monkey.judge()
+@given(strokes=strokes(), recorded=st.sampled_from([False, False, True]))
+async def test_any_keys_in_any_order(view: str, strokes: list[Stroke], recorded: bool) -> None:
+    # A plan to start from; an export may be written by chance.
+    with tempfile.TemporaryDirectory(prefix="kshunt-monkey-") as name, chdir(name):
+        plan_file(Path(name), {("audit-log", 0): [2, 3, 4]})
+        async with caged(Path(name), view, recorded=recorded) as monkey:
+            for number, stroke in enumerate(strokes):
+                await monkey.do(stroke)
                 monkey.judge()
-    finally:
-        os.chdir(before)
+                if number % READ_EVERY == 0:
+                    monkey.read()
+            await monkey.recover()

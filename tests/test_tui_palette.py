@@ -8,7 +8,7 @@ import pytest
 
 from tests.tui_cluster import incident, running_move
 from tests.tui_support import Shown, dashboard
-from tui.palette import PLACES_MOST, places
+from tui.palette import PLACES_MOST, Palette, places
 from tui.views import BROKERS, OPERATIONS, PARTITIONS
 
 
@@ -49,3 +49,16 @@ async def test_what_is_named_like_many_is_offered_in_part(tmp_path: Path) -> Non
         assert "topic" not in shown.frame().replace("topic or", "")
         assert PLACES_MOST < 100
         await shown.press("escape")
+
+
+async def test_a_palette_opens_again_before_the_last_one_is_gone(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", incident()) as shown:
+        await shown.press("colon")
+        await shown.until(lambda: "Search" in shown.frame(), "it is open")
+        first = shown.app.screen
+        shown.app.pop_screen()
+        shown.app.action_command_palette()
+        shown.app.action_command_palette()
+        assert sum(isinstance(one, Palette) for one in shown.app.screen_stack) == 1
+        await shown.until(lambda: not first.is_attached, "the first one is gone")
+        assert isinstance(shown.app.screen, Palette)

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from backend.domain.cluster import TopicPartition
-from tests.test_tui_frames import SIZES, eventful, named, plotted
-from tests.tui_cluster import incident, running_move
-from tests.tui_support import Shown, check_frame, dashboard
+from tests.tui_cluster import eventful, incident, running_move
+from tests.tui_support import SIZES, Shown, at_size, check_frame, dashboard, named, plotted
 from tui.screens.details import DetailsScreen
 from tui.screens.sort import SortScreen
 
@@ -24,17 +23,15 @@ async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
         yield running
 
 
-@pytest.fixture(params=sorted(SIZES))
+@pytest.fixture(params=SIZES)
 async def sized(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shown]:
     """The dashboard at each size, with a topic that has settings of its own."""
-    async with dashboard(tmp_path / "s", eventful(), size=SIZES[request.param]) as running:
+    async with at_size(tmp_path, eventful(), request.param) as running:
         running.backend.configs["orders"] = [
             _setting("min.insync.replicas", "2", "DYNAMIC_TOPIC_CONFIG"),
             _setting("retention.ms", "604800000", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
             _setting("segment.bytes", "1073741824", "DEFAULT_CONFIG"),
         ]
-        if request.param == "160x50":
-            await plotted(running)
         yield running
 
 

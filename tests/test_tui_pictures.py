@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_tui_frames import eventful
+from tests.tui_cluster import eventful
 from tests.tui_support import FRAMES, REWRITE, Shown, dashboard
 from tui.text import ASCII, UNICODE
 

@@ -1,6 +1,6 @@
 """Replay and going back in time: the same screens, and nothing can be sent from the past."""
 
-import random
+import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from backend.domain.operation import OperationState
 from backend.errors import Conflict
 from tests.replay_support import Recorded, recorded, replayed
 from tests.tui_cluster import ScriptedCluster, incident, running_move
-from tests.tui_support import check_frame, dashboard
+from tests.tui_support import check_frame, dashboard, press_at_random
 from tui.actions import ACTIONS
 from tui.store import ConnectionState
 from tui.tables.facts import Facts
@@ -271,22 +271,27 @@ async def test_random_keys_in_time_end_nothing_and_change_nothing(
     live: Recorded, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    chance = random.Random(seed)
-    for _ in range(80):
-        await live.pilot.press(chance.choice(KEYS_OF_TIME * 2 + OTHER_KEYS))
-        match chance.randrange(8):
-            case 0:
-                live.time.now += chance.randrange(20)
-                live.backend.publish()
-            case 1:
-                await live.pilot.resize_terminal(chance.randrange(1, 170), chance.randrange(1, 60))
-            case 2 if chance.random() < 0.3:
-                await live.backend.stop()
-                await live.backend.start()
-            case _:
-                pass
-    assert live.app.is_running
-    assert live.backend.changes == []
+    await press_at_random(live, lambda: KEYS_OF_TIME * 2 + OTHER_KEYS, 80, seed)
+
+
+def open_recordings() -> int:
+    """Descriptors of this process that a recording is open under."""
+    names = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]
+    return sum(name.is_symlink() and os.readlink(name).endswith(".kshunt") for name in names)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors as Linux does")
+async def test_two_keys_at_once_open_the_past_once(live: Recorded) -> None:
+    before = open_recordings()
+    live.app.travel.toggle()
+    live.app.travel.step(-60)
+    ways = [worker for worker in live.app.workers if worker.group == "travel"]
+    assert len(ways) == 2
+    await live.until(lambda: all(way.is_finished for way in ways), "both have arrived")
+    assert live.app.travel.past
+    assert open_recordings() == before + 1
+    live.app.travel.leave()
+    await live.until(lambda: open_recordings() == before, "it is let go of")
 
 
 async def test_leaving_from_the_past_lets_go_of_everything(tmp_path: Path) -> None:

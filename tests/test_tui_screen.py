@@ -108,6 +108,16 @@ def test_only_the_cells_that_differ_are_sent() -> None:
     assert diff.send() == "\x1b[2;3HX\x1b[31md\x1b[2C\x1b[mghij"
 
 
+@pytest.mark.parametrize("cell", ["e\u0301", "\U000f0000", "\U0010fffd", "界", "·", "⣿"])
+def test_what_a_cell_holds_is_what_is_sent(cell: str) -> None:
+    diff = ScreenDiff()
+    diff.resize(WIDTH, HEIGHT)
+    diff.take(layout_of([[(f"a{cell}b", Style())]] * HEIGHT), ColorSystem.TRUECOLOR)
+    sent = diff.send()
+    assert sent.count(cell) == HEIGHT
+    assert sent.count("b") == HEIGHT
+
+
 def test_after_somebody_else_wrote_everything_is_sent_again() -> None:
     diff = ScreenDiff()
     diff.resize(WIDTH, HEIGHT)

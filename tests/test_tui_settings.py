@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from backend.domain.operation import OperationState
 from backend.errors import ConfigError
 from tests.terminal import terminal
-from tests.tui_cluster import incident
+from tests.tui_cluster import incident, running_move
 from tests.tui_support import Shown, dashboard
-from tui.actions import ACTIONS, actions_of, key_name, key_of, use_keys
+from tui.actions import ACTIONS, actions_of, key_name, key_of, use_keys, view_key
+from tui.attention import attention
 from tui.screens.choose import ChooseScreen
 from tui.settings import DashboardSettings, load_settings, parse_settings
+from tui.store import Store
 from tui.theme import ThemeFolder
 from tui.views import BROKERS, PARTITIONS, VIEWS
 
@@ -147,6 +153,32 @@ async def test_chosen_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None
         assert shown.app.current_mode == BROKERS
 
 
+async def test_texts_that_name_a_key_name_the_chosen_one(tmp_path: Path) -> None:
+    keys = {"throttles": ["z"], "adopt": ["Z"], "follow": ["F"], "brokers": ["ctrl-g"]}
+    use_keys(ACTIONS, keys)
+    assert [view_key(view) for view in VIEWS] == ["1", "2", "Ctrl-G", "z", "5", "6"]
+    size = (100, 40)
+    async with dashboard(tmp_path / "s", incident(), size=size, start_view="overview") as shown:
+        await shown.until(lambda: "6 moves of others" in shown.frame(), "they are pointed out")
+        (line,) = [text for text in shown.lines() if "6 moves of others" in text]
+        assert line.endswith("z Z")
+        assert " z Throttles " in shown.lines()[2] or " z Throttles " in shown.frame()
+        await shown.press("z")
+        await shown.until(lambda: "Z shows what they are" in shown.frame(), "and here")
+
+
+def test_every_key_in_a_sentence_is_the_chosen_one() -> None:
+    paused = replace(running_move(incident()), state=OperationState.PAUSED)
+    store = Store(lambda: 0.0, operations=(paused,))
+    (item,) = attention(store)
+    assert "5, then p, resumes it" in item.text
+    use_keys(ACTIONS, {"operations": ["o"], "pause": ["P"], "sort_choose": ["O"]})
+    (item,) = attention(store)
+    assert "o, then P, resumes it" in item.text
+    assert item.target is not None
+    assert item.target.keys == "o P"
+
+
 def test_the_settings_file_reaches_a_real_terminal(tmp_path: Path) -> None:
     """Mistakes in it end the start with words, and not with a traceback."""
     path = tmp_path / "s.toml"
@@ -157,6 +189,23 @@ def test_the_settings_file_reaches_a_real_terminal(tmp_path: Path) -> None:
         shown.until(rb"kshunt: .*\[keys\] quit and follow|\[keys\] follow and quit", 20.0)
         assert b"Traceback" not in shown.written
         assert shown.ended(10.0) == 1
+
+
+def test_the_settings_file_is_read_once(tmp_path: Path) -> None:
+    """What a pipe says can be read once: whoever opens it again waits for ever."""
+    path = tmp_path / "s.toml"
+    os.mkfifo(path)
+    command = (sys.executable, "-m", "backend", "--backend", f"unix:{tmp_path / 'none'}")
+
+    def say() -> None:
+        path.write_text('start_view = "brokers"\nrecord = false\n')
+
+    writer = threading.Thread(target=say, daemon=True)
+    writer.start()
+    with terminal(command, {"KSHUNT_SETTINGS": str(path)}) as shown:
+        shown.until(rb"3 Brokers", 20.0)
+        writer.join(10.0)
+        assert not writer.is_alive()
 
 
 # Themes

@@ -1,6 +1,5 @@
 """The dashboard under strain: lost connections, hostile text, odd terminals, any key at all."""
 
-import random
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from backend.domain.operation import OperationKind, OperationState
 from tests.support import wait_until_async
 from tests.tui_backend import Problem, ScriptedBackend
 from tests.tui_cluster import incident
-from tests.tui_support import ManualTime, Shown, dashboard
+from tests.tui_support import ManualTime, Shown, dashboard, press_at_random
 from tui.actions import ACTIONS
 from tui.app import KshuntApp
 from tui.screens.confirm import ConfirmScreen
@@ -259,23 +258,12 @@ async def test_random_keys_never_end_it_nor_change_anything_unasked(
     """`y` is held back while a question is open; without it nothing may be changed."""
     # The audit may be written by chance.
     monkeypatch.chdir(tmp_path)
-    chance = random.Random(seed)
-    for _ in range(60):
+
+    def keys() -> list[str]:
         asking = isinstance(shown.app.screen, ConfirmScreen)
-        keys = [key for key in KEYS + OTHER_KEYS if not asking or key in ("escape", "n", "j", "k")]
-        await shown.pilot.press(chance.choice(keys))
-        match chance.randrange(12):
-            case 0:
-                shown.backend.publish()
-            case 1:
-                await shown.pilot.resize_terminal(chance.randrange(1, 170), chance.randrange(1, 60))
-            case 2 if chance.random() < 0.3:
-                await shown.backend.stop()
-                await shown.backend.start()
-            case _:
-                pass
-    assert shown.app.is_running
-    assert shown.backend.changes == []
+        return [key for key in KEYS + OTHER_KEYS if not asking or key in ("escape", "n", "j", "k")]
+
+    await press_at_random(shown, keys, 60, seed)
 
 
 async def test_leaving_lets_go_of_the_backend(tmp_path: Path) -> None:

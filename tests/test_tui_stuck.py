@@ -13,17 +13,15 @@ from hypothesis import strategies as st
 from backend.domain.cluster import TopicPartition
 from backend.domain.stuck import ABOUT, Cause, RateNeed, Stuck
 from backend.domain.throttle import FOLLOWER_RATE, LEADER_RATE, parse_rate
-from tests.test_tui_frames import named, plotted
 from tests.test_tui_tables import facts_of, keys, partitions, row_words
 from tests.tui_cluster import ScriptedCluster, incident
-from tests.tui_support import Shown, check_frame, dashboard
+from tests.tui_support import SIZES, Shown, at_size, check_frame, named, plotted
 from tui.actions import ACTIONS
 from tui.screens.details import DetailsScreen, details
 from tui.tables.base import Order
 from tui.tables.causes import stuck_sentence, stuck_word, typed_rate, why_lines
 from tui.tables.partitions import ReplicaKey
 
-SIZES = {"80x24": (80, 24), "160x50": (160, 50)}
 WIDE = 33
 """Cells of the status in its long form."""
 ORDERS = TopicPartition("orders", 0)
@@ -54,12 +52,10 @@ def stuck_cluster() -> ScriptedCluster:
     return cluster
 
 
-@pytest.fixture(params=sorted(SIZES))
+@pytest.fixture(params=SIZES)
 async def shown(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shown]:
     """The dashboard at each size."""
-    async with dashboard(tmp_path / "s", stuck_cluster(), size=SIZES[request.param]) as running:
-        if request.param == "160x50":
-            await plotted(running)
+    async with at_size(tmp_path, stuck_cluster(), request.param) as running:
         yield running
 
 

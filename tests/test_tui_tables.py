@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.answers import ChangeAnswer, Result
+from backend.domain.answers import WAITS_FOR_TURN, ChangeAnswer, Result
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import OperationKind, OperationState
 from backend.domain.snapshot import Replicas, ReplicaStatus, Snapshot
@@ -383,6 +383,8 @@ def test_failures_come_first_in_kafkas_names() -> None:
     assert headline(answer(results)) == ("2 of 3 done, 1 failed", "bad")
     assert headline(answer(results[:2], validate_only=True)) == ("all 2 would succeed", "good")
     assert headline(answer(results[:1])) == ("done", "good")
+    waiting = [replace(result, message=WAITS_FOR_TURN) for result in results[:2]]
+    assert headline(answer(waiting)) == ("all 2 accepted", "good")
     assert headline(answer([])) == ("there is nothing to do", "warn")
 
 

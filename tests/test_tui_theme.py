@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
@@ -14,6 +15,7 @@ from tests.tui_cluster import incident
 from tests.tui_support import dashboard
 from tui.__main__ import terminal_of
 from tui.theme import ANSI, DEFAULT, TONE_DEFAULTS, builtin_themes, parse_theme
+from tui.widgets.status import StatusBar
 
 THEMES = {theme.name: theme for theme in builtin_themes()}
 TONES = ("tone-good", "tone-warn", "tone-bad", "tone-strong", "tone-dim")
@@ -96,6 +98,21 @@ async def test_every_theme_can_be_shown(tmp_path: Path, name: str) -> None:
         assert shown.app.theme == name
         await shown.press("f", "c")
         await shown.until(lambda: "Do nothing" in shown.frame(), "the question is asked")
+
+
+async def test_the_head_changes_its_colours_with_the_rest(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", incident()) as shown:
+        status = shown.app.screen.query_one(StatusBar)
+        # It looks again each second; that must not be what mends it.
+        for timer in list(status._timers):
+            timer.stop()
+        shown.app.wardrobe.wear("mono")
+        await shown.until(lambda: _is_grey(status.render().spans[0].style), "a name without colour")
+
+
+def _is_grey(style: Style | str) -> bool:
+    color = style.color if isinstance(style, Style) else None
+    return color is not None and len({*color.get_truecolor()}) == 1
 
 
 @pytest.mark.parametrize(

@@ -321,7 +321,11 @@ def test_what_would_be_is_said_in_one_line() -> None:
     )
     growing = incident()
     growing.growing = {2}
-    assert "1 replica never arrives" in what_if_text(foresight(growing, 26 * MB, *every))
+    assert "; 1 replica receives nothing yet, reckoned by a share" in what_if_text(
+        foresight(growing, 26 * MB, *every)
+    )
+    assert "ETA about " in what_if_text(foresight(growing, 26 * MB, *every))
+    assert "never arrive" in what_if_text(foresight(growing, 10_000, *every))
     idle = ScriptedCluster.of(3, {"t": 3})
     assert what_if_text(foresight(idle, MB, 1)) == (
         "At 1.00 MB/s: nothing is being copied, so no ETA changes"

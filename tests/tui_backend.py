@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,8 @@ from backend.domain.snapshot import Snapshot
 from backend.domain.steering import AuditLine, Preview, ShownDrift, ShownOrphan, Standing
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from tests.tui_cluster import ScriptedCluster
-from tests.tui_wire import chunk, next_or_gone, respond, start_stream
+from tests.tui_delivered_answers import answer_of
+from tests.tui_wire import CuttableServer, chunk, next_or_gone, respond, start_stream
 
 Json = dict[str, Any]
 
@@ -65,6 +65,8 @@ class ScriptedBackend:
         """The answer to each; a change with another fingerprint is refused."""
         self.standing = Standing("kshunt-0a1b2c3d", "act", "kshunt-0a1b2c3d", "bastion-1")
         self.pipeline = ABSENT
+        self.delivered: dict[str, Any] = {}
+        """What the data pipeline delivered, by the end of its path: `eta`, `stalls`, …"""
         self.drift: dict[str, ShownDrift] = {}
         self.orphans: dict[str, ShownOrphan] = {}
         self.owned_problem: Problem | None = None
@@ -75,13 +77,14 @@ class ScriptedBackend:
         """An operation's id and a line, oldest first."""
         self.configs: dict[str, list[Json]] = {}
         """By topic: what it is configured with."""
+        self.scripted: dict[str, Callable[[Json], Json]] = {}
+        """By the beginning of a path: answers that a test gives itself."""
         self.looked: list[str] = []
         """Paths that were read."""
         self.snapshot = cluster.step()
         self.readers = 0
         """Snapshot streams that are open."""
-        self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._server = CuttableServer(socket, self._serve_one)
         self._frames: set[asyncio.Queue[Snapshot]] = set()
         self._events: set[asyncio.Queue[bytes]] = set()
         self._sent: list[tuple[int, bytes]] = []
@@ -103,20 +106,15 @@ class ScriptedBackend:
 
     async def __aexit__(self, *exception: object) -> None:
         await self.stop()
+        await self._server.close()
 
     async def start(self) -> None:
         """Listen."""
-        self._server = await asyncio.start_unix_server(self._serve, path=self.socket)
+        await self._server.listen()
 
     async def stop(self) -> None:
         """Cut every connection and listen no more."""
-        if self._server is None:
-            return
-        self._server.close()
-        for writer in list(self._writers):
-            writer.transport.abort()
-        self._server = None
-        self.socket.unlink(missing_ok=True)
+        self._server.cut()
 
     def publish(self, seconds: float = 1.0) -> Snapshot:
         """Let time pass in the cluster and send what it looks like then."""
@@ -150,16 +148,6 @@ class ScriptedBackend:
             queue.put_nowait(data)
 
     # HTTP
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
-        try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                while await self._serve_one(reader, writer):
-                    pass
-        finally:
-            self._writers.discard(writer)
-            writer.close()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -242,6 +230,8 @@ class ScriptedBackend:
                 "Since the preview a leader changed. Nothing was done.",
                 "Look at the new preview and confirm that one.",
             )
+        if path in self.scripted:
+            return self.scripted[path](body)
         return documents.change_json(self._change(path, body))
 
     def _preview(self, body: Json) -> Json:
@@ -250,6 +240,8 @@ class ScriptedBackend:
 
     def _read(self, path: str) -> Json:
         cluster = self.cluster
+        if path.partition("?")[0] in self.scripted:
+            return self.scripted[path.partition("?")[0]]({"path": path})
         if path == "/v1/cluster":
             return {
                 "cluster_id": cluster.cluster_id,
@@ -271,6 +263,8 @@ class ScriptedBackend:
             return standing_json(self.standing)
         if path == "/v1/pipeline":
             return asdict(self.pipeline)
+        if path.startswith("/v1/pipeline/"):
+            return answer_of(self.delivered, path)
         if path == "/v1/drift" and self.drift_problem is not None:
             raise self.drift_problem
         if path == "/v1/drift":

@@ -24,6 +24,7 @@ from backend.domain.snapshot import (
     ReplicaStatus,
     Snapshot,
 )
+from backend.domain.steering import ShownDrift, ShownOrphan
 from backend.domain.stuck import Cause, Replica, Stuck
 from backend.domain.throttle import (
     BrokerThrottle,
@@ -35,8 +36,31 @@ from backend.domain.throttle import (
 
 START_MS = 1_760_000_000_000
 MESSAGE_BYTES = 1_000
+HOSTILE = "cfg[red]x[/red]"
+"""A name that is markup to who takes it for that."""
+
 FREE_RATE = 120_000_000
 """Bytes a second of a copy that no throttle holds back."""
+DRIFT = ShownDrift(
+    "d1",
+    "follower.replication.throttled.rate",
+    2,
+    None,
+    "changed",
+    "25000000 B/s",
+    "50000000 B/s",
+    ("op-1",),
+)
+"""A rate of `running_move` that somebody else changed."""
+ORPHAN = ShownOrphan(
+    "o1",
+    "leader.replication.throttled.replicas",
+    None,
+    "audit-log",
+    "1:2,1:3",
+    "left by a move that has ended",
+)
+"""A list that nobody needs."""
 
 
 _FREE = ThrottledRate(None, None)
@@ -359,6 +383,27 @@ def incident() -> ScriptedCluster:
         cluster.move(partition, target)
     misled = cluster.partitions[TopicPartition("audit-log", 1)]
     misled.leader = misled.replicas[1]
+    return cluster
+
+
+def eventful() -> ScriptedCluster:
+    """A move under way for a minute: one replica falls behind, one broker is silent."""
+    cluster = incident()
+    cluster.growing = {2}
+    cluster.copy_bytes_per_s = {3: 800_000}
+    for _ in range(60):
+        cluster.step()
+    cluster.silent_lag = {3}
+    running_move(cluster)
+    cluster.now_ms += 20_000
+    cluster.note(
+        OperationKind.THROTTLED_RATES,
+        "rates of brokers 1, 2",
+        state=OperationState.FAILED,
+        outcome="CLUSTER_AUTHORIZATION_FAILED",
+        who="bob@laptop",
+        ended_ms=cluster.now_ms,
+    )
     return cluster
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Callable
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,8 @@ from tui.wizard.model import Step
 from tui.wizard.screen import WizardScreen
 
 DEADLINE_S = 10.0
+SIZES = {"80x24": (80, 24), "160x50": (160, 50)}
+"""What the screens are looked at in, by the name of the size."""
 FRAMES = Path(__file__).parent / "frames"
 REWRITE = os.environ.get("KSHUNT_REWRITE_FRAMES") == "1"
 """Set to write the golden frames anew; look at the difference before keeping it."""
@@ -161,6 +164,53 @@ async def dashboard(
             await shown.until(lambda: app.store.connection.state is ConnectionState.LIVE, "live")
             await shown.settle()
             yield shown
+
+
+async def press_at_random(
+    shown: Shown, keys: Callable[[], Sequence[str]], strokes: int, seed: int
+) -> None:
+    """Press any of the keys that there are, over ticks, sizes and restarts of the backend.
+
+    Raises:
+        AssertionError: it has ended, or something was changed.
+    """
+    chance = random.Random(seed)
+    for _ in range(strokes):
+        await shown.pilot.press(chance.choice(keys()))
+        match chance.randrange(10):
+            case 0:
+                shown.time.now += chance.randrange(20)
+                shown.backend.publish()
+            case 1:
+                await shown.pilot.resize_terminal(chance.randrange(1, 170), chance.randrange(1, 60))
+            case 2 if chance.random() < 0.3:
+                await shown.backend.stop()
+                await shown.backend.start()
+            case _:
+                pass
+    assert shown.app.is_running
+    assert shown.backend.changes == []
+
+
+@asynccontextmanager
+async def at_size(
+    folder: Path, cluster: ScriptedCluster, size: str, **options: Any
+) -> AsyncIterator[Shown]:
+    """The dashboard in one of `SIZES`, once its plot is drawn where it has one."""
+    async with dashboard(folder / "s", cluster, size=SIZES[size], **options) as shown:
+        if size == "160x50":
+            await plotted(shown)
+        yield shown
+
+
+async def plotted(shown: Shown) -> None:
+    """Wait for the plot, where the screen has one."""
+    await shown.until(lambda: "ago" in shown.lines()[-2], "the plot is drawn")
+
+
+def named(name: str, shown: Shown) -> str:
+    """A frame's name with its size."""
+    return f"{name}-{shown.size[0]}x{shown.size[1]}"
 
 
 def check_frame(name: str, shown: Shown) -> None:

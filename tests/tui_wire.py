@@ -1,10 +1,67 @@
-"""The bytes of a scripted backend: HTTP answers, streams, and readers that go away."""
+"""The bytes of a scripted backend: its connections, HTTP answers, and readers that go away."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+
+class CuttableServer:
+    """Listens on a Unix socket; every connection can be cut at once, also one that only comes."""
+
+    def __init__(
+        self,
+        path: Path,
+        serve_one: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bool]],
+    ) -> None:
+        """`serve_one` answers a request, and says whether another one may follow."""
+        self._path, self._serve_one = path, serve_one
+        self._server: asyncio.Server | None = None
+        self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    async def listen(self) -> None:
+        """Begin."""
+        self._server = await asyncio.start_unix_server(self._connected, path=self._path)
+
+    def cut(self) -> None:
+        """Abort every connection and listen no more."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        for writer in self._serving.values():
+            writer.transport.abort()
+        self._path.unlink(missing_ok=True)
+
+    async def close(self) -> None:
+        """End what is served still: nobody waits for it any more."""
+        serving = dict(self._serving)
+        for task, writer in serving.items():
+            writer.transport.abort()
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:
+            # It was on its way as the others were cut.
+            writer.transport.abort()
+            return
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._serving[task] = writer
+        task.add_done_callback(self._served)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        # Here, and not in the task itself: one that is cancelled may never have begun.
+        self._serving.pop(task).close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while await self._serve_one(reader, writer):
+                pass
 
 
 def respond(

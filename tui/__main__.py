@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from backend.errors import ConfigError
 from tui.recorder.keeping import recordings_folder
-from tui.settings import config_folder, load_settings
+from tui.settings import DashboardSettings, config_folder, load_settings
 from tui.who import who_am_i
 
 SIXTEEN_COLOURS: Final = ("linux", "vt100", "vt220", "screen", "xterm", "ansi", "")
@@ -83,14 +83,15 @@ def run(
     """
     from tui.recorder.recorder import Recorder
 
+    settings = load_settings(os.environ)
     recorder = None
-    wanted = record_path is not None or load_settings(os.environ).record
+    wanted = record_path is not None or settings.record
     if record and wanted:
         if record_path is not None and record_path.exists():
             raise ConfigError(f"{record_path} exists; a recording is not written over.")
         about = {"who": who_am_i(), "read_only": read_only}
         recorder = Recorder(recordings_folder(os.environ), path=record_path, about=about)
-    return _run(address, read_only, theme, revive=revive, recorder=recorder)
+    return _run(settings, address, read_only, theme, revive=revive, recorder=recorder)
 
 
 def replay(paths: Sequence[Path]) -> int:
@@ -104,11 +105,12 @@ def replay(paths: Sequence[Path]) -> int:
     """
     from tui.recorder.reel import Reel
 
+    settings = load_settings(os.environ)
     reel = Reel(paths)
     if not reel.first_ms:
         reel.close()
         raise ConfigError(f"{paths[0]} holds nothing that could be shown.")
-    return _run(str(paths[0]), False, "", reel=reel)
+    return _run(settings, str(paths[0]), False, "", reel=reel)
 
 
 def write_notes(paths: Sequence[Path], handover: Path | None, timeline: Path | None) -> int:
@@ -131,9 +133,10 @@ def write_notes(paths: Sequence[Path], handover: Path | None, timeline: Path | N
     return 0
 
 
-def _run(address: str, read_only: bool, theme: str, **feed: Any) -> int:
+def _run(
+    settings: DashboardSettings, address: str, read_only: bool, theme: str, **feed: Any
+) -> int:
     """Show the dashboard; `feed` is passed on to `KshuntApp`."""
-    settings = load_settings(os.environ)
     terminal = terminal_of(os.environ, locale.getpreferredencoding(False))
     # Textual reads these once, when it is imported.
     os.environ["TEXTUAL_COLOR_SYSTEM"] = terminal.colour_system

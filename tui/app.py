@@ -27,8 +27,9 @@ from tui.feed import (
     Scene,
     SnapshotArrived,
 )
+from tui.input import InputApp
 from tui.link import RETRY_S, Link
-from tui.output import SLOW_REFRESH_S, DiffApp
+from tui.output import SLOW_REFRESH_S
 from tui.palette import ActionProvider, Palette, PlaceProvider
 from tui.rounds import TICK_S, Rounds
 from tui.screens.view import ViewScreen, opener
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from tui.recorder.reel import Reel
 
 
-class KshuntApp(DiffApp):
+class KshuntApp(InputApp):
     """The dashboard of one backend."""
 
     TITLE = "kshunt"
@@ -153,7 +154,8 @@ class KshuntApp(DiffApp):
             with suppress(KeyError):
                 view = self.get_screen_stack(mode)[0]
                 assert isinstance(view, ViewScreen)
-                yield view
+                if view.is_mounted:
+                    yield view
 
     @property
     def view(self) -> ViewScreen:
@@ -304,8 +306,9 @@ class KshuntApp(DiffApp):
 
     def action_command_palette(self) -> None:
         """Ctrl-P from anywhere."""
-        if not Palette.is_open(self):  # type: ignore[arg-type]
-            self.push_screen(Palette(id="--command-palette"))
+        # Without an id: the one before it may be closed and not yet gone.
+        if not any(isinstance(screen, Palette) for screen in self.screen_stack):
+            self.push_screen(Palette())
 
     def action_help_quit(self) -> None:
         """Ctrl-C, which means many things to many people."""

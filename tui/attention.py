@@ -3,72 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from backend.domain.lifecycle import OperationState
-from tui.text import plural
-from tui.views import BROKERS, OPERATIONS, PARTITIONS, THROTTLES, number_key
+from backend.domain.operation import OperationKind
+from tui.actions import key_of, view_key
+from tui.targets import Item, Target
+from tui.text import names_text, plural
+from tui.views import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
 
 if TYPE_CHECKING:
     from backend.domain.operation import Operation
     from backend.domain.steering import ShownDrift, Standing
     from tui.store import Store
-    from tui.tables.base import RowKey
 
 OUT_OF_SYNC: Final = "-insync -adding"
 """A filter: replicas that should be in sync and are not."""
 _BROKER: Final = re.compile(r"\b[Bb]roker (\d+)\b")
-_THROTTLES, _OPERATIONS = number_key(THROTTLES), number_key(OPERATIONS)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where something is to be seen, and mended."""
-
-    view: str
-    key: RowKey | None = None
-    """The row that the cursor goes to; None for wherever it was."""
-    filter_text: str | None = None
-    """The filter that is set; None leaves the filter as it is, where it shows the row."""
-    press: str = ""
-    """The key that mends it there, or empty."""
-
-    @property
-    def keys(self) -> str:
-        """What leads there, and on: `4 d`."""
-        return f"{number_key(self.view)} {self.press}".rstrip()
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One thing that an operator should look at."""
-
-    text: str
-    """A sentence."""
-    tone: str = "warn"
-    target: Target | None = None
-    """None where no view shows more of it."""
-    id: str = ""
-    """What stays the same about it through refreshes; empty where that is its text."""
-
-    def __str__(self) -> str:
-        return self.text
-
-    @property
-    def key(self) -> str:
-        """What identifies it."""
-        return self.id or self.text
+_SILENT: Final = re.compile(r"Broker (\d+)\b.* did not answer within ")
+SILENT_EACH: Final = 3
+"""More brokers than that are said to be silent in one sentence."""
 
 
 def attention(store: Store) -> tuple[Item, ...]:
     """One sentence for each thing that an operator should look at."""
     found = [_drift(one) for one in sorted(store.drift, key=lambda one: one.id)]
+    found += _shrinking(store.operations)
     found += _paused(store.operations)
     found += _offline(store)
     if store.summary is not None:
-        found += [_problem(text, store) for text in store.summary.problems]
+        known = () if store.snapshot is None else store.snapshot.brokers
+        found += unread(store.summary.problems, known)
         if store.summary.stuck:
             from tui.tables.causes import stuck_sentence
 
@@ -77,6 +43,10 @@ def attention(store: Store) -> tuple[Item, ...]:
     if store.standing is not None:
         found += _standing(store.standing)
     found += _orphans(store)
+    if store.pipeline is not None:
+        from tui.tables.watched import pipeline_items
+
+        found += pipeline_items(store.pipeline, store.now_ms)
     found += [
         Item(f"{about[:1].upper()}{about[1:]} could not be read: {why}", id=f"unanswered {about}")
         for about, why in store.unanswered.items()
@@ -98,14 +68,24 @@ def watchful(store: Store) -> tuple[Item, ...]:
         text = f"{home.health.under_replicated_words}."
         found.append(Item(text, "warn", target, "under-replicated"))
     if store.foreign:
-        moves = plural(store.foreign, "move")
-        text = f"{moves} of others: throttles stay on when they end."
-        found.append(Item(text, "warn", Target(THROTTLES, press="t"), "foreign"))
+        found.append(_foreign(store))
     if summary is not None and not summary.moving_partitions and summary.misled_partitions:
         led = plural(summary.misled_partitions, "partition")
-        target = Target(PARTITIONS, filter_text="misled", press="l")
+        target = Target(PARTITIONS, filter_text="misled", mends="elect")
         found.append(Item(f"{led} not led by the preferred replica.", "", target, "misled"))
     return tuple(found)
+
+
+def _foreign(store: Store) -> Item:
+    """Moves that no operation here owns, and whether what throttles them stays on."""
+    from tui.tables.others import left_by_others, left_words
+
+    throttles = store.snapshot.throttles if store.snapshot is not None else None
+    left = left_by_others(store.operations, throttles, store.owned)
+    text = f"{plural(store.foreign, 'move')} of others: {left_words(left)}."
+    if left.nothing:
+        return Item(text, "", Target(THROTTLES), "foreign")
+    return Item(text, "warn", Target(THROTTLES, mends="adopt"), "foreign")
 
 
 def _drift(one: ShownDrift) -> Item:
@@ -114,17 +94,37 @@ def _drift(one: ShownDrift) -> Item:
 
     key = RateKey(one.broker) if one.broker is not None else ListKey(one.topic or "")
     text = f"Drift: {drift_words(one)} ({owner_words(one.operations)})."
-    return Item(text, "warn", Target(THROTTLES, key, press="d"), f"drift {one.setting} {key}")
+    return Item(text, "warn", Target(THROTTLES, key, mends="reapply"), f"drift {one.setting} {key}")
+
+
+def _shrinking(operations: Sequence[Operation]) -> list[Item]:
+    """Shrinks that wait for somebody."""
+    from tui.tables.shrink_course import course_of, needs_words, waits_for_name
+
+    found = []
+    for one in operations:
+        course = None if one.state.ended else course_of(one)
+        if course is None or not course.needs or one.state is OperationState.PAUSED:
+            continue
+        mends = "confirm_shrink" if waits_for_name(one) else ""
+        text = f"Shrink of {course.topic} waits {needs_words(course)}"
+        if mends:
+            keys = f"{view_key(OPERATIONS)}, then {key_of(mends)}"
+            text = f"Shrink of {course.topic} waits for its name to be typed: {keys}."
+        target = Target(OPERATIONS, one.id, mends=mends)
+        found.append(Item(text, "warn", target, f"shrink {one.id}"))
+    return found
 
 
 def _paused(operations: Sequence[Operation]) -> list[Item]:
     """Said before what stands still because of it."""
     return [
         Item(
-            f"Operation {one.id} is paused, its copies are held: {_OPERATIONS}, then p, "
-            "resumes it.",
+            f"Operation {one.id} is paused"
+            f"{'' if one.kind is OperationKind.SHRINK else ', its copies are held'}:"
+            f" {view_key(OPERATIONS)}, then {key_of('pause')}, resumes it.",
             "warn",
-            Target(OPERATIONS, one.id, press="p"),
+            Target(OPERATIONS, one.id, mends="pause"),
             f"paused {one.id}",
         )
         for one in operations
@@ -147,12 +147,28 @@ def _offline(store: Store) -> list[Item]:
     return found
 
 
-def _problem(text: str, store: Store) -> Item:
+def unread(texts: Sequence[str], known: Collection[int]) -> list[Item]:
+    """What could not be read, one each; of many brokers that are silent, one for all.
+
+    `known` are the brokers that have a row.
+    """
+    silent = sorted({int(found[1]) for text in texts if (found := _SILENT.match(text))})
+    if len(silent) <= SILENT_EACH:
+        return [_problem(text, known) for text in texts]
+    brokers = names_text(silent)
+    words = f"{len(silent):,} brokers did not answer in time: {brokers}."
+    others = [_problem(text, known) for text in texts if not _SILENT.match(text)]
+    return [Item(words, "bad", Target(BROKERS, silent[0]), "silent"), *others]
+
+
+def _problem(text: str, known: Collection[int]) -> Item:
     """What could not be read; of a broker, where it names one."""
     text = text[:1].upper() + text[1:]
     named = _BROKER.search(text)
-    known = store.snapshot is not None and named and int(named[1]) in store.snapshot.brokers
-    return Item(text, "bad" if known else "warn", Target(BROKERS, int(named[1])) if named else None)
+    if named is None:
+        return Item(text, "warn")
+    broker = int(named[1])
+    return Item(text, "bad" if broker in known else "warn", Target(BROKERS, broker))
 
 
 def _orphans(store: Store) -> list[Item]:
@@ -160,8 +176,8 @@ def _orphans(store: Store) -> list[Item]:
     if not store.orphans or (store.summary is not None and store.summary.moving_partitions):
         return []
     count = plural(len(store.orphans), "orphan throttle")
-    text = f"{count}: {_THROTTLES} shows them, x removes."
-    return [Item(text, "warn", Target(THROTTLES, press="x"), "orphans")]
+    text = f"{count}: {view_key(THROTTLES)} shows them, {key_of('remove_orphans')} removes."
+    return [Item(text, "warn", Target(THROTTLES, mends="remove_orphans"), "orphans")]
 
 
 def _standing(standing: Standing) -> list[Item]:

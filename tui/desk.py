@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from backend.domain.answers import ChangeAnswer
+from backend.domain.shrink_check import ShrinkCheck
+from backend.domain.shrink_phases import ShrinkRequest
 from backend.domain.steering import Preview
-from backend.errors import BackendError, KshuntError
+from backend.errors import BackendError, BackendUnreachable, KshuntError
 from tui.intent import Intent, Sending
 from tui.who import who_am_i
 
@@ -32,6 +34,10 @@ class Looked:
     rehearsal: ChangeAnswer
     preview: Preview | None = None
     """None where the backend has no preview of it."""
+    check: ShrinkCheck | None = None
+    """The safety view of a shrink."""
+    refused: KshuntError | None = None
+    """Why a shrink would be refused, beside what its safety view says."""
 
     @property
     def possible(self) -> bool:
@@ -56,9 +62,27 @@ class Desk:
         Raises:
             KshuntError: that cannot be known; nothing was changed.
         """
+        if intent.shrink is not None:
+            return await self._look_at_shrink(intent, intent.shrink)
         preview = await self._preview(intent)
         rehearsal = await self._ask(intent, Sending(intent.target, validate_only=True))
         return Looked(rehearsal, preview)
+
+    async def _look_at_shrink(self, intent: Intent, request: ShrinkRequest) -> Looked:
+        """Its safety view; it is rehearsed only where that refuses nothing."""
+        check = await self._app.link.ask(
+            lambda client: client.shrink_check(request.topic, request.total_count)
+        )
+        looked = Looked(ChangeAnswer(True, None, ()), check=check)
+        if check.refusals(request.insisted):
+            return looked
+        try:
+            rehearsal = await self._ask(intent, Sending(intent.target, validate_only=True))
+        except BackendUnreachable:
+            raise
+        except KshuntError as error:
+            return replace(looked, refused=error)
+        return replace(looked, rehearsal=rehearsal)
 
     async def send(self, intent: Intent, preview: Preview | None = None) -> ChangeAnswer:
         """Send it in earnest.

@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation
+from backend.domain.shrink import ShrinkSupport
 from backend.domain.steering import Preview, ShownDrift, ShownOrphan
 from backend.domain.throttle import ThrottledRate
 from backend.errors import KshuntError
 from tui import intents, steering
+from tui.actions import key_of
 from tui.desk import Desk, Looked, Stale
 from tui.intent import Intent, Target
 from tui.screens.confirm import ConfirmScreen
+from tui.screens.parts import PreviewPart
 from tui.screens.result import ErrorScreen, ResultScreen
 from tui.screens.watching import Verb
 from tui.store import ConnectionState
+from tui.text import plural
 from tui.wizard import wizards
 from tui.wizard.model import Wizard
 from tui.wizard.screen import WizardScreen
@@ -84,6 +88,14 @@ class Flows:
         """Edit a topic's throttled replicas."""
         self._fill(lambda facts, target: wizards.lists_wizard(facts, target, topic))
 
+    def shrink(self, topic: str) -> None:
+        """Let a topic have fewer partitions: by the cluster itself, or by a copy."""
+        self._start(lambda facts, target: self._shrink(facts, target, topic))
+
+    def confirm_shrink(self, operation: Operation) -> None:
+        """The point of no return of a shrink."""
+        self._start(lambda facts, target: self._confirm_shrink(target, operation))
+
     def steer(self, operation: Operation, verb: steering.Verb) -> None:
         """Pause, resume, cancel or undo an operation."""
         self._start(lambda facts, target: self._steer(target, operation, verb))
@@ -137,13 +149,16 @@ class Flows:
         """Show a wizard, and whatever is asked for at its end."""
 
         async def flow(facts: Facts, target: Target) -> None:
-            screen = WizardScreen(self._app, build(facts, target), self._desk)
-            then = await self._app.push_screen_wait(screen)
-            if screen.answer is None:
-                self._app.say("Nothing was changed.")
-            await self._then(then)
+            await self._filled(build(facts, target))
 
         self._start(flow)
+
+    async def _filled(self, wizard: Wizard) -> None:
+        screen = WizardScreen(self._app, wizard, self._desk)
+        then = await self._app.push_screen_wait(screen)
+        if screen.answer is None and not screen.failed:
+            self._app.say("Nothing was changed.")
+        await self._then(then)
 
     def _start(self, flow: Callable[[Facts, Target], Coroutine[Any, Any, None]]) -> None:
         app, store = self._app, self._app.store
@@ -170,9 +185,50 @@ class Flows:
     async def _then(self, then: Verb | None) -> None:
         """What an operator wants next of the operation that was just started."""
         store = self._app.store
-        if then is not None:
-            target = Target(store.cluster_id, store.bootstrap_servers)
+        if then is None:
+            return
+        target = Target(store.cluster_id, store.bootstrap_servers)
+        if then.name == "confirm":
+            await self._confirm_shrink(target, then.operation)
+        else:
             await self._steer(target, then.operation, steering.verb_named(then.name))
+
+    async def _shrink(self, facts: Facts, target: Target, topic: str) -> None:
+        from tui.wizard.shrink import Shrunk, delete_wizard, shrink_wizard
+
+        app = self._app
+        there = facts.partitions_in(topic)
+        if there < 2:
+            app.say(f"{topic} has {plural(there, 'partition')}: it cannot have fewer.", "warn")
+            return
+        try:
+            support = await app.link.ask(lambda client: client.shrink_support())
+        except KshuntError as error:
+            await app.push_screen_wait(ErrorScreen(f"Shrink {topic}", error, sent=False))
+            return
+        about = Shrunk(topic, there, frozenset(facts.snapshot.topics))
+        native = support is ShrinkSupport.ENABLED
+        await self._filled((delete_wizard if native else shrink_wizard)(target, about))
+
+    async def _confirm_shrink(self, target: Target, operation: Operation) -> None:
+        from tui.screens.cut_over import CutOverScreen
+        from tui.shrinking import confirm_intent
+        from tui.tables.shrink_course import course_of, waits_for_name
+
+        app = self._app
+        newest = app.store.operation(operation.id) or operation
+        course = course_of(newest)
+        if course is None or not waits_for_name(newest):
+            app.say("It does not wait for the name of its topic now.", "warn")
+            return
+        intent = confirm_intent(target, operation, course)
+        question = CutOverScreen(app, intent, operation.id)
+        if not await app.push_screen_wait(question):
+            app.say("Nothing was changed.")
+            return
+        answer = await self._sent(replace(intent, reason=question.reason), None)
+        if answer is not None:
+            await self._show(intent, answer)
 
     async def _cancel(
         self, facts: Facts, target: Target, partitions: Sequence[TopicPartition] | None
@@ -203,9 +259,9 @@ class Flows:
             looked = await self._look(intent)
             if looked is None:
                 return
-            question = ConfirmScreen(
-                intent, looked, app.glyphs, changed, read_only=self._desk.read_only
-            )
+            read_only = self._desk.read_only
+            preview = PreviewPart(intent, looked, app.glyphs, changed, read_only=read_only)
+            question = ConfirmScreen(preview)
             if not await app.push_screen_wait(question):
                 app.say("Nothing was changed.")
                 return
@@ -260,4 +316,5 @@ def _not_moving(partitions: Sequence[TopicPartition] | None, moving: int) -> str
     if not moving:
         return "Nothing moves."
     what = "it does" if partitions is not None and len(partitions) == 1 else "they do"
-    return f"Nothing to cancel here: {what} not move. C cancels all {moving:,} that do."
+    every = key_of("cancel_all")
+    return f"Nothing to cancel here: {what} not move. {every} cancels all {moving:,} that do."

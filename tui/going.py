@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui.attention import Target
 from tui.screens.table import TableScreen
 from tui.tables.filters import parse_filter
+from tui.targets import Target
 from tui.views import PARTITIONS
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from backend.domain.answers import ChangeAnswer
+from backend.domain.shrink_phases import ShrinkRequest
 from backend.domain.steering import Preview
 from tui.text import names_text
 
@@ -82,6 +83,10 @@ class Intent:
     """What an operator has to type to agree, any of it: destructive changes only."""
     local: bool = False
     """True where nothing in the cluster changes, so that it may be done read-only."""
+    shrink: ShrinkRequest | None = None
+    """A topic that shall have fewer partitions: its safety view takes the preview's place."""
+    phased: bool = False
+    """True where an operation comes of it that goes through phases, for hours."""
 
 
 def short_name(cluster_id: str) -> str:

@@ -10,6 +10,7 @@ from tui.tables.base import NATURAL, Order
 if TYPE_CHECKING:
     from backend.domain.operation import Operation
     from backend.domain.owned import OwnedThrottle
+    from backend.domain.pipeline import EtaRow
     from backend.domain.snapshot import Snapshot
     from backend.domain.steering import ShownDrift, ShownOrphan
     from tui.tables.filters import Term
@@ -52,3 +53,7 @@ class Job:
     orphans: tuple[ShownOrphan, ...] = ()
     owned: tuple[OwnedThrottle, ...] | None = None
     """Whose the throttles are; None while nobody has said."""
+    forecasts: tuple[EtaRow, ...] = ()
+    """What the data pipeline forecasts of operations, fresh or not."""
+    has_pipeline: bool = False
+    """There are results of a data pipeline: it is said whose word an ETA is."""

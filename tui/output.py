@@ -18,7 +18,7 @@ import textual
 from textual import events
 from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual.app import App
-from textual.geometry import Offset
+from textual.geometry import Offset, Size
 
 from tui.taken import Taken
 
@@ -139,6 +139,11 @@ class DiffApp(App[None]):
         """True while the terminal cannot keep up, and a little longer."""
         return self._pace.behind(time.monotonic())
 
+    @property
+    def shown_size(self) -> Size:
+        """The part of the terminal that is painted."""
+        return self.screen.outer_size
+
     def _forget_screen(self, _: object = None) -> None:
         if self._diff is not None:
             self._diff.forget()
@@ -184,7 +189,7 @@ class DiffApp(App[None]):
         from textual._compositor import ChopsUpdate, LayoutUpdate
 
         assert isinstance(update, LayoutUpdate | ChopsUpdate)
-        size = self.screen.outer_size
+        size = self.shown_size
         if (size.width, size.height) != diff.size:
             diff.resize(size.width, size.height)
         diff.take(update, self.console._color_system or ColorSystem.TRUECOLOR)

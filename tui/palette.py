@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.markup import escape
 
@@ -16,18 +17,22 @@ from tui.views import BROKERS, OPERATIONS, PARTITIONS
 
 if TYPE_CHECKING:
     from tui.app import KshuntApp
-    from tui.attention import Target
+    from tui.targets import Target
 
 PLACES_MOST: Final = 30
 """Places that are offered for what was typed; another letter makes them fewer."""
 
 
 class Palette(CommandPalette):
-    """Textual's palette, which cannot turn a page of a list that has no room for a line."""
+    """Textual's palette, which neither turns a page of a list without room nor closes only once."""
 
     def _action_command_list(self, action: str) -> None:
         with suppress(KeyError, IndexError):
             super()._action_command_list(action)
+
+    def dismiss(self, result: None = None) -> AwaitComplete:
+        """Close it, once: the view under it may be another by then."""
+        return super().dismiss(result) if self.app.screen is self else AwaitComplete()
 
 
 def _view_of(provider: Provider) -> ViewScreen:
@@ -110,7 +115,7 @@ class PlaceProvider(Provider):
 
 def places(app: KshuntApp) -> Iterable[Place]:
     """Everything that has a name, but for replicas: the filter finds those."""
-    from tui.attention import Target
+    from tui.targets import Target
 
     store = app.store
     for operation in store.operations:

@@ -2,7 +2,8 @@
 
 Drift is asked for while an operation runs, orphans and owners while the throttles or the home
 screen are in sight and some stand. An idle cluster is asked for neither: both read the
-configuration of brokers and topics. The pipeline is asked for while the history is in sight.
+configuration of brokers and topics. How the data pipeline stands is always asked; its results
+only where there are any: forecasts while an operation runs, the rest while it is in sight.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tui.views import HISTORY, OPERATIONS, OVERVIEW, THROTTLES
 
 if TYPE_CHECKING:
     from backend.api.client import BackendClient
+    from backend.domain.pipeline import PipelineStanding
     from tui.app import KshuntApp
 
 STANDING: Final = "who acts"
@@ -25,13 +27,22 @@ DRIFT: Final = "drift"
 ORPHANS: Final = "orphan throttles"
 OWNED: Final = "owners of throttles"
 PIPELINE: Final = "the data pipeline"
+FORECASTS: Final = "forecasts of the pipeline"
+EFFECTS: Final = "what throttles did"
+DELIVERED: Final = "results of the pipeline"
 EVERY_S: Final[Mapping[str, float]] = {
     STANDING: 5.0,
     DRIFT: 2.0,
     ORPHANS: 5.0,
     OWNED: 5.0,
-    PIPELINE: 30.0,
+    PIPELINE: 10.0,
+    FORECASTS: 5.0,
+    EFFECTS: 30.0,
+    DELIVERED: 30.0,
 }
+ETA: Final = "eta"
+EFFECT: Final = "throttle_effect"
+"""Tables of results, by their names."""
 TICK_S: Final = 0.5
 """How often it is looked whether a question is due."""
 
@@ -41,6 +52,9 @@ _QUESTIONS: Final[Mapping[str, Callable[[BackendClient], Any]]] = {
     ORPHANS: lambda client: client.orphans(),
     OWNED: lambda client: client.owned_throttles(),
     PIPELINE: lambda client: client.pipeline(),
+    FORECASTS: lambda client: client.pipeline_etas(),
+    EFFECTS: lambda client: client.pipeline_effects(),
+    DELIVERED: lambda client: client.pipeline_past(),
 }
 
 _PLACES: Final[Mapping[str, str]] = {
@@ -49,6 +63,9 @@ _PLACES: Final[Mapping[str, str]] = {
     ORPHANS: "orphans",
     OWNED: "owned",
     PIPELINE: "pipeline",
+    FORECASTS: "forecasts",
+    EFFECTS: "effects",
+    DELIVERED: "delivered",
 }
 """Where the store keeps each answer."""
 
@@ -58,6 +75,9 @@ _NONE: Final[Mapping[str, Any]] = {
     ORPHANS: (),
     OWNED: None,
     PIPELINE: None,
+    FORECASTS: None,
+    EFFECTS: None,
+    DELIVERED: None,
 }
 """What stands there before anybody has answered."""
 
@@ -75,6 +95,9 @@ class Moment:
     """Throttles are in sight, and some stand."""
     past_in_sight: bool = False
     """The history is in sight."""
+    throttles_in_sight: bool = False
+    tables: frozenset[str] = frozenset()
+    """Tables of the data pipeline in which there is anything."""
 
 
 def wanted(moment: Moment) -> frozenset[str]:
@@ -83,8 +106,10 @@ def wanted(moment: Moment) -> frozenset[str]:
         return frozenset()
     drift = {DRIFT} if moment.running else set()
     orphans = {ORPHANS, OWNED} if moment.leftovers_matter else set()
-    pipeline = {PIPELINE} if moment.past_in_sight else set()
-    return frozenset({STANDING} | drift | orphans | pipeline)
+    forecasts = {FORECASTS} if moment.running and ETA in moment.tables else set()
+    effects = {EFFECTS} if moment.throttles_in_sight and EFFECT in moment.tables else set()
+    past = {DELIVERED} if moment.past_in_sight and moment.tables else set()
+    return frozenset({STANDING, PIPELINE} | drift | orphans | forecasts | effects | past)
 
 
 def due(moment: Moment, asked_s: Mapping[str, float]) -> tuple[str, ...]:
@@ -134,14 +159,24 @@ class Rounds:
         here = app.current_mode
         in_sight = here in (OVERVIEW, THROTTLES, OPERATIONS) or bool(store.orphans)
         leftovers = in_sight and _throttles_stand(app)
-        return Moment(store.now_s(), live, store.running, leftovers, here == HISTORY)
+        return Moment(
+            store.now_s(),
+            live,
+            store.running,
+            leftovers,
+            here == HISTORY,
+            here == THROTTLES,
+            _tables(store.pipeline),
+        )
 
     def _moment_behind(self) -> Moment:
         """While the past is shown, what is recorded of the present goes on being asked."""
         travel = self._app.travel
         scene = travel.live
         live = scene.connection.state is ConnectionState.LIVE and scene.snapshot is not None
-        return Moment(travel.clock(), live and not travel.replay, scene.running, False)
+        tables = _tables(scene.answers.get(PIPELINE))
+        live = live and not travel.replay
+        return Moment(travel.clock(), live, scene.running, False, tables=tables)
 
     async def _ask(self, about: str) -> None:
         travel = self._app.travel
@@ -199,6 +234,12 @@ def put_answers(store: Store, scene: Scene) -> bool:
             setattr(store, place, answer)
             news = True
     return news
+
+
+def _tables(standing: PipelineStanding | None) -> frozenset[str]:
+    """The tables of the data pipeline in which there is anything."""
+    tables = () if standing is None else standing.tables
+    return frozenset(one.table for one in tables if one.newest_ms is not None)
 
 
 def _throttles_stand(app: KshuntApp) -> bool:

@@ -11,23 +11,35 @@ Textual's own output would have left on it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import compress
 from operator import ne, or_
 from typing import Final, NamedTuple
 
 from rich.cells import split_graphemes
 from rich.color import ColorSystem
-from rich.segment import Segment
+from rich.style import Style
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.strip import Strip
 
 BRIDGE_CELLS: Final = 4
 """Unchanged cells that cost no more to write again than to step over."""
 
+JOINED_MOST: Final = 65_000
+"""So many combinations of characters that share a cell are told apart."""
+
 _ANY: Final = "any"
 """A style that no cell has: what stands there is not known."""
+_PLAIN, _UNKNOWN = "\0", "\1"
+"""The places of no style and of that one."""
+_INSIDE: Final = "\0"
+"""The cell that a wide character reaches into."""
+_JOINED: Final = 0xF0000
+"""From here on Unicode has no characters of its own."""
+_CELLS: Final = re.compile("[\\x00-\\x7f\\xa1-\\xac\\xae-\\xff\u2026\u2500-\u259f\u2800-\u28ff]*")
+"""Texts of one character a cell, as far as that is quickly told: Latin, lines, blocks, braille."""
+_TO_ONE: Final = bytes([0, *[1] * 255])
 
 _GROUP_OF: Final = {
     "1": "weight",
@@ -60,12 +72,46 @@ _OFF: Final = {
 
 
 class Line(NamedTuple):
-    """One line of a screen, one entry a cell. Never changed, only replaced."""
+    """One line of a screen, one character a cell. Never changed, only replaced."""
 
-    texts: list[str]
-    """What the cell shows; empty where the cell before reaches into this one."""
-    styles: list[str]
-    """Parameters of the SGR sequence that sets the cell's look on a plain pen."""
+    text: str
+    """What the cell shows; `_INSIDE` where the cell before reaches into this one, `_JOINED` and
+    above for characters that share a cell."""
+    styles: str
+    """Of each cell, the place of its style in the `_Palette`."""
+
+
+class _Palette:
+    """Styles, and characters that share a cell, as one character each."""
+
+    def __init__(self) -> None:
+        self.styles: list[str] = ["", _ANY]
+        """Parameters of the SGR sequence that sets a cell's look on a plain pen."""
+        self._style_places: dict[str, str] = {}
+        self._joined: list[str] = []
+        self._joined_places: dict[str, str] = {}
+
+    def style(self, style: str) -> str:
+        """The character that stands for a style."""
+        if not style:
+            return _PLAIN
+        if style not in self._style_places:
+            self._style_places[style] = chr(len(self.styles))
+            self.styles.append(style)
+        return self._style_places[style]
+
+    def joined(self, characters: str) -> str:
+        """The character that stands for several that share a cell."""
+        if characters not in self._joined_places:
+            if len(self._joined) == JOINED_MOST:
+                return "?"
+            self._joined_places[characters] = chr(_JOINED + len(self._joined))
+            self._joined.append(characters)
+        return self._joined_places[characters]
+
+    def characters(self, cell: str) -> str:
+        """What is written for a cell."""
+        return cell if ord(cell) < _JOINED else self._joined[ord(cell) - _JOINED]
 
 
 class ScreenDiff:
@@ -74,6 +120,7 @@ class ScreenDiff:
     def __init__(self) -> None:
         self.size = (0, 0)
         """Width and height; nothing is known of a terminal of another size."""
+        self._palette = _Palette()
         self._wanted: list[Line] = []
         self._shown: list[Line] = []
         self._touched: set[int] = set()
@@ -112,20 +159,32 @@ class ScreenDiff:
     def _put(self, y: int, x: int, strips: Iterable[Strip], colors: ColorSystem) -> None:
         if not 0 <= y < len(self._wanted):
             return
-        line = self._wanted[y]
-        texts, styles = line.texts.copy(), line.styles.copy()
-        for strip in strips:
-            cells = cells_of(strip, colors)
-            end = x + len(cells.texts)
-            texts[x:end], styles[x:end] = cells
-            x = end
-        width = self.size[0]
-        self._wanted[y] = Line(texts[:width], styles[:width])
+        before, width = self._wanted[y], self.size[0]
+        text, styles = self._cells_of(strips, colors)
+        end = x + len(text)
+        if x or end != width:
+            text = (before.text[:x] + text + before.text[end:])[:width]
+            styles = (before.styles[:x] + styles + before.styles[end:])[:width]
+        self._wanted[y] = Line(text, styles)
         self._touched.add(y)
+
+    def _cells_of(self, strips: Iterable[Strip], colors: ColorSystem) -> Line:
+        """Strips that stand side by side as cells."""
+        palette = self._palette
+        texts: list[str] = []
+        styles: list[str] = []
+        for strip in strips:
+            for text, style, control in strip:
+                if control:
+                    continue
+                cells = text if _CELLS.fullmatch(text) else _graphemes(text, palette)
+                texts.append(cells)
+                styles.append(palette.style(_ansi(style, colors)) * len(cells))
+        return Line("".join(texts), "".join(styles))
 
     def send(self) -> str:
         """The characters that turn what is shown into what is wanted; empty if it is that."""
-        pen = _Pen()
+        pen = _Pen(self._palette)
         for y in sorted(self._touched):
             wanted = self._wanted[y]
             pen.draw(y, self._shown[y], wanted)
@@ -137,9 +196,10 @@ class ScreenDiff:
 class _Pen:
     """Writes changed cells, and knows where the cursor is and in which style it writes."""
 
-    def __init__(self) -> None:
+    def __init__(self, palette: _Palette) -> None:
+        self._palette = palette
         self._parts: list[str] = []
-        self._style = ""
+        self._style = _PLAIN
         self._y = -1
         self._x = -1
         """The column of the cursor; -1 where a terminal may differ about it."""
@@ -148,94 +208,125 @@ class _Pen:
         """Write the cells of one line that differ."""
         if shown == wanted:
             return
-        texts, styles = wanted
-        width = len(texts)
-        # All in C: a screenful is ten thousand cells.
-        differs = map(or_, map(ne, texts, shown.texts), map(ne, styles, shown.styles))
-        for x in compress(range(width), differs):
-            # The terminal puts the second half of a wide character where it belongs.
-            if not texts[x]:
-                continue
-            if self._y != y or self._x != x:
-                self._move(y, x, wanted)
-            if styles[x] != self._style:
-                self._parts.append(turned(self._style, styles[x]))
-                self._style = styles[x]
-            self._parts.append(texts[x])
-            wide = x + 1 < width and not texts[x + 1]
-            self._x = x + 2 if wide else x + 1
-            # Terminals disagree about the width of joined characters, and about the cursor
-            # after the last column.
-            if len(texts[x]) > 1 or self._x >= width:
-                self._x = -1
+        text, differs = wanted.text, _differing(shown, wanted)
+        simple = _INSIDE not in text and max(text) < chr(_JOINED)
+        write = self._write_simple if simple else self._write_cells
+        start = differs.find(1)
+        while start >= 0:
+            end = differs.find(0, start)
+            end = end if end >= 0 else len(differs)
+            write(y, start, end, wanted)
+            start = differs.find(1, end)
+
+    def _write_simple(self, y: int, start: int, end: int, line: Line) -> None:
+        """Write cells of one character and one column each, those of one style at once."""
+        text, styles = line
+        while start < end:
+            style, stop = styles[start], end
+            if styles.count(style, start, end) < end - start:
+                stop -= len(styles[start:end].lstrip(style))
+            self._write(y, start, text[start:stop], style, line)
+            start = stop
+        # Terminals disagree about the cursor after the last column.
+        self._x = end if end < len(text) else -1
+
+    def _write_cells(self, y: int, start: int, end: int, line: Line) -> None:
+        """Write cells that may be wide, or of several characters."""
+        for x in range(start, end):
+            self._write_cell(y, x, line)
+
+    def _write_cell(self, y: int, x: int, line: Line) -> None:
+        # The terminal puts the second half of a wide character where it belongs.
+        if line.text[x] == _INSIDE:
+            return
+        characters = self._palette.characters(line.text[x])
+        self._write(y, x, characters, line.styles[x], line)
+        self._x = x + 2 if line.text[x + 1 : x + 2] == _INSIDE else x + 1
+        # Terminals disagree about the width of joined characters.
+        if len(characters) > 1 or self._x >= len(line.text):
+            self._x = -1
+
+    def _write(self, y: int, x: int, characters: str, style: str, line: Line) -> None:
+        if self._x != x or self._y != y:
+            self._move(y, x, line)
+        if style != self._style:
+            styles = self._palette.styles
+            self._parts.append(turned(styles[ord(self._style)], styles[ord(style)]))
+            self._style = style
+        self._parts.append(characters)
+        self._x = x + len(characters)
 
     def _move(self, y: int, x: int, line: Line) -> None:
         gap = x - self._x
         if self._y != y or self._x < 0 or gap < 0:
             self._parts.append(f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H")
         elif gap <= BRIDGE_CELLS and self._plain(line, self._x, x):
-            self._parts.extend(line.texts[self._x : x])
+            self._parts.append(line.text[self._x : x])
         else:
             self._parts.append(f"\x1b[{gap}C" if gap > 1 else "\x1b[C")
         self._y, self._x = y, x
 
     def _plain(self, line: Line, start: int, end: int) -> bool:
         """Whether cells that did not change can be written again without another style."""
-        styles, texts = line.styles[start:end], line.texts[start:end]
-        alike = all(style == self._style for style in styles)
-        return alike and all(len(text) == 1 and text.isascii() for text in texts)
+        text = line.text[start:end]
+        alike = line.styles.count(self._style, start, end) == end - start
+        return alike and text.isascii() and _INSIDE not in text
 
     def lifted(self) -> str:
         """Everything that was written; the pen is plain again, as others expect it."""
-        if self._style:
+        if self._style != _PLAIN:
             self._parts.append("\x1b[m")
         return "".join(self._parts)
 
 
 def _nothing(width: int) -> Line:
-    return Line([""] * width, [_ANY] * width)
+    return Line(_INSIDE * width, _UNKNOWN * width)
 
 
-def cells_of(strip: Strip, colors: ColorSystem) -> Line:
-    """A strip as cells."""
-    texts: list[str] = []
-    styles: list[str] = []
-    for segment in strip:
-        if segment.control:
-            continue
-        cells = _texts_of(segment)
-        texts += cells
-        styles += [_style_of(segment, colors)] * len(cells)
-    return Line(texts, styles)
+def _differing(one: Line, other: Line) -> bytes:
+    """Of each cell 1 where the lines are not the same, else 0."""
+    try:
+        # As numbers, of a byte a cell: a screenful is ten thousand cells.
+        texts = _number(one.text) ^ _number(other.text)
+        styles = _number(one.styles) ^ _number(other.styles)
+        return (texts | styles).to_bytes(len(one.text)).translate(_TO_ONE)
+    except UnicodeEncodeError:
+        texts_differ = map(ne, one.text, other.text)
+        return bytes(map(or_, texts_differ, map(ne, one.styles, other.styles)))
 
 
-def _style_of(segment: Segment, colors: ColorSystem) -> str:
-    style = segment.style
+def _number(text: str) -> int:
+    return int.from_bytes(text.encode("latin-1"))
+
+
+def _ansi(style: Style | None, colors: ColorSystem) -> str:
     if style is None:
         return ""
     return style._ansi if style._ansi is not None else Strip.render_ansi(style, colors)
 
 
-def _texts_of(segment: Segment) -> Sequence[str]:
-    """One entry a cell: a wide character is followed by an empty one."""
-    text = segment.text
-    if text.isascii():
-        return text
-    return _graphemes(text)
-
-
 @lru_cache(2048)
-def _graphemes(text: str) -> Sequence[str]:
+def _graphemes(text: str, palette: _Palette) -> str:
+    """One character a cell: a wide one is followed by `_INSIDE`."""
     cells: list[str] = []
+    for characters, width in _split(text):
+        one = len(characters) == 1 and characters < chr(_JOINED)
+        cells.append(characters if one else palette.joined(characters))
+        cells.append(_INSIDE * (width - 1))
+    return "".join(cells)
+
+
+def _split(text: str) -> Sequence[tuple[str, int]]:
+    """What stands in each cell of the text, and how many cells it takes."""
+    found: list[tuple[str, int]] = []
     for start, end, width in split_graphemes(text)[0]:
-        if not width:
+        if width:
+            found.append((text[start:end], width))
+        elif found:
             # What has no width belongs to the cell before it.
-            if cells:
-                cells[-1] += text[start:end]
-            continue
-        cells.append(text[start:end])
-        cells += [""] * (width - 1)
-    return cells
+            before, cells = found[-1]
+            found[-1] = before + text[start:end], cells
+    return found
 
 
 @lru_cache(8192)

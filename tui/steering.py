@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from backend.domain.answers import ChangeAnswer
-from backend.domain.operation import Operation
+from backend.domain.operation import Operation, OperationKind
 from backend.domain.steering import Preview, ShownDrift, ShownOrphan
 from tui.intent import NAMES_MOST, Intent, Sending, Target, counted, short_name
 from tui.tables.mending import change_words, owner_words, readable, setting_words
@@ -33,6 +33,11 @@ _EFFECTS: Final = {
     "cancel": "What was copied so far is dropped; the original replicas stay.",
     "undo": "A new operation moves its partitions back, with the same throttle.",
 }
+_SHRINK_EFFECTS: Final = {
+    "pause": "Its copy ends after the batch that it is at, and goes on from there later.",
+    "resume": "It goes on where it was.",
+    "cancel": "The copy is dropped and the topic's own settings come back; the topic stays whole.",
+}
 
 
 def verb_named(name: str) -> Verb:
@@ -51,14 +56,15 @@ def operation_intent(target: Target, operation: Operation, verb: Verb) -> Intent
         assert verb != "resume"
         return client.preview_operation(verb, operation.id)
 
+    shrinks = operation.kind is OperationKind.SHRINK
     return Intent(
         title=f"{_TITLES[verb]} operation {operation.id}",
         button=f"{_TITLES[verb]} it",
         target=target,
         touches=operation_lines(operation),
         send=send,
-        preview=None if verb == "resume" else preview,
-        effect=_EFFECTS[verb],
+        preview=None if shrinks or verb == "resume" else preview,
+        effect=_SHRINK_EFFECTS.get(verb, "") if shrinks else _EFFECTS[verb],
     )
 
 

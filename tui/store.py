@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.message import Message
 
+from tui import footprint
 from tui.jobs import Job, Query
 from tui.tables.base import Table
 from tui.tables.lag_history import LagHistory
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
     from backend.api.client import ClusterInfo
     from backend.domain.operation import Operation
     from backend.domain.owned import OwnedThrottle
-    from backend.domain.pipeline import PipelineStanding
+    from backend.domain.pipeline import EffectRow, EtaRow, PipelinePast, PipelineStanding, Rows
     from backend.domain.snapshot import Snapshot
     from backend.domain.steering import AuditLine, ShownDrift, ShownOrphan, Standing
     from tui.tables.facts import Facts, Summary
+    from tui.tables.kept_table import KeptTable
     from tui.tables.overview import Home, HomeKeeper
 
 
@@ -123,7 +125,13 @@ class Store:
     answered: set[str] = field(default_factory=set)
     """What was answered at least once (`tui.rounds`): before, none is not nought."""
     pipeline: PipelineStanding | None = None
-    """What the data pipeline delivered; None while nobody has said."""
+    """How the data pipeline stands; None while nobody has said."""
+    forecasts: Rows[EtaRow] | None = None
+    """When operations will be done, as the pipeline says; None where nobody has asked."""
+    effects: Rows[EffectRow] | None = None
+    """What throttles did, likewise."""
+    delivered: PipelinePast | None = None
+    """What the pipeline delivered of the past, likewise."""
     unanswered: dict[str, str] = field(default_factory=dict)
     """Why a question could not be answered, by what it is about."""
     audits: dict[str, tuple[AuditLine, ...]] = field(default_factory=dict)
@@ -188,11 +196,18 @@ class Store:
             self.drift,
             self.orphans,
             self.owned,
+            self.forecasts.rows if self.forecasts else (),
+            self.has_pipeline,
         )
 
     def operation(self, key: object) -> Operation | None:
         """The operation with this id."""
         return next((one for one in self.operations if one.id == key), None)
+
+    @property
+    def has_pipeline(self) -> bool:
+        """True where a data pipeline has delivered anything."""
+        return self.pipeline is not None and self.pipeline.newest_ms is not None
 
     @property
     def running(self) -> bool:
@@ -231,6 +246,8 @@ class Deriver:
         self._facts: Facts | None = None
         self._settled: set[str] = set()
         self._keeper: HomeKeeper | None = None
+        self._replicas: KeptTable | None = None
+        """Only while the partitions view shows one row a replica."""
         self._thread = threading.Thread(target=self._run, name="kshunt-derive", daemon=True)
 
     def start(self) -> None:
@@ -260,6 +277,8 @@ class Deriver:
                 job = self._pending.pop(next(iter(self._pending)))
             self._post(self._outcome(job))
             self._settle(job.view)
+            # A snapshot has gone with the last table.
+            footprint.give_back()
 
     def _settle(self, view: str) -> None:
         if self._settle_process is not None and view not in self._settled:
@@ -273,6 +292,18 @@ class Deriver:
         except Exception as error:  # noqa: BLE001
             return DeriveFailed(job.view, repr(error))
 
+    def _table(self, facts: Facts, job: Job) -> Table | None:
+        build = _BUILDERS.get(job.view)
+        if job.view != PARTITIONS or not _by_replica(job.query):
+            # An order that is kept holds on to columns.
+            self._replicas = None
+            return build(facts, job) if build is not None else None
+        if self._replicas is None:
+            from tui.tables.kept_table import KeptTable
+
+            self._replicas = KeptTable()
+        return self._replicas.table(facts, job)
+
     def _derive(self, job: Job) -> Derived:
         from tui.tables.facts import Facts
         from tui.tables.progress import foreign_moves
@@ -284,8 +315,7 @@ class Deriver:
         facts = self._facts
         foreign = foreign_moves(facts, job.operations)
         hint = throttle_hint(facts, job, foreign) if job.view == THROTTLES else ""
-        build = _BUILDERS.get(job.view)
-        table = build(facts, job) if build is not None else None
+        table = self._table(facts, job)
         home = self._home(facts, job)
         return Derived(job, table, facts, facts.summary, hint, foreign, home)
 
@@ -298,15 +328,16 @@ class Deriver:
         return self._keeper.home(facts, job, plots=job.view in (OVERVIEW, HISTORY))
 
 
-def _partitions(facts: Facts, job: Job) -> Table:
-    query, operations = job.query, job.operations
-    if query.group and query.inside is None:
-        from tui.tables.group_table import group_table
+def _by_replica(query: Query) -> bool:
+    """Whether the partitions view shows one row a replica."""
+    return not query.group or query.inside is not None
 
-        return group_table(facts, query.terms, query.order, query.follow, query.group, operations)
-    from tui.tables.partitions import partition_table
 
-    return partition_table(facts, query.terms, query.order, query.follow, operations, query.inside)
+def _groups(facts: Facts, job: Job) -> Table:
+    from tui.tables.group_table import group_table
+
+    query = job.query
+    return group_table(facts, query.terms, query.order, query.follow, query.group, job.operations)
 
 
 def _brokers(facts: Facts, job: Job) -> Table:
@@ -331,11 +362,19 @@ def _throttles(facts: Facts, job: Job) -> Table:
 def _operations(facts: Facts, job: Job) -> Table:
     from tui.tables.operations import operation_table
 
-    return operation_table(facts, job.operations, job.now_ms, job.query.order, job.drift)
+    return operation_table(
+        facts,
+        job.operations,
+        job.now_ms,
+        job.query.order,
+        job.drift,
+        job.forecasts,
+        has_pipeline=job.has_pipeline,
+    )
 
 
 _BUILDERS: Final[Mapping[str, Callable[[Facts, Job], Table]]] = {
-    PARTITIONS: _partitions,
+    PARTITIONS: _groups,
     BROKERS: _brokers,
     THROTTLES: _throttles,
     OPERATIONS: _operations,

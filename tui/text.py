@@ -14,9 +14,13 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-UNKNOWN_TEXT: Final = "?"
+from backend.domain.wording import NEVER, UNKNOWN, many
+from backend.domain.wording import duration_text as duration_text
+
+plural = many
+UNKNOWN_TEXT: Final = UNKNOWN
+NEVER_SHORT: Final = NEVER
 NEVER_TEXT: Final = "not at this rate"
-NEVER_SHORT: Final = "never"
 
 _BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _COUNT_UNITS: Final = ("", "k", "M", "G", "T", "P", "E")
@@ -100,33 +104,11 @@ def speed_text(per_s: float, *, tight: bool = False) -> str:
     return f"{sign}{count_text(abs(per_s), tight=tight)}{'' if tight else '/s'}"
 
 
-def duration_text(seconds: float) -> str:
-    """A duration in at most six cells: `8s`, `2m13s`, `1h04m`, `3d02h`; `?` if unknown."""
-    if math.isnan(seconds) or seconds < 0:
-        return UNKNOWN_TEXT
-    if math.isinf(seconds):
-        return NEVER_SHORT
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    if whole < 86_400:
-        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-    days = whole // 86_400
-    return f"{days}d{whole % 86_400 // 3600:02d}h" if days < 100 else f"{min(days, 99_999)}d"
-
-
 def eta_text(seconds: float, width: int = len(NEVER_TEXT)) -> str:
     """Time left; `not at this rate` where it never ends and there is room for the words."""
     if math.isinf(seconds):
         return NEVER_TEXT if width >= len(NEVER_TEXT) else NEVER_SHORT
     return duration_text(seconds)
-
-
-def plural(count: int, noun: str, nouns: str = "") -> str:
-    """`1 partition`, `1,204 partitions`."""
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def names_text(names: Iterable[object], limit: int = 6) -> str:
@@ -135,6 +117,14 @@ def names_text(names: Iterable[object], limit: int = 6) -> str:
     if len(found) <= limit:
         return ", ".join(found)
     return f"{', '.join(found[:limit])} and {len(found) - limit:,} more"
+
+
+def servers_text(bootstrap_servers: str, limit: int = 3) -> str:
+    """The first of some addresses `host:port,host:port`: enough to tell a cluster by."""
+    found = bootstrap_servers.split(",")
+    if len(found) <= limit:
+        return bootstrap_servers
+    return f"{','.join(found[:limit])} and {len(found) - limit:,} more"
 
 
 def printable(text: str) -> str:

@@ -32,6 +32,8 @@ SPEEDS: Final = (1, 2, 10, 60)
 TICK_S: Final = 0.25
 """While it plays, the screens move on this often."""
 FLUSH_S: Final = 2.0
+NOT_RECORDED: Final = "not recorded: not looked at while this was recorded"
+"""Of what is asked only while somebody looks at it, and nobody did."""
 NO_RECORDING: Final = "Nothing is recorded here, so there is no past to go back to."
 
 
@@ -100,6 +102,11 @@ class Travel:
             return "This is a recording: nothing can be sent."
         return f"This is the past; {key_of(TOGGLE)} returns to live."
 
+    @property
+    def unrecorded(self) -> str:
+        """Why something is not known at the moment that is shown; empty while that is live."""
+        return NOT_RECORDED if self.past else ""
+
     async def ask(self, question: Callable[[BackendClient], T]) -> T:
         """Refuse: nobody can be asked in the past.
 
@@ -141,7 +148,7 @@ class Travel:
         if not self.past:
             self._start(self._go_back(0))
         elif self.replay:
-            self._app.say("This is a recording, nothing is live; q leaves.")
+            self._app.say(f"This is a recording, nothing is live; {key_of('quit')} leaves.")
         else:
             self.leave()
 
@@ -269,11 +276,16 @@ class Travel:
         if recorder is None or not recorder.paths:
             app.say(recorder.stopped if recorder and recorder.stopped else NO_RECORDING, "warn")
             return
-        reel = await asyncio.to_thread(_opened, recorder)
-        self._reel, self.past = reel, True
+        async with self._reel_free:
+            await self._open_once(recorder)
         self.speed = SPEEDS[0]
         await self._measure()
         await self._arrive(self.last_ms)
+
+    async def _open_once(self, recorder: Recorder) -> None:
+        """Open the recording, unless another key led here while this one waited."""
+        if not self.past:
+            self._reel, self.past = await _open_or_close(recorder), True
 
     async def _measure(self) -> None:
         """Learn how far the recording reaches by this time."""
@@ -365,6 +377,16 @@ class Travel:
 
 
 TOGGLE: Final = "time_toggle"
+
+
+async def _open_or_close(recorder: Recorder) -> Reel:
+    """Open the recording; who is cancelled meanwhile leaves no file open."""
+    opening = asyncio.ensure_future(asyncio.to_thread(_opened, recorder))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        (await opening).close()
+        raise
 
 
 def _opened(recorder: Recorder) -> Reel:

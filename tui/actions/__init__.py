@@ -25,6 +25,7 @@ from tui.actions.registry import (
     key_of,
     key_table,
     screen_bindings,
+    view_key,
 )
 
 __all__ = [
@@ -51,4 +52,5 @@ __all__ = [
     "key_table",
     "screen_bindings",
     "use_keys",
+    "view_key",
 ]

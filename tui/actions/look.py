@@ -161,7 +161,7 @@ LOOKS: Final = (
         "plotted",
         ("tab",),
         "Plot something else",
-        "Throughput under its throttle, bytes that remain, or stuck replicas.",
+        "Throughput under its throttle, bytes that remain, stuck replicas; days of the pipeline.",
         "Look",
         _PAST,
         hint="plot",

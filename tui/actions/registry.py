@@ -42,6 +42,11 @@ def key_of(id: str) -> str:
     return key_name(next(with_chosen_keys(a).keys[0] for a in ACTIONS if a.id == id))
 
 
+def view_key(view: str) -> str:
+    """The key that goes to a view, likewise."""
+    return key_of(f"view('{view}')")
+
+
 def screen_bindings(view: str) -> list[Binding]:
     """The bindings of a view's screen."""
     return list(_bindings(a for a in actions_of(view) if a.where == "screen"))

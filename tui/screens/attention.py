@@ -12,7 +12,7 @@ from textual.widget import Widget
 from tui.screens.dialog import Dialog, Lines
 
 if TYPE_CHECKING:
-    from tui.attention import Item
+    from tui.targets import Item
 
 
 class AttentionScreen(Dialog[None]):

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from backend.domain.steering import AuditLine
 from backend.errors import BadInput, KshuntError
-from tui.screens.dialog import Dialog, Lines, fact_lines
+from tui.screens.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_lines
 from tui.widgets.grid import Grid
 
 if TYPE_CHECKING:
@@ -61,6 +61,12 @@ class AuditScreen(Dialog[None]):
         return self.query_one("#lines", Grid)
 
     async def _read(self) -> None:
+        if self._kshunt.travel.past:
+            audits = self._kshunt.store.audits.values()
+            lines = [line for lines in audits for line in lines]
+            self._lines = tuple(sorted(lines, key=lambda line: line.time_ms or 0))
+            self._show()
+            return
         try:
             self._lines = await self._kshunt.link.ask(lambda client: client.audit_lines())
         except KshuntError as error:
@@ -82,9 +88,23 @@ class AuditScreen(Dialog[None]):
             return
         keys.set_class(False, "-bad")
         table = audit_table(self._lines, wanted, self._kshunt.store.now_ms)
-        self.grid.show_message("Nothing matches; / changes the filter." if text else "It is empty.")
+        self.grid.show_message(self._nothing(text))
         self.grid.show_table(table)
-        keys.say(f"{len(table):,} of {len(self._lines):,}   {KEYS}")
+        of = "recorded" if self._kshunt.travel.past else ""
+        keys.say(f"{len(table):,} of {len(self._lines):,} {of}".rstrip() + f"   {KEYS}")
+
+    def _nothing(self, text: str) -> str:
+        """Why there are no lines."""
+        unknown = self._kshunt.travel.unrecorded
+        if unknown and not self._has_recorded(text):
+            return f"{unknown[:1].upper()}{unknown[1:]}."
+        return "Nothing matches; / changes the filter." if text else "It is empty."
+
+    def _has_recorded(self, text: str) -> bool:
+        """Whether the recording holds the audit of the one operation that is looked for, or any."""
+        audits = self._kshunt.store.audits
+        one = text.removeprefix("op:")
+        return one in audits if text == f"op:{one}" else bool(audits)
 
     @on(Input.Changed, "#filter")
     def _typed(self) -> None:
@@ -133,9 +153,8 @@ class EntryScreen(Dialog[None]):
     """One entry of the audit in full."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,q", "close", "Close", show=False),
-        Binding("j,down", "scroll(1)", "Down", show=False),
-        Binding("k,up", "scroll(-1)", "Up", show=False),
+        *CLOSE_KEYS,
+        *SCROLL_KEYS,
     ]
 
     def __init__(self, row: AuditRow) -> None:

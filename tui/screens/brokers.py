@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from textual import events, on
 from textual.widget import Widget
 
+from tui.actions import key_of
+from tui.screens.detail import DetailScreen
 from tui.screens.dialog import Lines
-from tui.screens.table import TableScreen
-from tui.tables.base import NATURAL, Order
+from tui.tables.base import NATURAL, Order, RowKey
 from tui.views import BROKERS
-from tui.widgets.grid import Grid
-from tui.widgets.pane import Pane, PaneLine
-
-PANE_HEIGHT_LEAST = 36
-"""Lines of the terminal from which on a broker's details stand below the table."""
+from tui.widgets.pane import PaneLine
 
 
-class BrokersScreen(TableScreen):
+class BrokersScreen(DetailScreen):
     """One row a broker; or who feeds whom."""
 
     VIEW: ClassVar[str] = BROKERS
@@ -28,12 +24,11 @@ class BrokersScreen(TableScreen):
 
     _order_of_brokers: Order = NATURAL
     """The sort order from before a matrix was shown."""
-    _pane_open = False
 
     def compose_below(self) -> Iterable[Widget]:
         """What the signs of a matrix mean, and the details of a broker."""
         yield Lines(id="legend", classes="hint")
-        yield Pane(glyphs=self.kshunt.glyphs, id="about")
+        yield from super().compose_below()
 
     # Who feeds whom
 
@@ -69,7 +64,8 @@ class BrokersScreen(TableScreen):
     def nothing_words(self) -> str:
         """A matrix of nothing."""
         if self.kshunt.store.queries[self.VIEW].group:
-            return "Nothing is being copied from broker to broker. m goes on, Esc back."
+            keys = f"{key_of('matrix')} goes on, {key_of('back')} back"
+            return f"Nothing is being copied from broker to broker. {keys}."
         return super().nothing_words()
 
     def note_words(self, shown: int, total: int) -> str:
@@ -83,7 +79,7 @@ class BrokersScreen(TableScreen):
         return f"{words} +{query.shift}" if query.shift else words
 
     def update_view(self) -> None:
-        """The legend and the pane follow the table."""
+        """The legend follows the table, too."""
         super().update_view()
         legend, words = self.query_one("#legend", Lines), ""
         if group := self.kshunt.store.queries[self.VIEW].group:
@@ -94,51 +90,24 @@ class BrokersScreen(TableScreen):
         legend.display = bool(words)
         if words and legend.plain != f"  {words}":
             legend.say(f"  {words}")
-        self._show_pane()
 
     # Details
 
-    def action_details(self) -> None:
-        """Below the table where there is room for them."""
-        broker = self.grid.cursor_key
-        if self.kshunt.store.queries[self.VIEW].group or not isinstance(broker, int):
-            super().action_details()
-        elif self.app.size.height >= PANE_HEIGHT_LEAST:
-            self._pane_open = not self._pane_open
-            self._show_pane()
-        else:
-            self._open_details(broker)
+    def can_tell(self, key: RowKey) -> bool:
+        """A broker, and no row of a matrix."""
+        return isinstance(key, int) and not self.kshunt.store.queries[self.VIEW].group
 
-    def _open_details(self, broker: int) -> None:
-        from tui.screens.details import DetailsScreen
+    def title_of(self, key: RowKey) -> str:
+        """`Broker 3`."""
+        return f"Broker {key}"
 
-        def said() -> list[tuple[str, str]]:
-            return [(line.label, line.text) for line in self._lines(broker)]
-
-        self.app.push_screen(DetailsScreen(f"Broker {broker}", said))
-
-    def _lines(self, broker: int) -> list[PaneLine]:
+    def lines_of(self, key: RowKey) -> list[PaneLine]:
+        """Its state, its throttles and its disks."""
         from tui.tables.about_broker import about
 
         store = self.kshunt.store
-        return [] if store.facts is None else about(store.facts, broker, store.operations)
-
-    @on(Grid.CursorMoved)
-    def _cursor_moved(self) -> None:
-        # The message may come while the screen is being taken down.
-        if self.query(Pane) and self.query("#grid"):
-            self._show_pane()
-
-    def _show_pane(self) -> None:
-        pane, key = self.query_one("#about", Pane), self.grid.cursor_key
-        tall = self.app.size.height >= PANE_HEIGHT_LEAST
-        lines = self._lines(key) if self._pane_open and tall and isinstance(key, int) else []
-        pane.show(f"Broker {key}", lines)
-
-    def on_resize(self, event: events.Resize) -> None:
-        """There may be room for the pane, or none any more."""
-        super().on_resize(event)
-        self.call_after_refresh(self._show_pane)
+        assert isinstance(key, int)
+        return [] if store.facts is None else about(store.facts, key, store.operations)
 
     # What can be done
 

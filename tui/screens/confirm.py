@@ -9,11 +9,8 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from tui.desk import Looked
-from tui.intent import Intent
-from tui.screens.dialog import Dialog
+from tui.screens.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog
 from tui.screens.parts import AskPart, PreviewPart
-from tui.text import Glyphs
 
 QUESTION_KEYS: Final[list[BindingType]] = [
     Binding("y", "agree", "Do it", show=False),
@@ -21,10 +18,8 @@ QUESTION_KEYS: Final[list[BindingType]] = [
     Binding("w", "why", "Say why", show=False),
     Binding("left,h", "app.focus_previous", "Previous", show=False),
     Binding("right,l", "app.focus_next", "Next", show=False),
-    Binding("down,j", "scroll(1)", "Down", show=False),
-    Binding("up,k", "scroll(-1)", "Up", show=False),
-    Binding("pagedown", "page(1)", "Page down", show=False),
-    Binding("pageup", "page(-1)", "Page up", show=False),
+    *SCROLL_KEYS,
+    *PAGE_KEYS,
 ]
 
 
@@ -35,20 +30,12 @@ class ConfirmScreen(Dialog[bool]):
     BINDINGS: ClassVar[list[BindingType]] = QUESTION_KEYS
     AUTO_FOCUS = None
 
-    def __init__(
-        self,
-        intent: Intent,
-        looked: Looked,
-        glyphs: Glyphs,
-        changed: str = "",
-        *,
-        read_only: bool = False,
-    ) -> None:
-        """`changed` says why the question is asked again; `read_only` ends with the preview."""
-        super().__init__(intent.title)
-        self.intent = intent
-        self._preview = PreviewPart(intent, looked, glyphs, changed, read_only=read_only)
-        self._ask = AskPart(intent, read_only=read_only)
+    def __init__(self, preview: PreviewPart) -> None:
+        """About what `preview` shows; where that is read-only, it ends with the preview."""
+        super().__init__(preview.intent.title)
+        self.intent = preview.intent
+        self._preview = preview
+        self._ask = AskPart(preview.intent, read_only=preview.read_only)
 
     @property
     def reason(self) -> str:

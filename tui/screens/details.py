@@ -7,11 +7,11 @@ from textwrap import wrap
 from typing import ClassVar
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from tui.screens.dialog import Dialog, Lines
+from tui.screens.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines
 from tui.tables.base import Placed, RowKey, Table
 from tui.text import printable
 
@@ -22,11 +22,7 @@ WIDE = 200
 class DetailsScreen(Dialog[None]):
     """Labels and values of a row, as it is: they follow what comes in while they are open."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,q", "close", "Close", show=False),
-        Binding("j", "scroll(1)", "Down", show=False),
-        Binding("k", "scroll(-1)", "Up", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*CLOSE_KEYS, *SCROLL_KEYS]
 
     def __init__(self, title: str, describe: Callable[[], Sequence[tuple[str, str]]]) -> None:
         """`describe` says label and value of each line, whenever it is asked."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
@@ -16,6 +17,18 @@ from textual.widgets import Static
 from tui.text import printable
 
 T = TypeVar("T")
+
+SCROLL_KEYS: Final[tuple[Binding, ...]] = (
+    Binding("down,j", "scroll(1)", "Down", show=False),
+    Binding("up,k", "scroll(-1)", "Up", show=False),
+)
+"""Of a dialogue with more lines than there is room for; vim's and the arrows."""
+PAGE_KEYS: Final[tuple[Binding, ...]] = (
+    Binding("pagedown", "page(1)", "Page down", show=False),
+    Binding("pageup", "page(-1)", "Page up", show=False),
+)
+CLOSE_KEYS: Final[tuple[Binding, ...]] = (Binding("enter,q", "close", "Close", show=False),)
+"""Of a dialogue that asks nothing."""
 
 
 class Dialog(ModalScreen[T]):
@@ -44,6 +57,10 @@ class Dialog(ModalScreen[T]):
     def action_close(self) -> None:
         """Close without an answer."""
         self.dismiss(None)
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Close with an answer; a dialogue that is no longer in sight has given its own."""
+        return super().dismiss(result) if self.app.screen is self else AwaitComplete()
 
 
 class Lines(Static):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from textual import on
@@ -28,9 +28,11 @@ class FormField:
     hint: str
     """What can be typed."""
     parse: Callable[[str], Any]
-    """From text to value; raises a `KshuntError`. Called in a thread, so it may read files."""
+    """From text to value; raises a `KshuntError`."""
     complete: Callable[[str], tuple[str, Sequence[str]]] | None = None
     """For Tab: the text completed, and what else it could become."""
+    reads: bool = False
+    """Whether `parse` reads files: it is called in a thread then, and may take a while."""
 
 
 class FormInput(Input):
@@ -92,6 +94,16 @@ class FormPart(VerticalScroll, can_focus=False):
         """Put the cursor into the first field."""
         self.input(min(self.fields)).focus()
 
+    def on_resize(self) -> None:
+        """Whatever height it gets, what is typed into is in sight."""
+        self.call_after_refresh(self.show_focused)
+
+    def show_focused(self) -> None:
+        """Scroll to the field that is typed into."""
+        for entry in self.query(Input):
+            if entry.has_focus:
+                entry.scroll_visible(animate=False, immediate=True)
+
     @property
     def completes(self) -> bool:
         """Whether Tab completes anything here."""
@@ -101,9 +113,19 @@ class FormPart(VerticalScroll, can_focus=False):
         """The input of a field."""
         return self.query_one(f"#field-{place}", Input)
 
+    def text(self, place: int) -> str:
+        """What is typed into a field."""
+        value: str = self.input(place).value
+        return value
+
     def hint(self, place: int) -> Lines:
         """The line beneath a field."""
         return self.query_one(f"#hint-{place}", Lines)
+
+    def rehint(self, place: int, hint: str) -> None:
+        """Say something else of what can be typed."""
+        self.fields[place] = replace(self.fields[place], hint=hint)
+        self._say(place, hint)
 
     def _say(self, place: int, text: str, *, wrong: bool = False) -> None:
         self.hint(place).say(text)
@@ -124,33 +146,53 @@ class FormPart(VerticalScroll, can_focus=False):
     def _place(self, widget: Widget) -> int:
         return int((widget.id or "field-0").removeprefix("field-"))
 
-    async def _check(self, place: int) -> None:
+    def _leave(self, place: int) -> None:
         """Check up to this field, then go on to the next one or answer."""
+        upto = [number for number in self.fields if number <= place]
+        if any(self.fields[number].reads for number in upto):
+            if not self._checking:
+                self._checking = True
+                self.run_worker(self._read(upto))
+        else:
+            self._go_on({number: self._parsed(number, self.text(number)) for number in upto})
+
+    async def _read(self, upto: Sequence[int]) -> None:
+        """Check what has to be read; who types on meanwhile stays where they type."""
         try:
-            upto = [number for number in self.fields if number <= place]
-            values = [await self._parsed(number) for number in upto]
-            wrong = [number for number, value in zip(upto, values, strict=True) if value is _WRONG]
-            if wrong:
-                self.input(wrong[0]).focus()
-            elif place == max(self.fields):
-                self.post_message(self.Filled(self, tuple(values)))
-            else:
-                self.input(place + 1).focus()
+            texts = {number: self.text(number) for number in upto}
+            values = {
+                number: await asyncio.to_thread(self._parsed, number, text)
+                for number, text in texts.items()
+            }
+            if texts == {number: self.text(number) for number in upto}:
+                self._go_on(values)
         finally:
             self._checking = False
 
-    async def _parsed(self, place: int) -> Any:
+    def _parsed(self, place: int, text: str) -> Any:
+        """What a text comes to, or why it cannot be used."""
         try:
-            return await asyncio.to_thread(self.fields[place].parse, self.input(place).value)
+            return self.fields[place].parse(text)
         except KshuntError as error:
-            self._say(place, str(error), wrong=True)
-            return _WRONG
+            return error
+
+    def _go_on(self, values: Mapping[int, Any]) -> None:
+        wrong = [place for place, value in values.items() if isinstance(value, KshuntError)]
+        for place in wrong:
+            self._say(place, str(values[place]), wrong=True)
+        if wrong:
+            self.input(wrong[0]).focus()
+        elif max(values) == max(self.fields):
+            self.post_message(self.Filled(self, tuple(values.values())))
+        else:
+            self.input(max(values) + 1).focus()
 
     @on(FormInput.Complete)
     async def _complete(self) -> None:
         """Complete what is typed; go to the next field where there is nothing to complete."""
         focused = self.screen.focused
-        if not isinstance(focused, Input):
+        # By the time that the key is dealt with, the next page's field may have the focus.
+        if not isinstance(focused, Input) or self._place(focused) not in self.fields:
             return
         place = self._place(focused)
         complete = self.fields[place].complete
@@ -173,15 +215,6 @@ class FormPart(VerticalScroll, can_focus=False):
             self.input(place + 1).focus()
         else:
             self._leave(place)
-
-    def _leave(self, place: int) -> None:
-        if not self._checking:
-            self._checking = True
-            self.run_worker(self._check(place))
-
-
-_WRONG = object()
-"""A field whose text cannot be used."""
 
 
 def form_hint(parts: Iterable[FormPart]) -> str:

@@ -10,7 +10,7 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from tui.actions import Action, help_groups, key_name
-from tui.screens.dialog import Dialog, Lines, fact_lines
+from tui.screens.dialog import SCROLL_KEYS, Dialog, Lines, fact_lines
 
 SIGNS: Final = (
     ("?", "Not known; it is not 0."),
@@ -27,8 +27,7 @@ class HelpScreen(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,q,question_mark", "close", "Close", show=False),
-        Binding("j", "scroll(1)", "Down", show=False),
-        Binding("k", "scroll(-1)", "Up", show=False),
+        *SCROLL_KEYS,
     ]
 
     def __init__(self, view: str) -> None:

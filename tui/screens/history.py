@@ -58,7 +58,7 @@ class HistoryScreen(BoardScreen):
         return f"at most {duration_text(self.chosen.span_s)}"
 
     def lines(self, width: int, height: int) -> list[Line]:
-        """Brokers, then the data pipeline."""
+        """The data pipeline, then brokers."""
         store = self.kshunt.store
         if store.home is None:
             from tui.tables.lines import Line
@@ -68,7 +68,14 @@ class HistoryScreen(BoardScreen):
         from tui.tables.past import past_lines
 
         return past_lines(
-            self.course, self.chosen, store.pipeline, store.now_ms, width, self.kshunt.glyphs
+            self.course,
+            self.chosen,
+            store.pipeline,
+            store.delivered,
+            store.now_ms,
+            width,
+            self.kshunt.glyphs,
+            unknown=self.kshunt.travel.unrecorded,
         )
 
     def update_view(self) -> None:
@@ -80,20 +87,37 @@ class HistoryScreen(BoardScreen):
 
     def _after(self, chosen: Chosen) -> Chosen:
         """What stands in the second plot, and what Tab brings into the first."""
-        from tui.tables.past import KINDS
+        from tui.tables.past import kinds
 
-        return replace(chosen, kind=(chosen.kind + 1) % len(KINDS))
+        count = len(kinds(self.kshunt.store.delivered))
+        return replace(chosen, kind=(chosen.kind % count + 1) % count)
 
     def _plot(self, id: str, chosen: Chosen) -> None:
-        course, glyphs = self.course, self.kshunt.glyphs
+        from tui.tables.past import KINDS, kinds
 
-        def build(width: int, height: int) -> Text:
-            from tui.tables.past import draw_course
+        store, glyphs = self.kshunt.store, self.kshunt.glyphs
+        named = kinds(store.delivered)
+        kind = named[chosen.kind % len(named)]
+        panel = self.query_one(id, PlotPanel)
+        if kind in KINDS or store.delivered is None:
+            course = self.course
+            seen = replace(chosen, kind=KINDS.index(kind))
 
-            return draw_course(course, chosen, glyphs, width, height)
+            def build(width: int, height: int) -> Text:
+                from tui.tables.past import draw_course
 
-        newest_ms = course[-1].at_ms if course else 0
-        self.query_one(id, PlotPanel).show(build, newest_ms, chosen)
+                return draw_course(course, seen, glyphs, width, height)
+
+            panel.show(build, course[-1].at_ms if course else 0, chosen)
+            return
+        days = store.delivered.course.course
+
+        def build_days(width: int, height: int) -> Text:
+            from tui.tables.past import draw_days
+
+            return draw_days(days, kind, glyphs, width, height)
+
+        panel.show(build_days, days.points[-1].at_ms, (chosen, len(days.points)))
 
     def action_span(self, steps: int) -> None:
         """Look at more of the past, or at less."""

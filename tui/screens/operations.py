@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual import on
 from textual.widget import Widget
 
-from tui.actions import can
+from tui.actions import can, key_of
 from tui.screens.table import TableScreen
 from tui.views import OPERATIONS
 from tui.widgets.grid import Grid
@@ -43,8 +43,9 @@ class OperationsScreen(TableScreen):
         """Why there are no rows."""
         foreign = self.kshunt.store.foreign
         if foreign:
-            return f"Nothing was asked here; {foreign:,} throttled moves are of others (t)."
-        return "Nothing was asked of this backend yet. r starts a reassignment."
+            others = f"{foreign:,} throttled moves are of others ({key_of('adopt')})"
+            return f"Nothing was asked here; {others}."
+        return f"Nothing was asked of this backend yet. {key_of('reassign')} starts a reassignment."
 
     def conditions(self) -> set[str]:
         """What can be done with the operation under the cursor, too."""
@@ -80,8 +81,9 @@ class OperationsScreen(TableScreen):
         row = cast("SmallTable[OperationRow]", table).value_of(key)
         if row is None:
             return
-        audit = store.audits.get(row.operation.id, ())
-        lines = about(row, store.facts, audit, self.kshunt.glyphs, room)
+        audit = store.audits.get(row.operation.id)
+        unknown = self.kshunt.travel.unrecorded
+        lines = about(row, store.facts, audit, self.kshunt.glyphs, room, unknown=unknown)
         pane.show(title_of(row), lines)
         self._ask_audit(row.operation)
 
@@ -124,6 +126,12 @@ class OperationsScreen(TableScreen):
         operation = self._able("cancel_operation", "cancel")
         if operation is not None:
             self.kshunt.flows.steer(operation, "cancel")
+
+    def action_confirm_shrink(self) -> None:
+        """Type the name of the topic that a shrink is about to replace."""
+        operation = self._able("confirm_shrink", "confirm")
+        if operation is not None:
+            self.kshunt.flows.confirm_shrink(operation)
 
     def action_undo(self) -> None:
         """Move back what the operation moved."""

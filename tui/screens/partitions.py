@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from textual import events, on
-from textual.widget import Widget
-
 from backend.domain.cluster import TopicPartition
+from tui.actions import key_of
 from tui.configs import TopicConfigs
-from tui.screens.table import MARK_LIMIT, TableScreen
-from tui.tables.base import Order
+from tui.replica_stalls import ReplicaStalls
+from tui.screens.detail import DetailScreen
+from tui.screens.table import MARK_LIMIT
+from tui.tables.base import Order, RowKey
 from tui.text import plural
 from tui.views import PARTITIONS
-from tui.widgets.grid import Grid
-from tui.widgets.pane import Pane, PaneLine
+from tui.widgets.pane import PaneLine
 
 if TYPE_CHECKING:
+    from backend.domain.pipeline import Rows, StallRow
     from tui.tables.groups import GroupKey
     from tui.tables.partitions import ReplicaKey
 
-PANE_HEIGHT_LEAST = 36
-"""Lines of the terminal from which on the details stand below the table."""
+STALLS = "stalls"
+"""The table of the data pipeline's results."""
 ROWS_LEAST = 8
 """Lines of the table, its header included, that the pane leaves."""
 
 
-class PartitionsScreen(TableScreen):
+class PartitionsScreen(DetailScreen):
     """One row a replica, or one a group of them."""
 
     VIEW: ClassVar[str] = PARTITIONS
@@ -38,16 +37,13 @@ class PartitionsScreen(TableScreen):
 
     _order_before = Order()
     """The sort order from before the moves were followed."""
-    _pane_open = False
-    """Whether the details stand below the table, where there is room."""
-
-    def compose_below(self) -> Iterable[Widget]:
-        """The details of the row under the cursor."""
-        yield Pane(glyphs=self.kshunt.glyphs, id="about")
 
     def on_mount(self) -> None:
         """Topics are asked for once somebody looks at them."""
         self._configs = TopicConfigs(
+            lambda question: self.kshunt.link.ask(question), self.kshunt.store.now_s
+        )
+        self._stalls = ReplicaStalls(
             lambda question: self.kshunt.link.ask(question), self.kshunt.store.now_s
         )
         super().on_mount()
@@ -56,6 +52,7 @@ class PartitionsScreen(TableScreen):
         """Unmark every row, and forget topics: this is another cluster."""
         super().clear_marks()
         self._configs.forget()
+        self._stalls.forget()
 
     # Groups
 
@@ -68,7 +65,7 @@ class PartitionsScreen(TableScreen):
         kind = kinds[(kinds.index(present) + 1) % len(kinds)]
         self._ask(group=kind, inside=None)
         words = f"Grouped by {kind}; Enter opens one" if kind else "One row a replica"
-        self.say(f"{words}, v goes on.")
+        self.say(f"{words}, {key_of('group')} goes on.")
 
     def action_back(self) -> None:
         """Close an opened group once nothing else is left to undo."""
@@ -92,68 +89,70 @@ class PartitionsScreen(TableScreen):
     # Details
 
     def action_details(self) -> None:
-        """Open the group, or the details: below the table where there is room for them."""
+        """Open the group, or the details."""
         from tui.tables.groups import GroupKey
 
         key = self.grid.cursor_key
         if isinstance(key, GroupKey):
             self._ask(inside=key)
-        elif self.app.size.height >= PANE_HEIGHT_LEAST:
-            self._pane_open = not self._pane_open
-            self._show_pane()
-        elif key is not None and self.kshunt.store.facts is not None:
-            self._open_details(cast("ReplicaKey", key))
+        else:
+            super().action_details()
 
-    def _open_details(self, key: ReplicaKey) -> None:
-        from tui.screens.details import DetailsScreen
-
-        def said() -> list[tuple[str, str]]:
-            return [(line.label, line.text) for line in self._lines(key)]
-
-        self.app.push_screen(DetailsScreen(str(key), said))
-
-    def update_view(self) -> None:
-        """The pane follows the table."""
-        super().update_view()
-        self._show_pane()
-
-    def on_resize(self, event: events.Resize) -> None:
-        """There may be room for the pane, or none any more."""
-        super().on_resize(event)
-        self.call_after_refresh(self._show_pane)
-
-    @on(Grid.CursorMoved)
-    def _cursor_moved(self) -> None:
-        # The message may come while the screen is being taken down.
-        if self.query(Pane) and self.query("#grid"):
-            self._show_pane()
-
-    def _show_pane(self) -> None:
-        pane, key = self.query_one("#about", Pane), self.grid.cursor_key
-        lines = self._lines(cast("ReplicaKey", key)) if self._has_pane(key) else []
-        pane.show(str(key), lines[: self.app.size.height // 2 - ROWS_LEAST])
-
-    def _has_pane(self, key: object) -> bool:
-        if not self._pane_open or key is None or self.app.size.height < PANE_HEIGHT_LEAST:
-            # The first frame is shown before data libraries are loaded.
-            return False
+    def can_tell(self, key: RowKey) -> bool:
+        """A replica, and no group of them."""
         from tui.tables.groups import GroupKey
 
         return not isinstance(key, GroupKey)
 
-    def _lines(self, key: ReplicaKey) -> list[PaneLine]:
+    def title_of(self, key: RowKey) -> str:
+        """The partition, and the broker."""
+        return str(key)
+
+    def lines_most(self) -> int:
+        """Half of the terminal is the table's."""
+        return self.app.size.height // 2 - ROWS_LEAST
+
+    def lines_of(self, key: RowKey) -> list[PaneLine]:
         """What is said of a replica and its partition; asks for what is not known yet."""
         from tui.tables.about_partition import TopicSettings, about
 
-        store = self.kshunt.store
+        store, key = self.kshunt.store, cast("ReplicaKey", key)
         if store.facts is None:
             return []
         store.lags.look_at(key)
-        if self._configs.wants(key.topic):
-            self.run_worker(self._fetch(key.topic), group="configs")
-        settings = TopicSettings(*self._configs.known(key.topic))
+        if self.kshunt.travel.past:
+            # What is so at present may not have been so then.
+            settings = TopicSettings(None, "not recorded: a recording holds no configurations")
+        else:
+            if self._configs.wants(key.topic):
+                self.run_worker(self._fetch(key.topic), group="configs")
+            settings = TopicSettings(*self._configs.known(key.topic))
         samples = store.lags.samples(key)
-        return about(store.facts, key, samples, settings, store.operations, self.kshunt.glyphs)
+        return about(
+            store.facts,
+            key,
+            samples,
+            settings,
+            store.operations,
+            self.kshunt.glyphs,
+            self._stalls_of(key),
+            store.now_ms,
+        )
+
+    def _stalls_of(self, key: ReplicaKey) -> Rows[StallRow] | None:
+        """What the pipeline has of the replica; asks for it where that may have changed."""
+        pipeline = self.kshunt.store.pipeline
+        if self.kshunt.travel.past or pipeline is None or pipeline.of(STALLS).newest_ms is None:
+            return None
+        if self._stalls.wants(key):
+            self.run_worker(self._fetch_stalls(key), group="stalls")
+        return self._stalls.known(key)
+
+    async def _fetch_stalls(self, key: ReplicaKey) -> None:
+        before = self._stalls.known(key)
+        await self._stalls.fetch(key)
+        if self._stalls.known(key) != before:
+            self.kshunt.changed.publish("")
 
     async def _fetch(self, topic: str) -> None:
         await self._configs.fetch(topic)
@@ -210,6 +209,16 @@ class PartitionsScreen(TableScreen):
         chosen = self._chosen_or_refused("elect")
         if chosen is not None:
             self.kshunt.flows.elect(chosen)
+
+    def action_shrink(self) -> None:
+        """Let the topic of the row have fewer partitions."""
+        chosen = self._chosen_or_refused("shrink")
+        topics = sorted({partition.topic for partition in chosen or ()})
+        if len(topics) == 1:
+            self.kshunt.flows.shrink(topics[0])
+        elif chosen is not None:
+            found = f"{plural(len(topics), 'topic')} {'is' if len(topics) == 1 else 'are'}"
+            self.say(f"A shrink is about one topic; {found} chosen here.", "warn")
 
     def action_edit(self) -> None:
         """Edit the throttled replicas of the row's topic."""

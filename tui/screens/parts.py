@@ -21,7 +21,7 @@ from tui.paths import save_plan
 from tui.screens.dialog import Lines, fact_lines
 from tui.tables.answers import answer_table, failure_words, headline
 from tui.tables.mending import readable
-from tui.text import Glyphs
+from tui.text import Glyphs, servers_text
 from tui.widgets.grid import Grid
 
 if TYPE_CHECKING:
@@ -48,12 +48,13 @@ class PreviewPart(Vertical):
         """`changed` says why it is shown again."""
         super().__init__(classes="part")
         self.intent, self.looked = intent, looked
-        self._glyphs, self._changed, self._read_only = glyphs, changed, read_only
+        self.read_only = read_only
+        self._glyphs, self._changed = glyphs, changed
 
     def compose(self) -> ComposeResult:
         """What changed, what is touched, what the rehearsal said."""
         intent, rehearsal, preview = self.intent, self.looked.rehearsal, self.looked.preview
-        if self._read_only and not intent.local:
+        if self.read_only and not intent.local:
             yield Lines(READ_ONLY, classes="-warn", id="banner")
         if self._changed:
             yield Lines(f"{self._changed} This is how it is now:", classes="-bad", id="changed")
@@ -72,7 +73,7 @@ class PreviewPart(Vertical):
                 [
                     ("Cluster", target.cluster_id),
                     *intent.touches,
-                    ("At", target.bootstrap_servers),
+                    ("At", servers_text(target.bootstrap_servers)),
                 ]
             )
         words, tone = headline(rehearsal)
@@ -93,13 +94,15 @@ class PreviewPart(Vertical):
         grid.show_table(answer_table(self.looked.rehearsal, self.intent.changes))
 
     def scroll(self, rows: int) -> None:
-        """Move through the items."""
-        self.query_one(Grid).action_cursor(rows)
+        """Move through the items, once they are there."""
+        for grid in self.query(Grid):
+            grid.action_cursor(rows)
 
     def page(self, pages: int) -> None:
         """Move through the items, and through what stands above them."""
         self.scroll(5 * pages)
-        self.query_one("#facts").scroll_relative(y=5 * pages, animate=False)
+        for facts in self.query("#facts"):
+            facts.scroll_relative(y=5 * pages, animate=False)
 
 
 def _warnings(warnings: tuple[str, ...]) -> Iterable[Widget]:
@@ -127,6 +130,8 @@ class AskPart(Vertical):
         """Why, as far as the operator has said."""
         self._shut = read_only and not intent.local
         self._leave = leave
+        self._seen = False
+        """True once it was painted: what was typed before that agrees to nothing."""
 
     def compose(self) -> ComposeResult:
         """The name, the reason, the buttons."""
@@ -155,6 +160,7 @@ class AskPart(Vertical):
         self.query_one("#why").display = False
         for entry in self.query(Input):
             entry.cursor_blink = False
+        self.call_after_refresh(setattr, self, "_seen", True)
 
     def begin(self) -> None:
         """Where nothing is done by mistake."""
@@ -164,7 +170,7 @@ class AskPart(Vertical):
     def agree(self) -> None:
         """By a key: as far as it is let, and nothing has to be typed."""
         if not self._shut and not self.intent.typed:
-            self.post_message(self.Decided(True))
+            self._decide(True)
 
     def why(self) -> None:
         """Open the line that says why."""
@@ -196,7 +202,7 @@ class AskPart(Vertical):
     @on(Input.Submitted, "#typed")
     def _typed(self, event: Input.Submitted) -> None:
         if event.value.strip() in self.intent.typed:
-            self.post_message(self.Decided(True))
+            self._decide(True)
             return
         wrong = self.query_one("#wrong", Lines)
         wrong.say(f"'{event.value}' is not {' or '.join(self.intent.typed)}; nothing was sent.")
@@ -205,7 +211,11 @@ class AskPart(Vertical):
     @on(Button.Pressed)
     def _pressed(self, event: Button.Pressed) -> None:
         event.stop()
-        self.post_message(self.Decided(event.button.id == "agree"))
+        self._decide(event.button.id == "agree")
+
+    def _decide(self, agreed: bool) -> None:
+        if self._seen or not agreed:
+            self.post_message(self.Decided(agreed))
 
 
 class AnswerPart(Vertical):

@@ -12,9 +12,9 @@ from textual.widget import Widget
 from backend.domain.answers import ChangeAnswer
 from backend.errors import KshuntError
 from tui.intent import Intent
-from tui.screens.dialog import Dialog, Lines
+from tui.screens.dialog import CLOSE_KEYS, Dialog, Lines
 from tui.screens.parts import AnswerPart, error_lines
-from tui.screens.watching import Verb, show_course, verb_of
+from tui.screens.watching import NEXT_KEYS, Verb, show_course, verb_of
 from tui.text import Glyphs
 
 if TYPE_CHECKING:
@@ -25,10 +25,9 @@ class ResultScreen(Dialog[Verb | None]):
     """The answer to a change that was sent; answers with what is to be done next, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,q", "close", "Close", show=False),
+        *CLOSE_KEYS,
         Binding("w", "write", "Write the way back", show=False),
-        Binding("u", "next('undo')", "Undo", show=False),
-        Binding("c", "next('cancel')", "Cancel", show=False),
+        *NEXT_KEYS,
     ]
     AUTO_FOCUS = None
 
@@ -70,7 +69,7 @@ class ResultScreen(Dialog[Verb | None]):
 class ErrorScreen(Dialog[None]):
     """Why a whole request was refused, and what to do."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,q", "close", "Close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [*CLOSE_KEYS]
 
     def __init__(self, title: str, error: KshuntError, *, sent: bool) -> None:
         super().__init__(title)

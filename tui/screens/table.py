@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from backend.errors import BadInput
-from tui.actions import ACTIONS
+from tui.actions import ACTIONS, key_of
 from tui.jobs import Query
 from tui.screens.dialog import Lines
 from tui.screens.view import ViewScreen
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MARK_LIMIT = 10_000
 """Kafka takes no more partitions in one call."""
+LET_GO_S = 60.0
+"""A view that is out of sight for longer holds no rows: they would keep an old snapshot."""
 NOTE_SHORT = 19
 """Cells beside the short titles of the views, at 80 columns."""
 
@@ -44,6 +46,9 @@ class TableScreen(ViewScreen):
     HAS_PLOT: ClassVar[bool] = False
     MARKS: ClassVar[bool] = False
     """Whether rows can be marked, for what changes several at once."""
+
+    _seen_s = 0.0
+    """When it was last in sight."""
 
     @property
     def grid(self) -> Grid:
@@ -69,6 +74,15 @@ class TableScreen(ViewScreen):
         self._show_filter(False)
         self.grid.focus()
 
+    def _on_changed(self, view: str) -> None:
+        super()._on_changed(view)
+        now_s = self.kshunt.travel.clock()
+        if self.is_current_view:
+            self._seen_s = now_s
+        elif now_s - self._seen_s > LET_GO_S:
+            self.grid.let_go()
+            self.kshunt.store.tables.pop(self.VIEW, None)
+
     def update_view(self) -> None:
         """Show what the store holds; widgets repaint only what differs."""
         store = self.kshunt.store
@@ -86,11 +100,13 @@ class TableScreen(ViewScreen):
             if store.connection.state is ConnectionState.LOST:
                 return store.connection.reason
             return f"Waiting for the first snapshot from {self.kshunt.address}"
+        if self.VIEW not in store.tables:
+            return "One moment."
         query = store.queries[self.VIEW]
         if query.follow:
-            return "Nothing moves. f shows every replica again."
+            return f"Nothing moves. {key_of('follow')} shows every replica again."
         if query.filter_text:
-            return f"Nothing matches '{query.filter_text}'. / changes the filter."
+            return f"Nothing matches '{query.filter_text}'. {key_of('filter')} changes the filter."
         return self.nothing_words()
 
     def nothing_words(self) -> str:
@@ -190,7 +206,8 @@ class TableScreen(ViewScreen):
         table = self.grid.table
         names = {c.key: c.name for c in table.columns} if table is not None else {}
         said = ", then ".join(names.get(level.key, level.key) for level in order.levels)
-        self.say(f"Sorted by {said or 'its own order'}; S reverses, o chooses and adds.")
+        keys = f"{key_of('sort_reverse')} reverses, {key_of('sort_choose')} chooses and adds"
+        self.say(f"Sorted by {said or 'its own order'}; {keys}.")
 
     def action_sort_reverse(self) -> None:
         """Sort the other way round."""

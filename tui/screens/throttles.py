@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from backend.errors import BadInput
-from tui.actions import PENDING
+from tui.actions import PENDING, key_of
 from tui.screens.dialog import Lines
 from tui.screens.table import TableScreen
 from tui.views import THROTTLES
@@ -36,6 +36,8 @@ class ThrottlesScreen(TableScreen):
 
     _typing: tuple[int, ...] = ()
     """Brokers whose rate is being typed."""
+    _pending_of = ""
+    """The cluster that `pending` is meant for."""
 
     def compose_below(self) -> Iterable[Widget]:
         """Whose the row is and what is wrong, and a line to type a rate into."""
@@ -80,10 +82,16 @@ class ThrottlesScreen(TableScreen):
         self._show_pane()
 
     def _drop_what_is_so(self) -> None:
-        """What somebody has set meanwhile, as it is pending, is not pending any more."""
-        facts = self.kshunt.store.facts
-        if self.pending and facts is not None:
-            self._pend({})
+        """What somebody has set meanwhile, as it is pending, is not pending any more.
+
+        Nor is what was typed for another cluster: there the same numbers are other brokers.
+        """
+        store = self.kshunt.store
+        if self.pending and store.facts is not None:
+            if self._pending_of != store.facts.snapshot.cluster_id:
+                self.drop_pending()
+            else:
+                self._pend({})
 
     @on(Grid.CursorMoved)
     def _cursor_moved(self) -> None:
@@ -96,13 +104,20 @@ class ThrottlesScreen(TableScreen):
         if (self.app.size.height < 16 and not self.pending) or store.facts is None:
             pane.show("", ())
             return
-        from tui.tables.about_throttles import about, foreseen
+        from tui.tables.about_throttles import about, advice_lines, foreseen, unrecorded_lines
+        from tui.tables.others import left_by_others
 
         seen = self.table.foresight if self.table is not None else None
         if seen is not None:
             title, lines = foreseen(seen)
         else:
-            title, lines = about(self.chosen, store.drift, store.orphans, store.foreign)
+            throttles = store.facts.snapshot.throttles if store.foreign else None
+            left = left_by_others(store.operations, throttles, store.owned)
+            advice = advice_lines(self.chosen, store)
+            title, lines = about(
+                self.chosen, store.drift, store.orphans, store.foreign, left, advice
+            )
+            lines = [*unrecorded_lines(store, self.kshunt.travel.unrecorded), *lines]
         more = len(lines) - LINES_MOST
         if more > 0:
             lines = [*lines[: LINES_MOST - 1], PaneLine("", f"and {more + 1} more", "dim")]
@@ -152,7 +167,7 @@ class ThrottlesScreen(TableScreen):
         if isinstance(key, RateKey):
             return (key.broker,)
         if key is not None:
-            self.say("A topic has lists and no rate; e edits its lists.", "warn")
+            self.say(f"A topic has lists and no rate; {key_of('edit')} edits its lists.", "warn")
         return ()
 
     def _step(self, id: str, *, up: bool) -> None:
@@ -163,7 +178,8 @@ class ThrottlesScreen(TableScreen):
         if rates:
             self._pend(rates)
         elif brokers:
-            self.say("No rate is set here that could be raised or lowered; = types one.", "warn")
+            words = f"{key_of('type_rate')} types one."
+            self.say(f"No rate is set here that could be raised or lowered; {words}", "warn")
 
     def _set_now(self, brokers: Sequence[int]) -> dict[int, ThrottledRate]:
         """What is pending of these brokers, else set; without those that have no rate."""
@@ -187,6 +203,7 @@ class ThrottlesScreen(TableScreen):
 
         pending = with_rates(self.pending, rates, facts.snapshot.throttles)
         if pending != self.pending:
+            self._pending_of = facts.snapshot.cluster_id
             self._ask(pending=pending)
             self.offer_keys()
 

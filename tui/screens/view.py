@@ -163,7 +163,11 @@ class ViewScreen(Screen[None]):
 
     def say(self, text: str, tone: str = "") -> None:
         """Say something on the last line until the next key."""
-        self.key_bar.say(text, tone)
+        if self.is_mounted:
+            self.key_bar.say(text, tone)
+        else:
+            # It was gone to this moment, and has no lines yet.
+            self.call_later(self.say, text, tone)
 
     # Actions of every view
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,7 +10,8 @@ from textual.widget import Widget
 
 from backend.domain.operation import Operation
 from tui.actions import can
-from tui.screens.dialog import Dialog, Lines
+from tui.screens.dialog import CLOSE_KEYS, Dialog, Lines
+from tui.screens.watching import operation_lines
 from tui.widgets.pane import Pane, PaneLine
 
 if TYPE_CHECKING:
@@ -25,11 +25,12 @@ class WatchScreen(Dialog[str | None]):
     """Answers with the action that is wanted next, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,q", "close", "Close", show=False),
+        *CLOSE_KEYS,
         Binding("p", "want('pause')", "Pause or resume", show=False),
         Binding("c", "want('cancel_operation')", "Cancel", show=False),
         Binding("u", "want('undo')", "Undo", show=False),
         Binding("X", "want('abandon')", "Abandon", show=False),
+        Binding("y", "want('confirm_shrink')", "Cut over a shrink", show=False),
         Binding("v", "want('audit')", "Audit", show=False),
         Binding("w", "want('export')", "Write the audit", show=False),
     ]
@@ -54,24 +55,11 @@ class WatchScreen(Dialog[str | None]):
         self.run_worker(self._show, group="watch", exclusive=True)  # type: ignore[arg-type]
 
     async def _show(self) -> None:
-        store, glyphs = self._kshunt.store, self._kshunt.glyphs
-        operation = store.operation(self._id)
-        facts = store.facts
-        if operation is None or facts is None:
-            return
-        from tui.tables.about_operation import about, title_of
-        from tui.tables.operations import OperationRow
-        from tui.tables.progress import progress_of
-
-        # A few passes over every row of the cluster.
-        progress = await asyncio.to_thread(progress_of, facts, operation)
-        drift = tuple(one for one in store.drift if operation.id in one.operations)
-        row = OperationRow(operation, store.now_ms, progress, drift)
         room = max(self.app.size.height - AROUND, 3)
-        audit = store.audits.get(operation.id, ())
-        lines = about(row, facts, audit, glyphs, room)
-        pane = self.query_one("#watched", Pane)
-        pane.show(title_of(row), [_roomy(line) for line in lines])
+        found = await operation_lines(self._kshunt, self._id, room)
+        if found is not None:
+            title, lines = found
+            self.query_one("#watched", Pane).show(title, [_roomy(line) for line in lines])
 
     def action_want(self, action: str) -> None:
         """Do something with it, if that is possible now; it is asked about as ever."""

@@ -5,17 +5,28 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from textual.binding import Binding
+
 from backend.domain.operation import Operation
 from tui.text import UNKNOWN_TEXT, duration_text
 
 if TYPE_CHECKING:
     from backend.domain.answers import ChangeAnswer
+    from tui.app import KshuntApp
     from tui.screens.parts import AnswerPart
     from tui.store import Store
     from tui.tables.facts import Facts
+    from tui.widgets.pane import PaneLine
 
 OFFERED: Final = {"cancel": "c cancels it", "undo": "u undoes it"}
 """Ways back, with their keys; each is previewed and asked about as ever."""
+
+NEXT_KEYS: Final[tuple[Binding, ...]] = (
+    Binding("u", "next('undo')", "Undo", show=False),
+    Binding("c", "next('cancel')", "Cancel", show=False),
+    Binding("p", "next('pause')", "Pause or resume", show=False),
+)
+"""The keys of `OFFERED`, and the one that holds an operation or lets it go on."""
 
 
 class Verb(NamedTuple):
@@ -38,17 +49,53 @@ async def show_course(store: Store, part: AnswerPart) -> None:
 def verb_of(store: Store, answer: ChangeAnswer, name: str) -> Verb | None:
     """A way back, if the backend offers it by now."""
     operation = store.operation(answer.operation_id)
-    if operation is None or name not in operation.actions:
+    if operation is None:
         return None
-    return Verb(operation, name)
+    if name == "pause" and "resume" in operation.actions:
+        name = "resume"
+    return Verb(operation, name) if name in operation.actions else None
+
+
+async def operation_lines(
+    app: KshuntApp, operation_id: str | None, room: int, *, looks: bool = True
+) -> tuple[str, list[PaneLine]] | None:
+    """A title and lines about one operation; None while nothing is known of it.
+
+    `looks`: its audit can be looked at from there, so the keys for that are named.
+    """
+    store = app.store
+    operation, facts = store.operation(operation_id), store.facts
+    if operation is None or facts is None:
+        return None
+    from tui.tables.about_operation import about, title_of
+    from tui.tables.forecast import of_operation
+    from tui.tables.operations import OperationRow
+    from tui.tables.progress import progress_of
+
+    # A few passes over every row of the cluster.
+    progress = await asyncio.to_thread(progress_of, facts, operation)
+    drift = tuple(one for one in store.drift if operation.id in one.operations)
+    forecasts = store.forecasts.rows if store.forecasts else ()
+    forecast = of_operation(forecasts, operation.id, store.now_ms)
+    row = OperationRow(
+        operation, store.now_ms, progress, drift, forecast, has_pipeline=store.has_pipeline
+    )
+    audit = store.audits.get(operation.id)
+    unknown = app.travel.unrecorded
+    lines = about(row, facts, audit, app.glyphs, room, unknown=unknown, looks=looks)
+    return title_of(row), lines
 
 
 def course_text(facts: Facts | None, operation: Operation) -> str:
     """`running: 2/6 replicas, 31.2 GB left, ETA 14m to 22m`."""
     from tui.tables.operations import eta_words, held, left_text
     from tui.tables.progress import progress_of
+    from tui.tables.shrink_course import brief, course_of
 
     state = operation.state.value
+    course = course_of(operation)
+    if course is not None and not operation.state.ended:
+        return f"It is {state}: {brief(course)}"
     progress = None if facts is None else progress_of(facts, operation)
     if progress is None:
         took = "" if operation.ended_ms is None else _took(operation)

@@ -75,7 +75,7 @@ def _disks(disks: Sequence[Disk]) -> Iterable[PaneLine]:
     for number, disk in enumerate(disks):
         label = "" if number else "Disks"
         yield PaneLine(label, f"{disk.path}: {disk_words(disk)}", _tone(disk))
-    if any(disk.arriving_bytes or disk.arriving_unknown for disk in disks):
+    if any(disk.receives for disk in disks):
         waiting = max(disk.waiting for disk in disks)
         more = f"; {plural(waiting, 'partition')} that wait may add to it" if waiting else ""
         yield PaneLine("", f"{LEAST}{more}", "dim")
@@ -86,4 +86,4 @@ def _disks(disks: Sequence[Disk]) -> Iterable[PaneLine]:
 def _tone(disk: Disk) -> str:
     if disk.error:
         return "bad"
-    return peak_tone(disk.peak_share) if disk.arriving_bytes or disk.arriving_unknown else ""
+    return peak_tone(disk.peak_share) if disk.receives else ""

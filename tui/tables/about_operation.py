@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.shrink_phases import ShrinkCourse
 from backend.domain.steering import AuditLine
-from tui.actions import ACTIONS, can, key_name, key_of
+from tui.actions import ACTIONS, can, key_of
 from tui.tables.facts import Facts
+from tui.tables.forecast import LIVE, full_text
 from tui.tables.mending import drift_words, readable
 from tui.tables.operations import TONES, OperationRow, eta_words, held, kind_words, left_text
 from tui.tables.progress import moving_first, originals
+from tui.tables.shrink_course import course_lines, course_of
 from tui.text import NEVER_TEXT, Glyphs, bytes_text, duration_text, plural, rate_text
 from tui.widgets.pane import PaneLine
 
+OUTCOME_LINES: Final = 3
+"""The most lines of what came of a shrink."""
 SHARES: Final = (2, 1)
 """Of the lines that are left, how they are shared between moves and audit lines."""
 
@@ -35,16 +41,28 @@ def title_of(row: OperationRow) -> str:
 def about(
     row: OperationRow,
     facts: Facts,
-    audit: Sequence[AuditLine],
+    audit: Sequence[AuditLine] | None,
     glyphs: Glyphs,
     room: int,
+    *,
+    unknown: str = "",
+    looks: bool = True,
 ) -> list[PaneLine]:
-    """What there is to say in so many lines; what can be done is always among it."""
+    """What there is to say in so many lines; what can be done is always among it.
+
+    `audit` None: nobody has said; `unknown` is why, where nobody will. `looks`: the keys that look
+    at the audit are named.
+    """
+    course = course_of(row.operation)
+    if course is not None:
+        return _shrink(row, course, audit, glyphs, room, looks=looks)
     head = [*_drift(row), *_facts(row)][: room - 1]
-    tail = [_can(row)]
+    tail = [_can(row, looks=looks)]
     left = max(room - len(head) - len(tail), 0)
     moves = list(_moves(row.operation, facts, glyphs, left))
-    history = [_history(line) for line in audit]
+    history = [_history(line) for line in audit or ()]
+    if audit is None and unknown:
+        history = [PaneLine("", unknown, "dim")]
     audit_room = min(len(history), max(left - len(moves), left * SHARES[1] // sum(SHARES)))
     moves = _first(moves, left - audit_room, len(row.operation.partitions))
     audit_room = min(len(history), left - len(moves))
@@ -52,7 +70,31 @@ def about(
     return [*head, *_labelled("Moves", moves), *_labelled("Audit", newest), *tail]
 
 
-def _facts(row: OperationRow) -> Iterable[PaneLine]:
+def _shrink(
+    row: OperationRow,
+    course: ShrinkCourse,
+    audit: Sequence[AuditLine] | None,
+    glyphs: Glyphs,
+    room: int,
+    *,
+    looks: bool,
+) -> list[PaneLine]:
+    """A shrink: its phases before anything else; who asked, what happened, where there is room."""
+    tail = [one for one in (_can(row, looks=looks),) if one.text]
+    outcome = [one._replace(lines=OUTCOME_LINES) for one in _outcome(row.operation)]
+    if row.operation.state.ended:
+        # What it says then is the outcome, which stands above.
+        course = replace(course, words="")
+    taken = OUTCOME_LINES * len(outcome) + len(tail)
+    lines = course_lines(course, glyphs, room - taken)
+    left = room - sum(one.lines for one in lines) - taken
+    head = list(_asked(row))[: max(left, 0)]
+    history = [_history(line) for line in audit or ()][-max(left - len(head), 0) :]
+    newest = history if left > len(head) else []
+    return [*head, *outcome, *lines, *_labelled("Audit", newest), *tail]
+
+
+def _asked(row: OperationRow) -> Iterable[PaneLine]:
     operation = row.operation
     who = operation.who or "somebody"
     why = f": {operation.reason}" if operation.reason else ""
@@ -60,13 +102,22 @@ def _facts(row: OperationRow) -> Iterable[PaneLine]:
     yield PaneLine("Asked by", f"{who}{why}")
     took = f", took {duration_text(row.took_s)}" if operation.ended_ms else ""
     yield PaneLine("Began", f"{ago}{took}")
+
+
+def _outcome(operation: Operation) -> Iterable[PaneLine]:
+    if operation.outcome:
+        tone = TONES.get(operation.state, "") if operation.state.ended else "warn"
+        yield PaneLine("Outcome", readable(operation.outcome), tone)
+
+
+def _facts(row: OperationRow) -> Iterable[PaneLine]:
+    operation = row.operation
+    yield from _asked(row)
     if operation.throttle_bytes_per_s is not None or operation.partitions:
         yield PaneLine("Throttle", _throttle_words(operation))
     if row.progress is not None:
         yield from _progress(row)
-    if operation.outcome:
-        tone = TONES.get(operation.state, "") if operation.state.ended else "warn"
-        yield PaneLine("Outcome", readable(operation.outcome), tone)
+    yield from _outcome(operation)
 
 
 def _throttle_words(operation: Operation) -> str:
@@ -90,8 +141,20 @@ def _progress(row: OperationRow) -> Iterable[PaneLine]:
     if held(row.operation):
         yield PaneLine("ETA", f"held by the pause{turn}", "warn")
     else:
-        words = eta_words(progress, " to ", NEVER_TEXT)
-        yield PaneLine("ETA", f"{words}{turn}", "bad" if progress.eta_never else "")
+        yield from _etas(row, turn)
+
+
+def _etas(row: OperationRow, turn: str) -> Iterable[PaneLine]:
+    """The pipeline's forecast, where there is one; what the rates of this moment say."""
+    assert row.progress is not None
+    forecast, never = row.forecast, row.progress.eta_never > 0
+    live = eta_words(row.progress, " to ", NEVER_TEXT)
+    if forecast is not None:
+        yield PaneLine("ETA", f"{full_text(forecast)}{turn}", "bad" if forecast.never else "", 2)
+        yield PaneLine("", f"{live} ({LIVE}, by the rates of this moment)", "dim")
+    else:
+        source = f" ({LIVE}: nothing fresh from the pipeline)" if row.has_pipeline else ""
+        yield PaneLine("ETA", f"{live}{turn}{source}", "bad" if never else "")
 
 
 def _drift(row: OperationRow) -> Iterable[PaneLine]:
@@ -151,18 +214,21 @@ def _labelled(label: str, lines: Sequence[PaneLine]) -> list[PaneLine]:
     return [line._replace(label="" if number else label) for number, line in enumerate(lines)]
 
 
-def _can(row: OperationRow) -> PaneLine:
+def _can(row: OperationRow, *, looks: bool) -> PaneLine:
     """What can be done, each with its key; what is wrong comes first."""
     operation = row.operation
     keys = {
-        condition.removeprefix("can "): key_name(action.keys[0])
+        condition.removeprefix("can "): key_of(action.id)
         for action in ACTIONS
         for condition in action.when
         if condition == can(condition.removeprefix("can "))
     }
     offered = [f"{keys[name]} {name}" for name in operation.actions if name in keys]
-    mending = ["d put back", "D keep theirs"] if row.drift else []
-    words = "   ".join([*mending, *offered, f"{key_of('audit')} audit", "w write audit"])
+    mending = (
+        [f"{key_of('reapply')} put back", f"{key_of('accept')} keep theirs"] if row.drift else []
+    )
+    seen = [f"{key_of('audit')} audit", f"{key_of('export')} write audit"] if looks else []
+    words = "   ".join([*mending, *offered, *seen])
     waits = operation.state is OperationState.LIFTING
     note = "   (waits until its throttle is off)" if waits else ""
     return PaneLine("Press", f"{words}{note}", "strong")

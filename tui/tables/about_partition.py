@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from backend.domain.snapshot import UNKNOWN
 from tui.tables.causes import why_lines
+from tui.tables.delivered import cause_text, source_text
 from tui.tables.facts import Facts
+from tui.tables.forecast import age_text
 from tui.tables.lag_history import Sample
 from tui.tables.replica_cells import role_cell, status_cell
 from tui.text import (
@@ -26,6 +28,7 @@ from tui.widgets.pane import PaneLine
 
 if TYPE_CHECKING:
     from backend.domain.operation import Operation
+    from backend.domain.pipeline import Rows, StallRow
     from backend.domain.topic_config import TopicConfig
     from tui.tables.partitions import ReplicaKey
 
@@ -81,8 +84,13 @@ def about(
     settings: TopicSettings,
     operations: Iterable[Operation],
     glyphs: Glyphs,
+    stalls: Rows[StallRow] | None = None,
+    now_ms: int = 0,
 ) -> list[PaneLine]:
-    """Everything about the partition of a replica, what is urgent first."""
+    """Everything about the partition of a replica, what is urgent first.
+
+    `stalls` are those of the replica that the data pipeline has; None where nobody has said.
+    """
     places = facts.rows_of(key.topic, key.partition)
     mine = next((p for p in places if facts.rows.broker[p] == key.broker), None)
     if mine is None:
@@ -91,6 +99,7 @@ def about(
         *_why(facts, mine),
         *_replicas(facts, places, key.broker),
         *_course(facts, mine, samples, glyphs),
+        *_stalls(stalls, now_ms),
         *_directories(facts, places),
         *_operations(facts, key, operations),
         PaneLine("Configs", settings.words, lines=3),
@@ -159,6 +168,24 @@ def _course(
     span = duration_text((samples[-1].at_ms - known[0].at_ms) / 1000)
     now = bytes_text(int(rows.lag_bytes[place]))
     yield PaneLine("Lag", f"{spark} {now}, {bytes_text(known[0].lag_bytes)} {span} ago")
+
+
+def _stalls(stalls: Rows[StallRow] | None, now_ms: int) -> Iterable[PaneLine]:
+    """How often it stood still in the past day, for how long, and why."""
+    if stalls is None or stalls.of.newest_ms is None:
+        return
+    source = source_text(stalls.of, now_ms)
+    if not stalls.rows:
+        yield PaneLine("Stalls", f"none of 10 s or more in a day {source}", "dim")
+        return
+    last = max(stalls.rows, key=lambda one: one.end_ms)
+    took = duration_text(sum(one.seconds for one in stalls.rows))
+    length = duration_text(last.seconds)
+    ended = "goes on" if last.open else f"ended {age_text(now_ms - last.end_ms)} ago"
+    many = f"{len(stalls.rows) + stalls.more:,} in a day, {took} in all; the last of {length}"
+    words = many if len(stalls.rows) > 1 else f"1 in a day, of {length},"
+    words += f" {ended}: {cause_text(last.cause)}"
+    yield PaneLine("Stalls", f"{words} {source}", "warn" if last.open else "", 2)
 
 
 def _directories(facts: Facts, places: range) -> Iterable[PaneLine]:

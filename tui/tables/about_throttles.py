@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from backend.domain.pipeline import Delivered, EffectRow
 from backend.domain.steering import ShownDrift, ShownOrphan
 from tui.actions import key_of
+from tui.rounds import DRIFT, ORPHANS, OWNED
+from tui.tables.forecast import age_text
 from tui.tables.mending import drift_words, orphan_words, owner_words
+from tui.tables.others import Left, left_words
 from tui.tables.owners import owned_lines
 from tui.tables.pending import Foresight, change_lines, tight_text, what_if_text
+from tui.tables.progress import throttled
 from tui.tables.throttles import ThrottleRow
-from tui.text import plural
+from tui.text import plural, printable, rate_text
 from tui.widgets.pane import PaneLine
 
+if TYPE_CHECKING:
+    from tui.store import Store
+
+EFFECT_FRESH_MS: Final = 900_000
+"""Advice that is older is not given: the rate may be another one."""
+ADVICE_MOST: Final = 2
+RAISE: Final = "raise"
+LOWER: Final = "lower"
+KEEP: Final = "keep"
 SHOWN_MOST: Final = 3
 """More orphans than this are counted by where they are from."""
 DRIFT_MOST: Final = 2
+_NOBODY: Final = Left()
 ROOM_MOST: Final = 3
 """Brokers whose head-room is said, the fullest first."""
 
@@ -27,8 +42,14 @@ def about(
     drift: Sequence[ShownDrift],
     orphans: Sequence[ShownOrphan],
     foreign: int,
+    left: Left = _NOBODY,
+    advice: Sequence[PaneLine] = (),
 ) -> tuple[str, list[PaneLine]]:
-    """A title and lines: whose the row is, and what is wrong about it, else about all rows."""
+    """A title and lines: whose the row is, and what is wrong about it, else about all rows.
+
+    `left` is what stays of the throttles of the `foreign` partitions that others move; `advice`
+    is what the data pipeline recommends (`advice_lines`).
+    """
     every = len(orphans)
     owners = [] if row is None else [PaneLine(*line, "", 2) for line in owned_lines(row.owned)]
     if row is not None and (row.drift or row.orphans):
@@ -37,10 +58,51 @@ def about(
         title = row.what
     else:
         title = "All brokers and topics"
-    lines = [*owners, *_drift_lines(drift), *_orphan_lines(orphans, every)]
+    lines = [*owners, *_drift_lines(drift), *_orphan_lines(orphans, every), *advice]
     if foreign:
-        lines += _foreign_lines(foreign)
+        lines += _foreign_lines(foreign, left)
     return title, lines
+
+
+def advice_lines(row: ThrottleRow | None, store: Store) -> list[PaneLine]:
+    """Which rate the data pipeline recommends and why: of the row, else where it should change."""
+    effects = store.effects
+    if effects is None:
+        return []
+    now_ms = store.now_ms
+    lately = [one for one in effects.rows if now_ms - one.end_ms < EFFECT_FRESH_MS]
+    broker = None if row is None or row.rank[0] else row.rank[1]
+    mine = [one for one in lately if one.broker == broker]
+    shown = mine or [one for one in lately if one.advice in (RAISE, LOWER)]
+    lines = [_advice(one, effects.of, now_ms) for one in shown[:ADVICE_MOST]]
+    if len(shown) > ADVICE_MOST:
+        lines.append(PaneLine("", f"and {len(shown) - ADVICE_MOST} more", "dim"))
+    return [line._replace(label="" if n else "Advice") for n, line in enumerate(lines)]
+
+
+def _advice(one: EffectRow, of: Delivered, now_ms: int) -> PaneLine:
+    """`broker 3 leader: raise to 75 MB/s: … (stream, 2m old)`."""
+    what = one.advice
+    if what in (RAISE, LOWER):
+        what = f"{what} to {rate_text(one.recommended_bytes_per_s)}"
+    else:
+        what = f"{what} {rate_text(one.permitted_bytes_per_s)}" if what == KEEP else what
+    age = f"({of.source}, {age_text(now_ms - one.end_ms)} old)"
+    reason = one.reason if not one.reason.startswith(one.advice) else one.reason.partition(": ")[2]
+    words = f"broker {one.broker} {one.direction}: {what}: {printable(reason)} {age}"
+    return PaneLine("", words, "warn" if one.advice in (RAISE, LOWER) else "", 2)
+
+
+def unrecorded_lines(store: Store, why: str) -> list[PaneLine]:
+    """What nobody will say any more of throttles that stand; `why` empty: somebody may yet."""
+    if not why or store.facts is None or not throttled(store.facts):
+        return []
+    missing = [
+        name
+        for name, about in (("owners", OWNED), ("orphans", ORPHANS), ("drift", DRIFT))
+        if about not in store.answered and (about != DRIFT or store.running)
+    ]
+    return [PaneLine("Unknown", f"{', '.join(missing)}: {why}", "dim", 2)] if missing else []
 
 
 def foreseen(seen: Foresight) -> tuple[str, list[PaneLine]]:
@@ -73,7 +135,9 @@ def _drift_lines(drift: Sequence[ShownDrift]) -> list[PaneLine]:
         lines.append(PaneLine("", f"and {len(drift) - DRIFT_MOST} more", "bad"))
     if drift:
         what = "it" if len(drift) == 1 else "all of them"
-        lines.append(PaneLine("Press", f"d puts {what} back   D keeps what they set", "strong"))
+        ours, theirs = key_of("reapply"), key_of("accept")
+        words = f"{ours} puts {what} back   {theirs} keeps what they set"
+        lines.append(PaneLine("Press", words, "strong"))
     return lines
 
 
@@ -84,8 +148,11 @@ def _orphan_lines(orphans: Sequence[ShownOrphan], every: int) -> list[PaneLine]:
         lines = [PaneLine("Orphan", orphan_words(one), "warn", 2) for one in orphans]
     if orphans:
         here = "it" if len(orphans) == 1 else "these" if len(orphans) < every else "all of them"
-        more = f"   X removes all {every:,}" if len(orphans) < every else ""
-        lines.append(PaneLine("Press", f"x removes {here}{more}", "strong"))
+        all_of_them = f"   {key_of('remove_all_orphans')} removes all {every:,}"
+        more = all_of_them if len(orphans) < every else ""
+        lines.append(
+            PaneLine("Press", f"{key_of('remove_orphans')} removes {here}{more}", "strong")
+        )
     return lines
 
 
@@ -96,16 +163,16 @@ def _origins(orphans: Sequence[ShownOrphan]) -> list[PaneLine]:
     return [lines[0]._replace(label="Orphans"), *lines[1:]]
 
 
-def _foreign_lines(foreign: int) -> list[PaneLine]:
+def _foreign_lines(foreign: int, left: Left) -> list[PaneLine]:
     moves = plural(foreign, "partition")
     verb = "moves" if foreign == 1 else "move"
+    owns = f"{moves} {verb} that no operation here owns"
+    if left.nothing:
+        return [PaneLine("Others", f"{owns}: {left_words(left)}", "", 2)]
+    words = f"{owns}, while throttles stand: nobody here takes them off in the end"
+    if left.operations:
+        words = f"{owns}: {left_words(left)}"
     return [
-        PaneLine(
-            "Others",
-            f"{moves} {verb} that no operation here owns, while throttles stand: nobody here "
-            "takes them off in the end",
-            "warn",
-            2,
-        ),
-        PaneLine("Press", "t shows what they are and takes them over", "strong"),
+        PaneLine("Others", words, "warn", 2),
+        PaneLine("Press", f"{key_of('adopt')} shows what they are and takes them over", "strong"),
     ]

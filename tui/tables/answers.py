@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from backend.domain.answers import ChangeAnswer, Result
+from backend.domain.answers import WAITS_FOR_TURN, ChangeAnswer, Result
 from tui.tables.base import Cell, Column, RowKey
 from tui.tables.mending import readable
 from tui.tables.small import Field, SmallTable
@@ -58,7 +58,8 @@ def headline(answer: ChangeAnswer) -> tuple[str, str]:
     if answer.validate_only:
         done, bad = "would succeed", "would fail"
     else:
-        done, bad = "done", "failed"
+        waits = any(result.message == WAITS_FOR_TURN for result in answer.results)
+        done, bad = ("accepted" if waits else "done"), "failed"
     if total == 0:
         return "there is nothing to do", "warn"
     if failed:

@@ -88,9 +88,9 @@ def _peak(row: BrokerRow, width: int) -> Cell:
     disk = row.disk
     if disk.peak_share is None:
         return Cell("?", "dim")
-    if not disk.arriving_bytes and not disk.arriving_unknown:
+    if not disk.receives:
         return Cell("-", "dim")
-    more = ">" if disk.arriving_unknown else ""
+    more = ">" if disk.at_least else ""
     tone = peak_tone(disk.peak_share)
     if width < 16:
         return Cell(f"{more}{disk.peak_share:.0%}", tone)

@@ -12,6 +12,7 @@ from tui.tables.broker_loads import Loads, loads_of
 from tui.tables.broker_row import BrokerRow
 from tui.tables.disks import Disk, disks_of, sizes_of, whole_disk
 from tui.tables.facts import Facts
+from tui.tables.queued import Queued, queued_of
 from tui.tables.small import SmallTable
 from tui.text import bytes_text, duration_text
 
@@ -24,9 +25,9 @@ def broker_table(
 ) -> SmallTable[BrokerRow]:
     """Every broker of the snapshot."""
     ids = sorted(facts.snapshot.brokers)
-    loads = loads_of(facts, ids)
+    loads, queued = loads_of(facts, ids), queued_of(facts, operations)
     rows: dict[RowKey, BrokerRow] = {
-        id: _row(facts, place, loads, operations) for place, id in enumerate(ids)
+        id: _row(facts, place, loads, queued) for place, id in enumerate(ids)
     }
     return SmallTable(FIELDS, rows, order, more=lambda row: _more(facts, row, operations))
 
@@ -49,18 +50,19 @@ def disk_words(disk: Disk) -> str:
         used = "its size is not known"
     else:
         used = f"{bytes_text(disk.used_bytes)} of {bytes_text(disk.total_bytes)}, {disk.share:.0%}"
-    more = ">" if disk.arriving_unknown else ""
-    if not disk.arriving_bytes and not disk.arriving_unknown:
+    more = ">" if disk.at_least else ""
+    if not disk.receives:
         return used
     peak = "" if disk.peak_share is None else f", at the peak {more}{disk.peak_share:.0%}"
-    return f"{used}; {more}{bytes_text(disk.arriving_bytes)} to come{peak}"
+    waits = f", {bytes_text(disk.queued_bytes)} of it waits" if disk.queued_bytes else ""
+    return f"{used}; {more}{bytes_text(disk.arriving_bytes)} to come{waits}{peak}"
 
 
-def _row(facts: Facts, place: int, loads: Loads, operations: Sequence[Operation]) -> BrokerRow:
+def _row(facts: Facts, place: int, loads: Loads, queued: Queued) -> BrokerRow:
     id = int(loads.ids[place])
     status = facts.snapshot.brokers[id]
     state, reason = state_of(status, facts.broker_age_s(id))
-    disks = sizes_of(facts, id, operations)
+    disks = sizes_of(facts, id)
     lag_in = int(loads.lag_in_bytes[place])
     unknown = int(loads.lag_in_unknown[place])
     return BrokerRow(
@@ -81,7 +83,7 @@ def _row(facts: Facts, place: int, loads: Loads, operations: Sequence[Operation]
         throttled_in_bytes_per_s=float(loads.throttled_in_bytes_per_s[place]),
         throttled_out_bytes_per_s=float(loads.throttled_out_bytes_per_s[place]),
         throttle=facts.snapshot.throttles.rates.get(id),
-        disk=whole_disk(disks, id, max(lag_in, 0), unknown),
+        disk=whole_disk(disks, id, max(lag_in, 0), unknown, queued),
         offline_dirs=sum(1 for disk in disks if disk.error),
         controller=facts.snapshot.controller == id,
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tui.tables.base import Cell
+from tui.tables.forecast import LIVE, PIPELINE, Forecast, range_text
 from tui.text import NEVER_TEXT, duration_text
 
 if TYPE_CHECKING:
@@ -43,7 +44,21 @@ def eta_cells(summary: Summary) -> list[Cell]:
     return found
 
 
+def shown_etas(summary: Summary, forecast: Forecast | None, *, has_pipeline: bool) -> list[Cell]:
+    """The pipeline's forecast where there is one, else the live ETA; which it is stands behind it.
+
+    Where no pipeline ever delivered anything there is nothing to tell apart.
+    """
+    if forecast is None:
+        return [*eta_cells(summary), *([Cell(f"({LIVE})", "dim")] if has_pipeline else [])]
+    tone = "bad" if forecast.never else "strong"
+    return [Cell(f"ETA {range_text(forecast)}", tone), Cell(f"({PIPELINE})", "dim")]
+
+
 def joined(cells: Sequence[Cell]) -> list[Cell]:
-    """Commas between."""
-    last = len(cells) - 1
-    return [Cell(text + "," * (place < last), tone) for place, (text, tone) in enumerate(cells)]
+    """Commas between; none before what stands in brackets."""
+    after = [cell.text for cell in cells[1:]]
+    commas = ["," * (not text.startswith("(")) for text in after]
+    return [
+        Cell(text + comma, tone) for (text, tone), comma in zip(cells, [*commas, ""], strict=True)
+    ]

@@ -144,6 +144,14 @@ class Facts:
         start, end = np.searchsorted(within, [partition, partition + 1])
         return range(int(first + start), int(first + end))
 
+    def partitions_in(self, topic: str) -> int:
+        """How many partitions a topic has; 0 where there is no such topic."""
+        place = self.topic_places.get(topic)
+        if place is None:
+            return 0
+        first, last = np.searchsorted(self.rows.topic_index, [place, place + 1])
+        return len(np.unique(self.rows.partition[first:last]))
+
     def replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
         """A partition's brokers in the order of its replica list."""
         rows = self.rows_of(*partition)

@@ -75,8 +75,9 @@ def health_of(facts: Facts) -> Health:
 
 def _counts(mask: NDArray[np.bool_], starts: NDArray[np.intp]) -> NDArray[np.int32]:
     """How many rows of each partition are in the mask. Shape (partitions,)."""
-    so_far = np.concatenate([[0], np.cumsum(mask, dtype=np.int32)]).astype(np.int32)
-    found: NDArray[np.int32] = np.diff(so_far[np.append(starts, len(mask))])
+    so_far = np.zeros(len(mask) + 1, np.int32)
+    np.cumsum(mask, out=so_far[1:])
+    found: NDArray[np.int32] = np.diff(so_far[starts], append=so_far[-1])
     return found
 
 

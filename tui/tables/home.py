@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tui.attention import Item
 from tui.tables import home_parts as parts
 from tui.tables.base import Cell
 from tui.tables.lines import BLANK, Line, clipped, labelled
 from tui.tables.overview import Home, Overview
+from tui.targets import Item
 from tui.text import Glyphs, printable
 
 LABEL_WIDTH: Final = 11
@@ -102,7 +102,7 @@ def _builders(
     listed = overview.running or overview.ended
     return {
         "health": ("Health", lambda w, n: parts.health(overview, counts, w, n, glyphs)),
-        "progress": ("Progress", lambda w, n: parts.progress(overview, w, n, glyphs)),
+        "progress": ("Progress", lambda w, n: parts.progress(home, w, n, glyphs)),
         "plot": ("Rate", lambda w, n: parts.plot(home.course, moving, w, n, glyphs)),
         "operations": (
             "Running" if overview.running else "Last" if listed else "",

@@ -10,15 +10,18 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 
 from backend.domain.operation import Operation
-from tui.attention import OUT_OF_SYNC, Item, Target
+from tui.attention import OUT_OF_SYNC
 from tui.tables.base import Cell
 from tui.tables.course import Moment, permitted, rates, steady, within
 from tui.tables.drawing import LIMIT_MARKS, area, bar
-from tui.tables.etas import eta_cells, joined
+from tui.tables.etas import joined, shown_etas
+from tui.tables.forecast import LIVE, PIPELINE, Forecast, range_text
 from tui.tables.lines import Line, Part, fitted, wrapped
 from tui.tables.operations import TONES, eta_words, held
-from tui.tables.overview import OperationLine, Overview, Total, WorstReplica, share_text
+from tui.tables.overview import Home, OperationLine, Overview, Total, WorstReplica, share_text
 from tui.tables.progress import Progress
+from tui.tables.shrink_course import brief, course_of, phase_now, share_of
+from tui.targets import Item, Target
 from tui.text import (
     NEVER_SHORT,
     NEVER_TEXT,
@@ -129,11 +132,15 @@ def _count(noun: str, count: int | None, tone: str) -> Cell:
 # Progress
 
 
-def progress(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Line]:
+def progress(home: Home, width: int, most: int, glyphs: Glyphs) -> list[Line]:
     """How far everything is: a bar with amounts, then when it will be done and how fast it goes."""
+    overview = home.overview
+    assert overview is not None
     if not overview.summary.moving_partitions:
         return [_idle(overview)][:most]
-    return [_bar_line(overview.total, width, glyphs), _eta_line(overview, width, glyphs)][:most]
+    etas = shown_etas(overview.summary, home.forecast, has_pipeline=home.has_pipeline)
+    bar_line = _bar_line(overview.total, width, glyphs)
+    return [bar_line, _eta_line(overview, joined(etas), width, glyphs)][:most]
 
 
 def _idle(overview: Overview) -> Line:
@@ -155,13 +162,12 @@ def _bar_line(total: Total, width: int, glyphs: Glyphs) -> Line:
     return Line((Cell(drawn + " " if drawn else "", "strong"), Cell(words)))
 
 
-def _eta_line(overview: Overview, width: int, glyphs: Glyphs) -> Line:
+def _eta_line(overview: Overview, etas: list[Cell], width: int, glyphs: Glyphs) -> Line:
     summary = overview.summary
     speed = rate_text(summary.rate_bytes_per_s)
     bound = overview.permitted_bytes_per_s
     limit = f" of {rate_text(bound)}" if bound is not None else ""
     forms = (limit + (" allowed" if limit else ", no limit"), limit, "")
-    etas = joined(eta_cells(summary))
     used = sum(cell_len(cell.text) + 1 for cell in etas)
     if used > width:
         etas = [Cell(text.replace(NEVER_TEXT, NEVER_SHORT), tone) for text, tone in etas]
@@ -210,7 +216,8 @@ def _toned(row: str, mark: str) -> list[Cell]:
 def operations(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Line]:
     """Those that run, else the last ones that ended."""
     if overview.running:
-        lines = [_running(one, width, glyphs) for one in overview.running]
+        sourced = width >= 90 and any(one.forecast is not None for one in overview.running)
+        lines = [_running(one, width, glyphs, sourced=sourced) for one in overview.running]
         return _cut(lines, most, overview.running_more, "operation", Target(OPERATIONS))
     return [_ended(one, overview.now_ms, width, glyphs) for one in overview.ended[:3]][:most]
 
@@ -227,7 +234,8 @@ def _cut(lines: list[Line], most: int, more: int, noun: str, target: Target | No
     return [*lines[: most - 1], Line((said,), key, target)]
 
 
-def _running(one: OperationLine, width: int, glyphs: Glyphs) -> Line:
+def _running(one: OperationLine, width: int, glyphs: Glyphs, *, sourced: bool) -> Line:
+    """`sourced`: it is said whose word its ETA is."""
     operation, progress = one.operation, one.progress
     parts = [
         Part(Cell(operation.id, "strong"), _id_width(operation)),
@@ -237,18 +245,33 @@ def _running(one: OperationLine, width: int, glyphs: Glyphs) -> Line:
     if progress is not None:
         here = progress.copy_bytes - progress.left_bytes if progress.copy_bytes >= 0 else -1
         total = Total(here, progress.left_bytes, progress.left_unknown)
-        eta = "held" if held(operation) else f"ETA {_eta_words(progress)}"
+        eta = "held" if held(operation) else f"ETA {_eta_words(progress, one.forecast)}"
+        if sourced and not held(operation):
+            eta += f" ({LIVE if one.forecast is None else PIPELINE})"
+        never = progress.eta_never if one.forecast is None else one.forecast.never
         parts += [
             Part(Cell(bar(total.share, 8, glyphs), "strong"), 8, 3),
             Part(Cell(share_text(total)), 4, right=True),
-            Part(Cell(eta, "bad" if progress.eta_never else ""), 19 if width > 60 else 10, 1),
+            Part(Cell(eta, "bad" if never else ""), 28 if sourced else 19 if width > 60 else 10, 1),
         ]
+    course = course_of(operation)
+    if course is not None:
+        share, tone = share_of(phase_now(course)), "warn" if course.needs else ""
+        words = brief(course)
+        if not math.isnan(share):
+            parts.append(Part(Cell(bar(share, 8, glyphs), "strong"), 8, 3))
+        parts.append(Part(Cell(words, tone), min(len(words), 40 if width > 60 else 12), 1))
     parts.append(Part(Cell(operation.summary, "dim"), 0, 5))
     return _operation_line(operation, parts, width, glyphs)
 
 
-def _eta_words(progress: Progress) -> str:
-    """A range; where some never arrive, when the others will have, and how many do not."""
+def _eta_words(progress: Progress, forecast: Forecast | None) -> str:
+    """A range, the pipeline's where it has one.
+
+    Where some never arrive, when the others will have, and how many do not.
+    """
+    if forecast is not None:
+        return range_text(forecast, "-", "never")
     if not progress.eta_never:
         return eta_words(progress, "-", "never")
     if math.isnan(progress.eta_latest_s):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from tui.attention import Target
 from tui.tables.base import Cell, RowKey
+from tui.targets import Target
 from tui.text import Glyphs, fit, fit_middle, printable
 
 

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from backend.domain.operation import Operation, OperationState
+from backend.domain.pipeline import EtaRow
+from backend.domain.shrink_phases import ShrinkCourse
 from backend.domain.steering import ShownDrift
 from tui.tables.base import Cell, Column, Order, RowKey
 from tui.tables.facts import Facts
+from tui.tables.forecast import Forecast, of_operation, range_text
 from tui.tables.progress import Progress, progress_of
+from tui.tables.shrink_course import course_of, eta_range, percent, phase_now, share_of
 from tui.tables.small import Field, SmallTable
 from tui.text import bytes_text, duration_text, names_text, rate_text
 
@@ -19,6 +23,7 @@ _KINDS: Final = {
     "throttled_rates": "rates",
     "throttled_replicas": "lists",
     "alter_topics": "topics",
+    "delete_partitions": "shrink",
 }
 TONES: Final = {
     OperationState.QUEUED: "dim",
@@ -44,6 +49,10 @@ class OperationRow:
     """None where it has ended, or moves nothing."""
     drift: tuple[ShownDrift, ...] = ()
     """Its throttles that somebody else changed."""
+    forecast: Forecast | None = None
+    """What the data pipeline says of its end; None where it says nothing, or nothing fresh."""
+    has_pipeline: bool = False
+    """There are results of a data pipeline."""
 
     @property
     def age_s(self) -> float:
@@ -63,6 +72,9 @@ def operation_table(
     now_ms: int,
     order: Order,
     drift: Sequence[ShownDrift] = (),
+    forecasts: Sequence[EtaRow] = (),
+    *,
+    has_pipeline: bool = False,
 ) -> SmallTable[OperationRow]:
     """Operations: those that have not ended first, and then the newest."""
     newest = sorted(operations, key=lambda operation: (operation.started_ms, operation.id))[::-1]
@@ -72,6 +84,8 @@ def operation_table(
             now_ms,
             progress_of(facts, operation),
             tuple(one for one in drift if operation.id in one.operations),
+            None if operation.state.ended else of_operation(forecasts, operation.id, now_ms),
+            has_pipeline,
         )
         for operation in sorted(newest, key=lambda operation: operation.state.ended)
     }
@@ -118,13 +132,27 @@ def held(operation: Operation) -> bool:
     return operation.state in (OperationState.PAUSED, OperationState.PAUSING)
 
 
+def _course(row: OperationRow) -> ShrinkCourse | None:
+    """How a shrink stands that has not ended."""
+    return None if row.operation.state.ended else course_of(row.operation)
+
+
 def _state(row: OperationRow, width: int) -> Cell:
     state = row.operation.state
+    course = _course(row)
+    if course is not None and course.needs:
+        return Cell(f"{state.value} !", "warn")
     tone = "bad" if row.drift else TONES.get(state, "strong")
     return Cell(f"{state.value} !" if row.drift else state.value, tone)
 
 
 def _arrived(row: OperationRow, width: int) -> Cell:
+    course = _course(row)
+    if course is not None:
+        share = share_of(phase_now(course))
+        words = course.phase.value if math.isnan(share) else percent(share)
+        both = f"{course.phase.value} {words}"
+        return Cell(both if not math.isnan(share) and len(both) <= width else words[:width])
     if row.progress is None:
         return Cell("")
     return Cell(f"{row.progress.arrived:,}/{row.progress.replicas:,}")
@@ -135,15 +163,40 @@ def _left(row: OperationRow, width: int) -> Cell:
 
 
 def _eta(row: OperationRow, width: int) -> Cell:
+    course = _course(row)
+    if course is not None:
+        return _phase_eta(row, course, width)
     if row.progress is None:
         return Cell("")
     if held(row.operation):
         return Cell("held", "warn")
+    if row.forecast is not None:
+        return _forecast_cell(row.forecast, width)
     words = eta_words(row.progress, "-", "never")
     if len(words) > width:
         # The worse of the two is the one to plan with.
         words = duration_text(row.progress.eta_latest_s)
     return Cell(words, "bad" if row.progress.eta_never else "")
+
+
+def _phase_eta(row: OperationRow, course: ShrinkCourse, width: int) -> Cell:
+    """Of the phase that a shrink is in; or that it waits."""
+    if held(row.operation):
+        return Cell("held", "warn")
+    if course.needs:
+        return Cell("waits", "warn")
+    phase = phase_now(course)
+    words = eta_range(phase, "-")
+    if len(words) > width and phase is not None and phase.eta_ms is not None:
+        words = duration_text(phase.eta_ms[1] / 1000)
+    return Cell(words)
+
+
+def _forecast_cell(forecast: Forecast, width: int) -> Cell:
+    words = range_text(forecast, "-", "never")
+    if len(words) > width:
+        words = duration_text(forecast.p90_s)
+    return Cell(words, "bad" if forecast.never else "")
 
 
 def _waiting(row: OperationRow, width: int) -> Cell:
@@ -179,6 +232,8 @@ def _eta_value(row: OperationRow) -> float:
     if row.progress is None:
         return -2.0
     eta_s = math.inf if row.progress.eta_never else row.progress.eta_latest_s
+    if row.forecast is not None:
+        eta_s = row.forecast.p90_s
     return -1.0 if math.isnan(eta_s) else eta_s
 
 

@@ -11,21 +11,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from backend.domain.lifecycle import OperationState
 from backend.domain.operation import Operation
 from backend.domain.snapshot import UNKNOWN, ReplicaStatus
 from backend.domain.stuck import ABOUT, Cause
+from tui.tables.batch import Batch
 from tui.tables.course import Course, Moment
 from tui.tables.facts import Facts, Summary, known_sum
+from tui.tables.forecast import Forecast, of_all, of_operation
 from tui.tables.health import Health, health_of
 from tui.tables.partitions import ReplicaKey
-from tui.tables.progress import Progress, operation_rows, progress_of, throttled
+from tui.tables.progress import Progress, copied_rows, progress_of, throttled
 from tui.views import OVERVIEW
 
 if TYPE_CHECKING:
     from tui.jobs import Job
 
+HELD: Final = (OperationState.PAUSED, OperationState.PAUSING)
+"""Copies stand still on purpose: when they go on, nobody can forecast."""
 WORST_MOST: Final = 20
 OPERATIONS_MOST: Final = 20
 _UNKNOWN_IS: Final = 1e19
@@ -78,6 +82,8 @@ class OperationLine:
     operation: Operation
     progress: Progress | None
     """None where it has ended, or moves nothing."""
+    forecast: Forecast | None = None
+    """What the data pipeline says of its end; None where it says nothing, or nothing fresh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +134,20 @@ class Home:
     health: Health
     overview: Overview | None = None
     """The newest; None until the home screen was looked at."""
+    forecast: Forecast | None = None
+    """When all that moves will be done, as the data pipeline says; None where it does not."""
+    has_pipeline: bool = False
+    """There are results of a data pipeline."""
     course: tuple[Moment, ...] = ()
     """Of the time up to the newest snapshot; computed for the views that plot it."""
 
 
 class HomeKeeper:
-    """Makes a `Home` of each job, and remembers the course. For one thread."""
+    """Makes a `Home` of each job, and remembers the course and the batch. For one thread."""
 
     def __init__(self) -> None:
         self._course = Course()
+        self._batch = Batch()
         self._home = Home(Total(), Health())
         self._of: object = None
         self._cluster_id = ""
@@ -147,11 +158,15 @@ class HomeKeeper:
         self._course.take(facts)
         if self._cluster_id != snapshot.cluster_id:
             self._cluster_id, self._home = snapshot.cluster_id, Home(Total(), Health())
+            self._batch = Batch()
         of = (snapshot.cluster_id, snapshot.version, snapshot.taken_ms, job.operations)
         if self._of != of:
             self._of = of
-            health, total = health_of(facts), total_of(facts, job.operations)
+            health, total = health_of(facts), total_of(facts, job.operations, self._batch)
             self._home = replace(self._home, total=total, health=health)
+        self._home = replace(
+            self._home, forecast=forecast_of(facts, job), has_pipeline=job.has_pipeline
+        )
         if job.view == OVERVIEW:
             self._home = replace(
                 self._home, overview=overview_of(facts, job, self._home.health, self._home.total)
@@ -174,7 +189,10 @@ def overview_of(facts: Facts, job: Job, health: Health, total: Total) -> Overvie
         health=health,
         total=total,
         running=tuple(
-            OperationLine(one, progress_of(facts, one)) for one in running[:OPERATIONS_MOST]
+            OperationLine(
+                one, progress_of(facts, one), of_operation(job.forecasts, one.id, job.now_ms)
+            )
+            for one in running[:OPERATIONS_MOST]
         ),
         running_more=max(len(running) - OPERATIONS_MOST, 0),
         ended=tuple([one for one in newest if one.state.ended][:OPERATIONS_MOST]),
@@ -186,34 +204,35 @@ def overview_of(facts: Facts, job: Job, health: Health, total: Total) -> Overvie
     )
 
 
-def total_of(facts: Facts, operations: Sequence[Operation]) -> Total:
+def forecast_of(facts: Facts, job: Job) -> Forecast | None:
+    """When all that moves will be done; None unless operations that are forecast move all of it."""
+    if not job.forecasts:
+        return None
+    running = [one for one in job.operations if not one.state.ended and one.partitions]
+    if any(one.state in HELD for one in running):
+        return None
+    ours = {partition for one in running for partition in one.partitions}
+    if not ours.issuperset(facts.moving_partitions):
+        return None
+    return of_all(job.forecasts, [one.id for one in running], job.now_ms)
+
+
+def total_of(facts: Facts, operations: Sequence[Operation], batch: Batch | None = None) -> Total:
     """What was copied by the moves that run and what is left.
 
-    An operation's replicas that have arrived count as copied; of moves that no operation here owns
-    only those that are still under way are known.
+    An operation's replicas that have arrived count as copied. Of moves that have ended, or that no
+    operation here owns, `batch` remembers what it has seen of them while others go on.
     """
-    if not facts.arriving.any():
-        return Total()
-    rows = facts.rows
-    left, left_unknown = known_sum(rows.lag_bytes[facts.arriving])
     running = [one for one in operations if not one.state.ended and one.partitions]
-    done = 0
+    counted = facts.arriving.copy()
     for one in running:
-        progress = progress_of(facts, one)
-        if progress is not None and progress.copy_bytes >= 0:
-            done += progress.copy_bytes - progress.left_bytes
-    sizes = rows.size_bytes[facts.arriving & ~_owned(facts, running)]
-    done += int(sizes[sizes >= 0].sum())
-    waiting = sum(one.waiting for one in running)
-    return Total(done, left, left_unknown, waiting)
-
-
-def _owned(facts: Facts, operations: Sequence[Operation]) -> NDArray[np.bool_]:
-    """Rows of partitions that an operation moves."""
-    found = np.zeros(len(facts.rows), np.bool_)
-    for one in operations:
-        found |= operation_rows(facts, one)
-    return found
+        counted |= copied_rows(facts, one)
+    arriving = bool(facts.arriving.any())
+    done = (batch or Batch()).take(facts, counted, lives=arriving or bool(running))
+    if not arriving:
+        return Total()
+    left, left_unknown = known_sum(facts.rows.lag_bytes[facts.arriving])
+    return Total(done, left, left_unknown, sum(one.waiting for one in running))
 
 
 def worst_replicas(facts: Facts, most: int = WORST_MOST) -> tuple[tuple[WorstReplica, ...], int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -161,12 +162,25 @@ def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
     room = tight_text(seen.then, brokers, "would use ")
     parts += [room] if room else []
     parts += [_needed_text(seen)] if seen.needs else []
-    if seen.then.never:
-        verb = "arrives" if seen.then.never == 1 else "arrive"
-        parts.append(f"{plural(seen.then.never, 'replica')} never {verb}")
-    if seen.then.unknown:
-        parts.append(f"unknown of {plural(seen.then.unknown, 'replica')}")
-    return "; ".join(parts)
+    return "; ".join([*parts, *_apart(seen.then)])
+
+
+def _apart(then: Forecast) -> list[str]:
+    """What the ETA leaves out, or takes for granted: copies in words."""
+    parts = []
+    if then.estimated:
+        verb = "receives" if then.estimated == 1 else "receive"
+        parts.append(f"{plural(then.estimated, 'replica')} {verb} nothing yet, reckoned by a share")
+    if then.never:
+        verb = "arrives" if then.never == 1 else "arrive"
+        parts.append(f"{plural(then.never, 'replica')} never {verb}")
+    if then.unknown:
+        why = ", ".join(
+            str(why) if count == then.unknown else f"{count:,} {why}"
+            for why, count in then.why.items()
+        )
+        parts.append(f"unknown of {plural(then.unknown, 'replica')}{f' ({why})' if why else ''}")
+    return parts
 
 
 def _needed_text(seen: Foresight) -> str:
@@ -186,11 +200,12 @@ def rate_up_text(bytes_per_s: int) -> str:
 
 
 def eta_text(forecast: Forecast) -> str:
-    """From and to, of the copies that arrive."""
+    """From and to, of the copies that arrive; `about` where shares of a rate were reckoned with."""
     if forecast.copies and forecast.never == forecast.copies:
         return "never"
     first, last = duration_text(forecast.rest_s), duration_text(forecast.rest_latest_s)
-    return first if first == last else f"{first} to {last}"
+    about = "about " if forecast.estimated and not math.isnan(forecast.rest_s) else ""
+    return about + (first if first == last else f"{first} to {last}")
 
 
 def tight_text(forecast: Forecast, most: int, verb: str = "") -> str:

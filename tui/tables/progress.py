@@ -7,7 +7,7 @@ rows, whatever the size of the plan.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -51,16 +51,16 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """An operation's partitions as arrays, and where they were before it."""
+class PlanArrays:
+    """Partitions as arrays, and replicas of each: where it was before, or where it shall be."""
 
     topics: tuple[str, ...]
     topic: NDArray[np.int64]
     """Places in `topics`."""
     partition: NDArray[np.int64]
-    before_entry: NDArray[np.int64]
-    """Places in `partition`, one for each replica from before."""
-    before_broker: NDArray[np.int64]
+    entry: NDArray[np.int64]
+    """Places in `partition`, one for each replica."""
+    broker: NDArray[np.int64]
 
 
 class _ById:
@@ -95,26 +95,31 @@ def _originals(key: _ById) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 @lru_cache(PLANS_KEPT)
-def _plan(key: _ById) -> _Plan:
-    operation = key.operation
-    topics = tuple(sorted({partition.topic for partition in operation.partitions}))
+def _plan(key: _ById) -> PlanArrays:
+    return plan_arrays(key.operation.partitions, originals(key.operation))
+
+
+def plan_arrays(
+    partitions: Sequence[TopicPartition], replicas_of: Mapping[TopicPartition, tuple[int, ...]]
+) -> PlanArrays:
+    """Partitions with the replicas of those of which they are known."""
+    topics = tuple(sorted({partition.topic for partition in partitions}))
     places = {topic: place for place, topic in enumerate(topics)}
-    before = originals(operation)
     replicas = [
         (entry, broker)
-        for entry, partition in enumerate(operation.partitions)
-        for broker in before.get(partition, ())
+        for entry, partition in enumerate(partitions)
+        for broker in replicas_of.get(partition, ())
     ]
-    return _Plan(
+    return PlanArrays(
         topics,
-        np.array([places[p.topic] for p in operation.partitions], np.int64),
-        np.array([p.partition for p in operation.partitions], np.int64),
+        np.array([places[p.topic] for p in partitions], np.int64),
+        np.array([p.partition for p in partitions], np.int64),
         np.array([entry for entry, _ in replicas], np.int64),
         np.array([broker for _, broker in replicas], np.int64),
     )
 
 
-def _places(facts: Facts, plan: _Plan) -> NDArray[np.int64]:
+def places_of(facts: Facts, plan: PlanArrays) -> NDArray[np.int64]:
     """Where each partition of the plan stands among the snapshot's; -1 where it is not."""
     rows, starts = facts.rows, facts.starts
     keys = (rows.topic_index[starts].astype(np.int64) << 32) | rows.partition[starts]
@@ -127,13 +132,14 @@ def _places(facts: Facts, plan: _Plan) -> NDArray[np.int64]:
     return np.where((topic >= 0) & (keys[found] == wanted), found, -1)
 
 
-def _rows_of(facts: Facts, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def rows_among(facts: Facts, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The rows of some of the snapshot's partitions."""
     counts = np.diff(np.append(facts.starts, len(facts.rows)))
     return np.repeat(members, counts)
 
 
-def _members(facts: Facts, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+def members_of(facts: Facts, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the snapshot's partitions have one of these places."""
     members = np.zeros(len(facts.starts), np.bool_)
     members[places[places >= 0]] = True
     return members
@@ -143,14 +149,14 @@ def operation_rows(facts: Facts, operation: Operation) -> NDArray[np.bool_]:
     """The rows of an operation's partitions."""
     if not operation.partitions:
         return np.zeros(len(facts.rows), np.bool_)
-    return _rows_of(facts, _members(facts, _places(facts, _plan(_ById(operation)))))
+    return rows_among(facts, members_of(facts, places_of(facts, _plan(_ById(operation)))))
 
 
 def moving_first(facts: Facts, operation: Operation, most: int) -> list[TopicPartition]:
     """So many of an operation's partitions, those that move before the others."""
     if not operation.partitions:
         return []
-    places = _places(facts, _plan(_ById(operation)))
+    places = places_of(facts, _plan(_ById(operation)))
     moving = np.zeros(len(places), np.bool_)
     known = places >= 0
     moving[known] = facts.moving[facts.starts[places[known]]]
@@ -180,7 +186,7 @@ def foreign_moves(facts: Facts, operations: Iterable[Operation]) -> int:
     moving = facts.moving[facts.starts].copy()
     for operation in operations:
         if not operation.state.ended and operation.partitions:
-            moving &= ~_members(facts, _places(facts, _plan(_ById(operation))))
+            moving &= ~members_of(facts, places_of(facts, _plan(_ById(operation))))
     return int(moving.sum())
 
 
@@ -196,11 +202,11 @@ def throttled(facts: Facts) -> bool:
 
 def progress_of(facts: Facts, operation: Operation) -> Progress | None:
     """How far an operation is; None where it has ended, or moves nothing."""
-    if operation.state.ended or not operation.partitions:
+    if operation.state.ended or not operation.partitions or "shrink" in operation.details:
         return None
     plan = _plan(_ById(operation))
-    places = _places(facts, plan)
-    mine = _rows_of(facts, _members(facts, places))
+    places = places_of(facts, plan)
+    mine = rows_among(facts, members_of(facts, places))
     rows = facts.rows
     copied = rows.adding & mine
     arrived = _arrived(facts, plan, places, mine & ~facts.moving)
@@ -222,16 +228,26 @@ def progress_of(facts: Facts, operation: Operation) -> Progress | None:
     )
 
 
+def copied_rows(facts: Facts, operation: Operation) -> NDArray[np.bool_]:
+    """The rows that an operation copies, and those that it has copied; none where it has ended."""
+    if operation.state.ended or not operation.partitions:
+        return np.zeros(len(facts.rows), np.bool_)
+    plan = _plan(_ById(operation))
+    places = places_of(facts, plan)
+    mine = rows_among(facts, members_of(facts, places))
+    return (facts.rows.adding & mine) | _arrived(facts, plan, places, mine & ~facts.moving)
+
+
 def _arrived(
-    facts: Facts, plan: _Plan, places: NDArray[np.int64], still: NDArray[np.bool_]
+    facts: Facts, plan: PlanArrays, places: NDArray[np.int64], still: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Of rows whose partition does not move any more, those that were not there before."""
-    if not len(plan.before_broker) or not still.any():
+    if not len(plan.broker) or not still.any():
         return np.zeros(len(still), np.bool_)
     counts = np.diff(np.append(facts.starts, len(facts.rows)))
     entries = np.repeat(np.arange(len(facts.starts), dtype=np.int64), counts)
     codes = (entries << 32) | facts.rows.broker
-    before = (places[plan.before_entry] << 32) | plan.before_broker
+    before = (places[plan.entry] << 32) | plan.broker
     # A partition of which it is not known where it was tells nothing.
-    known = _members(facts, places[np.unique(plan.before_entry)])
-    return still & _rows_of(facts, known) & ~np.isin(codes, before)
+    known = members_of(facts, places[np.unique(plan.entry)])
+    return still & rows_among(facts, known) & ~np.isin(codes, before)

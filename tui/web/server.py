@@ -83,6 +83,7 @@ class WebServer(Server):
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()
         app.middlewares.append(self._guarded())
+        app.router.add_get("/focus.js", self.handle_focus)
         return app
 
     def _guarded(self) -> Callable[..., Awaitable[web.StreamResponse]]:
@@ -118,6 +119,10 @@ class WebServer(Server):
             "app_websocket_url": f"{scheme}://{request.host}/ws",
             "application": {"name": self.title},
         }
+
+    async def handle_focus(self, request: web.Request) -> web.FileResponse:
+        """A script of ours; the page's policy allows none within it."""
+        return web.FileResponse(TEMPLATES / "focus.js")
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """One session; refused where too many are open."""

@@ -13,9 +13,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.attention import Target
 from tui.tables.base import RowKey
 from tui.tables.lines import BLANK, Line
+from tui.targets import Target
 from tui.text import Glyphs
 
 TONES = ("dim", "good", "warn", "bad", "strong")

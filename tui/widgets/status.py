@@ -90,6 +90,13 @@ class StatusBar(Widget):
         """Fit the lines again."""
         self.update_lines()
 
+    def notify_style_update(self) -> None:
+        """Colours changed: they are in the lines."""
+        super().notify_style_update()
+        # The styles of its parts are put on after its own.
+        if self._lines:
+            self.call_after_refresh(self.update_lines)
+
     def update_lines(self) -> None:
         """Repaint if what is said has changed."""
         lines = [self._cluster_line()]
@@ -225,8 +232,12 @@ class StatusBar(Widget):
 
     def _eta(self, summary: Summary) -> list[str]:
         """When it will be done; replicas that never arrive do not hide when the others do."""
-        from tui.tables.etas import eta_cells
+        from tui.tables.etas import eta_cells, shown_etas
 
+        home = self._store.home
+        if home is not None and home.forecast is not None:
+            eta, source = shown_etas(summary, home.forecast, has_pipeline=True)
+            return [f"{eta.text} {source.text}"]
         cells = eta_cells(summary)
         if summary.eta_never == summary.stuck_replicas:
             # Their number is said already.

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.widget import Widget
 
+from tui.actions import view_key
 from tui.text import Glyphs, fit, printable
 from tui.views import TITLES, Title
 
@@ -58,12 +59,12 @@ class ViewTabs(Widget):
 
     def _tabs(self, form: Callable[[Title], str]) -> Text:
         line = Text("", no_wrap=True, end="")
-        for number, (view, titles) in enumerate(TITLES.items(), 1):
+        for view, titles in TITLES.items():
             here = view == self._view
             title = form(titles) or (titles.short if here else "")
             style = "tabs--here" if here else "tabs--key"
             line.append(
-                f" {number} {title} ".replace("  ", " "),
+                f" {view_key(view)} {title} ".replace("  ", " "),
                 self.get_component_rich_style(style, partial=True),
             )
         return line

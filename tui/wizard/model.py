@@ -7,9 +7,10 @@ asked; the preview is what the backend says of it; the last shows what came of i
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from backend.domain.shrink_check import ShrinkCheck
 from tui.intent import Intent
 from tui.screens.form import FormField
 
@@ -48,6 +49,8 @@ class Wizard:
     """What it is about."""
     choices: Page = Page()
     """How it is done."""
+    hints: Callable[[ShrinkCheck], Mapping[int, str]] | None = None
+    """What the hints of some fields become, by their numbers, once there is a safety view."""
 
     @property
     def pages(self) -> tuple[Page, Page]:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from textual import on
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widget import Widget
+from textual.css.query import NoMatches
+from textual.widget import MountError, Widget
 from textual.widgets import Input
 
 from backend.domain.answers import ChangeAnswer
 from backend.errors import KshuntError
 from tui.desk import READ_ONLY, Desk, Looked, Stale
 from tui.intent import Intent
-from tui.screens.dialog import Dialog, Lines
+from tui.screens.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines
 from tui.screens.form import FormPart, form_hint
 from tui.screens.parts import AnswerPart, AskPart, PreviewPart, error_lines
-from tui.screens.watching import Verb, show_course, verb_of
+from tui.screens.phases import CoursePart
+from tui.screens.safety import SafetyPart
+from tui.screens.watching import NEXT_KEYS, Verb, show_course, verb_of
 from tui.wizard.model import Step, Wizard, step_line
 
 if TYPE_CHECKING:
@@ -35,6 +38,10 @@ KEYS: Final = {
     Step.WATCH: "Esc or Enter closes",
 }
 """What the last line says at each step."""
+FRAME_LINES: Final = 2
+STEPS_FROM: Final = 12
+KEYS_FROM: Final = 8
+"""Lower terminals have no room for the steps, or the keys."""
 
 
 class WizardScreen(Dialog[Verb | None]):
@@ -47,14 +54,11 @@ class WizardScreen(Dialog[Verb | None]):
         Binding("n", "close", "Back", show=False),
         Binding("q", "leave", "Close", show=False),
         Binding("w", "why", "Say why, or write the way back", show=False),
-        Binding("u", "next('undo')", "Undo", show=False),
-        Binding("c", "next('cancel')", "Cancel", show=False),
+        *NEXT_KEYS,
         Binding("right,l", "app.focus_next", "Next", show=False),
         Binding("h", "app.focus_previous", "Previous", show=False),
-        Binding("down,j", "scroll(1)", "Down", show=False),
-        Binding("up,k", "scroll(-1)", "Up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
+        *SCROLL_KEYS,
+        *PAGE_KEYS,
     ]
     AUTO_FOCUS = None
 
@@ -71,6 +75,8 @@ class WizardScreen(Dialog[Verb | None]):
         self._looked: Looked | None = None
         self._busy = False
         """True while something was asked of the backend."""
+        self.failed = False
+        """True once it was sent and not answered, or refused."""
 
     def compose_body(self) -> Iterable[Widget]:
         """Where one is, a place for each step, and the keys."""
@@ -96,6 +102,23 @@ class WizardScreen(Dialog[Verb | None]):
         """False while something was asked of the backend, or is about to be shown."""
         return not self._busy and bool(self.place(self.step).children)
 
+    def on_resize(self, event: events.Resize) -> None:
+        """What is typed into stays in sight, however low the terminal is."""
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        if self not in self.app.screen_stack:
+            return
+        height = self.app.size.height
+        around = FRAME_LINES
+        for id, least in (("#steps", STEPS_FROM), ("#keys", KEYS_FROM)):
+            line = self.query_one(id, Lines)
+            line.display = height >= least and bool(line.plain)
+            around += line.size.height if line.display else 0
+        for form in self.place(self.step).query(FormPart):
+            form.styles.max_height = max(height - around, 1)
+            self.call_after_refresh(form.show_focused)
+
     # Steps
 
     def place(self, step: Step) -> Vertical:
@@ -119,18 +142,36 @@ class WizardScreen(Dialog[Verb | None]):
         intent = self._intent if step > Step.CHOICES else None
         self.call_it(self.wizard.title if intent is None else intent.title)
         forms = list(self.place(step).query(FormPart))
-        back = "changes nothing" if self.wizard.before(step) is None else "goes back"
-        self._say_keys(KEYS[step].format(tab=form_hint(forms), back=back))
+        self._say_keys(KEYS[step].format(tab=form_hint(forms), back=self._back))
         for form in forms:
             form.begin()
+        self.call_after_refresh(self._fit)
         if step is Step.PREVIEW:
             self.set_focus(None)
             self._busy = True
-            self.run_worker(self._look(changed), group="ask", exclusive=True)
+            self._work(partial(self._look, changed))
+
+    def _work(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do what waits for the backend; its answer is nobody's once the wizard was closed."""
+
+        async def unless_closed() -> None:
+            try:
+                await work()
+            except (NoMatches, MountError):
+                if self in self.app.screen_stack:
+                    raise
+
+        # A callable: one that is replaced before it starts leaves no coroutine behind.
+        self.run_worker(unless_closed, group="ask", exclusive=True)  # type: ignore[arg-type]
+
+    @property
+    def _back(self) -> str:
+        """What Esc does."""
+        return "changes nothing" if self.wizard.before(self.step) is None else "goes back"
 
     def _say_keys(self, words: str) -> None:
         self.query_one("#keys", Lines).say(words)
-        self.query_one("#keys").display = bool(words)
+        self.query_one("#keys").display = bool(words) and self.app.size.height >= KEYS_FROM
 
     async def _show(self, step: Step, *widgets: Widget) -> None:
         place = self.place(step)
@@ -155,19 +196,47 @@ class WizardScreen(Dialog[Verb | None]):
             self._looked = await self._desk.look(self._intent)
         except KshuntError as error:
             await self._show(Step.PREVIEW, *error_lines(error, sent=False))
-            self._say_keys("Esc goes back")
+            if self.step is Step.PREVIEW:
+                self._say_keys(f"Enter tries again, Esc {self._back}")
             return
         finally:
             self._busy = False
         read_only = self._desk.read_only
         glyphs = self._kshunt.glyphs
+        if self._looked.check is not None:
+            await self._show_safety(self._looked, read_only=read_only)
+            return
         part = PreviewPart(self._intent, self._looked, glyphs, changed, read_only=read_only)
         await self._show(Step.PREVIEW, part)
         if read_only and not self._intent.local:
             self._say_keys("This is the end of it: kshunt was started read-only. Esc goes back")
 
+    async def _show_safety(self, looked: Looked, *, read_only: bool) -> None:
+        """What speaks against a shrink; what can be overruled is named where that is typed."""
+        assert self._intent is not None
+        assert looked.check is not None
+        part = SafetyPart(self._intent, looked, self._kshunt.glyphs, read_only=read_only)
+        await self._show(Step.PREVIEW, part)
+        hints = self.wizard.hints(looked.check) if self.wizard.hints is not None else {}
+        for form in self.query(FormPart):
+            for place in form.fields.keys() & hints.keys():
+                form.rehint(place, hints[place])
+        if part.refused:
+            overruled = "; what can be overruled is typed there" if part.insistable else ""
+            self._say_keys(f"Esc {self._back}{overruled}. Enter looks again")
+        elif read_only:
+            self._say_keys("This is the end of it: kshunt was started read-only. Esc goes back")
+
+    @property
+    def _refused(self) -> bool:
+        return any(part.refused for part in self.place(Step.PREVIEW).query(SafetyPart))
+
     async def _ask(self) -> None:
         assert self._intent is not None
+        for asked in self.place(Step.CONFIRM).query(AskPart):
+            if asked.reason != asked.intent.reason:
+                # It was said at the question, before it had to be asked again.
+                self._intent = replace(self._intent, reason=asked.reason)
         part = AskPart(self._intent, read_only=self._desk.read_only, leave="Back")
         target = self._intent.target
         lines = [f"{self._intent.title}?", f"Cluster {target.cluster_id}"]
@@ -184,7 +253,7 @@ class WizardScreen(Dialog[Verb | None]):
             self.action_close()
             return
         self._busy = True
-        self.run_worker(self._send(), group="ask", exclusive=True)
+        self._work(self._send)
 
     async def _send(self) -> None:
         """Send it, and show what came of it."""
@@ -199,19 +268,27 @@ class WizardScreen(Dialog[Verb | None]):
             self._go(Step.PREVIEW, str(stale))
             return
         except KshuntError as error:
+            self.failed = True
             self._go(Step.WATCH)
             await self._show(Step.WATCH, *error_lines(error, sent=True))
+            self._say_keys("Esc goes back to the preview, what was typed stays; Enter closes")
             return
         finally:
             self._busy = False
         self._kshunt.view.clear_marks()
         self._go(Step.WATCH)
-        part = AnswerPart(agreed, self.answer, self._kshunt.glyphs)
-        await self._show(Step.WATCH, part)
-        part.begin()
+        if agreed.phased and self.answer.operation_id and not self.answer.failures:
+            await self._show(Step.WATCH, CoursePart(self.answer, self._kshunt.glyphs))
+        else:
+            part = AnswerPart(agreed, self.answer, self._kshunt.glyphs)
+            await self._show(Step.WATCH, part)
+            part.begin()
         self._on_changed("")
 
     def _on_changed(self, view: str) -> None:
+        for watched in self.place(Step.WATCH).query(CoursePart):
+            shown = partial(watched.show_course, self._kshunt)
+            self.run_worker(shown, group="course", exclusive=True)  # type: ignore[arg-type]
         parts = list(self.place(Step.WATCH).query(AnswerPart))
         if parts and self.answer is not None:
             course = partial(show_course, self._kshunt.store, parts[0])
@@ -224,7 +301,11 @@ class WizardScreen(Dialog[Verb | None]):
         """On to the question, or to the end."""
         if self.step is Step.WATCH:
             self.dismiss(None)
-        elif self.step is Step.PREVIEW and self._looked is not None and self._may_ask():
+        elif self.step is not Step.PREVIEW or self._busy:
+            return
+        elif self._looked is None or self._refused:
+            self._go(Step.PREVIEW)
+        elif self._may_ask():
             self._go(Step.CONFIRM)
             await self._ask()
 
@@ -235,13 +316,15 @@ class WizardScreen(Dialog[Verb | None]):
         return not self._busy
 
     def action_close(self) -> None:
-        """One step back; at the first one, and after the last, out of it."""
+        """One step back; at the first one, and after an answer, out of it."""
         if self.step is Step.CONFIRM and self._busy:
             self._say_keys("It was sent: its answer has to be waited for.")
             return
         if self.step is Step.CONFIRM and self.place(Step.CONFIRM).query_one(AskPart).left_why():
             return
-        earlier = None if self.step is Step.WATCH else self.wizard.before(self.step)
+        earlier = self.wizard.before(self.step)
+        if self.step is Step.WATCH and self.answer is not None:
+            earlier = None
         if earlier is None:
             self.dismiss(None)
         else:
@@ -257,6 +340,8 @@ class WizardScreen(Dialog[Verb | None]):
         """Do it."""
         if self.step is Step.CONFIRM:
             self.place(Step.CONFIRM).query_one(AskPart).agree()
+        elif self.step is Step.WATCH:
+            self.action_next("confirm")
 
     async def action_why(self) -> None:
         """Say why; after the last step, write the way back."""
@@ -277,8 +362,12 @@ class WizardScreen(Dialog[Verb | None]):
         """Move through the items."""
         for part in self.place(Step.PREVIEW).query(PreviewPart):
             part.scroll(rows)
+        for safety in self.place(Step.PREVIEW).query(SafetyPart):
+            safety.scroll(rows)
 
     def action_page(self, pages: int) -> None:
         """Move through the items, and through what stands above them."""
         for part in self.place(Step.PREVIEW).query(PreviewPart):
             part.page(pages)
+        for safety in self.place(Step.PREVIEW).query(SafetyPart):
+            safety.page(pages)

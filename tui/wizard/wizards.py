@@ -16,7 +16,7 @@ from tui.intents import Start
 from tui.paths import complete_path, new_audit_file, plan_for, save_text
 from tui.screens.form import FormField
 from tui.tables.pending import typed_rate
-from tui.text import Glyphs, plural
+from tui.text import Glyphs, plural, servers_text
 from tui.wizard.model import Page, Wizard
 from tui.wizard.parsing import (
     CAPS_HINT,
@@ -43,6 +43,7 @@ def start_wizard(facts: Facts, target: Target, glyphs: Glyphs) -> Wizard:
         "Kafka's reassignment JSON",
         lambda text: plan_for(text, target.cluster_id),
         complete_path,
+        reads=True,
     )
     choices = (
         FormField("Throttle", "", f"{RATE_HINT}; lifted when done", a_rate),
@@ -132,6 +133,7 @@ def audit_wizard(target: Target, known: Sequence[str], chosen: str) -> Wizard:
         "a new file: .md for Markdown, .json for JSON",
         new_audit_file,
         complete_path,
+        reads=True,
     )
     return Wizard(
         "Write the audit",
@@ -165,5 +167,5 @@ def audit_intent(target: Target, operation: str, path: Path) -> Intent:
 
 
 def _goal(target: Target, *fields: FormField) -> Page:
-    where = f"Cluster {target.cluster_id} at {target.bootstrap_servers}"
+    where = f"Cluster {target.cluster_id} at {servers_text(target.bootstrap_servers)}"
     return Page((where,), fields)

@@ -1,0 +1,25 @@
+"""The scripted backend's answers about what a data pipeline delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import parse_qsl
+
+from backend.domain.pipeline import Course, CourseAnswer, Delivered, Rows
+
+
+def answer_of(delivered: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """What is asked for by a path below `/v1/pipeline/`; nothing of what was not delivered."""
+    where, _, query = path.partition("?")
+    name = where.rpartition("/")[2]
+    nothing: Any = Rows(Delivered(name))
+    if name == "course":
+        nothing = CourseAnswer(Delivered("rates"), Course())
+    answer = asdict(delivered.get(name, nothing))
+    asked = dict(parse_qsl(query))
+    for field in ("topic", "partition", "broker"):
+        if field in asked:
+            answer["rows"] = [r for r in answer["rows"] if str(r[field]) == asked[field]]
+    return answer
