@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -13,7 +14,9 @@ from backend.api.client import BackendClient
 from tests.contract import FLAVOURS, KAFKA, ContractCluster, embedded
 from tests.kafka.launcher import RealKafka, missing_reason
 from tests.serving import serving
+from tests.spark import spark as spark
 from tests.support import require
+from tests.tool_support import Stub, answering, runtime_dir_of_its_own
 
 # A dashboard that a test starts records what it sees: not into the home of whoever runs the tests,
 # and reads no settings of theirs.
@@ -36,8 +39,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _group(item: pytest.Item) -> str:
-    """What has to run in one process: tests on the real brokers, and else those of one file."""
-    return "kafka" if item.get_closest_marker("kafka") is not None else item.path.name
+    """What has to run in one process: tests on the real brokers, on Spark, else of one file."""
+    shared = (name for name in ("kafka", "spark") if item.get_closest_marker(name) is not None)
+    return next(shared, item.path.name)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -82,6 +86,20 @@ def backend_address(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) 
     """A `kshunt serve` of its own process for the shared cluster, on a Unix-domain socket."""
     with serving(kafka.bootstrap_servers, tmp_path_factory.mktemp("backend")) as address:
         yield address
+
+
+@pytest.fixture
+def own_runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """For the sockets of private backends, those of this test alone."""
+    with runtime_dir_of_its_own(monkeypatch) as folder:
+        yield folder
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Iterator[Stub]:
+    """A backend that says what a test tells it to."""
+    with answering(tmp_path) as server:
+        yield server
 
 
 @pytest.fixture

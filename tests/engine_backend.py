@@ -27,8 +27,11 @@ from backend.domain.alteration import AlteredTopic
 from backend.domain.assignment import Assignment, ClusterState
 from backend.domain.cluster import Broker, OngoingReassignment, TopicPartition
 from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from backend.domain.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
+from backend.domain.shrink import DeletedPartition, DeletePartitions, ShrinkSupport
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
 from backend.domain.topic_config import TopicConfig
+from backend.domain.topics import TopicsDescribed
 from backend.embedded.metadata.records import ResourceType
 from backend.errors import (
     BrokerUnreachable,
@@ -57,6 +60,7 @@ from tests.engine_world import (
     Process,
     World,
 )
+from tests.no_effects import NoEffects
 
 T = TypeVar("T")
 
@@ -110,7 +114,7 @@ class Backend(Process):
         self.state = world.state
 
 
-class Door:
+class Door(NoEffects):
     """The cluster as one backend reaches it; see `ClusterAdmin` and `emulated.Primitives`."""
 
     def __init__(self, backend: Backend) -> None:
@@ -255,6 +259,38 @@ class Door:
         self, topics: Mapping[str, AlteredTopic], *, validate_only: bool, timeout_s: float
     ) -> Mapping[str, ItemResult]:
         raise NotSupported("Topics stay as they are here.")
+
+    async def describe_topics(
+        self,
+        topics: Sequence[str] | None = None,
+        *,
+        configs: bool,
+        min_isr: bool,
+        timeout_s: float,
+    ) -> TopicsDescribed:
+        raise NotSupported("Nobody asks for topics here.")
+
+    async def topic_groups(self, topic: str, *, timeout_s: float) -> GroupsRead:
+        raise NotSupported("Nobody asks for groups here.")
+
+    async def topic_offsets(self, topic: str, *, timeout_s: float) -> OffsetsRead:
+        raise NotSupported("Nobody asks for offsets here.")
+
+    async def topic_producers(self, topic: str, *, timeout_s: float) -> ProducersRead:
+        raise NotSupported("Nobody asks for producers here.")
+
+    async def record_sample(
+        self, topic: str, ends: Mapping[int, tuple[int, int]], *, timeout_s: float
+    ) -> RecordSample:
+        raise NotSupported("Nobody reads records here.")
+
+    async def shrink_support(self, *, timeout_s: float) -> ShrinkSupport:
+        return ShrinkSupport.UNSUPPORTED
+
+    async def delete_partitions(
+        self, topics: Mapping[str, DeletePartitions], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[TopicPartition, DeletedPartition]:
+        raise NotSupported("Partitions stay as they are here.")
 
     async def elect_preferred_leaders(
         self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float

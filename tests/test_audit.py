@@ -57,7 +57,7 @@ from backend.operations.journal_codec import (
     audit_key,
     encode,
 )
-from backend.tools import options
+from backend.tools import flags
 
 NOW_MS = 1_800_000_000_123
 LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -192,7 +192,7 @@ def test_a_place_that_cannot_be_is_refused() -> None:
 
 
 def test_the_limits_are_those_of_the_api_and_of_the_tools() -> None:
-    assert (options.WHO_MAX, options.REASON_MAX) == (WHO_MAX, REASON_MAX)
+    assert (flags.WHO_MAX, flags.REASON_MAX) == (WHO_MAX, REASON_MAX)
     for model in (ReassignRequestModel, CancelRequestModel):
         fields = model.model_json_schema()["properties"]
         assert (fields["who"]["maxLength"], fields["reason"]["maxLength"]) == (WHO_MAX, REASON_MAX)

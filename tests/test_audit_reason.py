@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
+from backend.admin.journal_clients import JOURNAL_TOPIC
+from backend.admin.journal_log import Reader
 from backend.api.client import BackendClient
 from backend.domain.cluster import TopicPartition
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas
-from backend.tools import audit, election, private, reassign, sockets
-from backend.tools.options import UsageError, reason, who
-from tests.journal_support import embedded_cluster
+from backend.operations.audit import AuditEntry, AuditEvent
+from backend.operations.journal_codec import Header, encode
+from backend.settings import Settings
+from backend.tools import audit, election, private, reassign
+from backend.tools.flags import UsageError, reason, who
+from backend.tools.local_audit import LocalAudit
+from tests.journal_support import embedded_cluster, raw_producer
 from tests.serving import serving
 from tests.support import create_topic, wait_until
-from tests.test_audit_tool import run_with
-from tests.test_tools import PLAN, Stub, change, write
+from tests.test_tools import PLAN, change
+from tests.tool_support import Stub, run_with, write
+
+pytestmark = pytest.mark.usefixtures("own_runtime_dir")
 
 DEADLINE_S = 20.0
-
-
-@pytest.fixture(autouse=True)
-def own_runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Keep this user's own folder and private backends out of the tests; short, for sockets."""
-    with TemporaryDirectory(prefix="kt-") as name:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
-        monkeypatch.setattr(sockets, "SHORT_FOLDER", Path(name))
-        yield Path(name)
-
-
-@pytest.fixture
-def stub(tmp_path: Path) -> Iterator[Stub]:
-    with Stub(tmp_path / "stub.sock") as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -87,21 +74,16 @@ def test_an_election_with_a_reason_is_held_by_a_backend_that_keeps_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = run_with(election.main, capsys)
-    before = len(private._started)
+    before = set(private._started)
     with embedded_cluster() as where:
         create_topic(where.servers, "led", [[1, 2], [2, 1]])
         at = ("--bootstrap-server", where.servers)
-        try:
-            assert run(*at, "--reason", "why not", "--validate-only")[0] == 0
-            assert len(private._started) == before
-            code, out, err = run(*at, "--reason", "why not")
-            assert (code, err) == (0, "")
-            assert out.startswith("No partition needed a preferred replica election.\n")
-            assert len(private._started) == before + 1
-        finally:
-            for child in private._started[before:]:
-                child.terminate()
-                child.wait(DEADLINE_S)
+        assert run(*at, "--reason", "why not", "--validate-only")[0] == 0
+        assert not set(private._started) - before
+        code, out, err = run(*at, "--reason", "why not")
+        assert (code, err) == (0, "")
+        assert out.startswith("No partition needed a preferred replica election.\n")
+        (_held_by,) = set(private._started) - before
 
 
 def test_a_backend_and_the_journal_tell_the_same_of_a_move(
@@ -129,6 +111,30 @@ def test_a_backend_and_the_journal_tell_the_same_of_a_move(
     assert (first["event"], last["event"]) == ("requested", "ended")
     assert (first["who"], first["reason"]) == ("ada@bastion", "1 | is full")
     assert first["touched"]["partitions"] == [["moved", 0]]
+
+
+def test_what_was_just_acknowledged_and_no_reader_is_shown_yet_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with embedded_cluster() as where:
+        create_topic(where.servers, JOURNAL_TOPIC, [[1, 2, 3]], {"cleanup.policy": "compact"})
+        writer = raw_producer(where, **{"transactional.id": "one"})
+        writer.init_transactions(DEADLINE_S)
+        writer.begin_transaction()
+        entry = AuditEntry(1, 0, AuditEvent.REQUESTED, "ab12", "reassign", "ada@bastion")
+        header = Header(where.cluster_id, "one", 1)
+        for key, value in encode(entry.key, entry.body(), header):
+            writer.produce(JOURNAL_TOPIC, value, key, partition=0)
+        assert writer.flush(DEADLINE_S) == 0
+        read_all = Reader.catch_up_all
+
+        def committed_then_read(reader: Reader, until: float) -> None:
+            writer.commit_transaction(DEADLINE_S)
+            read_all(reader, until)
+
+        monkeypatch.setattr(Reader, "catch_up_all", committed_then_read)
+        with closing(LocalAudit(Settings(where.servers))) as reader:
+            assert reader.audit() == (where.cluster_id, (entry,))
 
 
 def test_every_change_of_the_client_says_who_and_why(stub: Stub) -> None:

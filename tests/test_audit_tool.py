@@ -8,11 +8,9 @@ import os
 import shlex
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -25,10 +23,12 @@ from backend.errors import BadInput
 from backend.operations.audit import AuditEntry, AuditEvent, Touched, audit_json
 from backend.operations.audit_report import as_markdown, local_time
 from backend.operations.journal_codec import audit_key, operation_key
-from backend.tools import audit, sockets
+from backend.tools import audit
 from backend.tools.audit import EMPTY, FLAGS, NONE_FOUND, build_parser, parse_options, write_file
 from tests.journal_support import Where, embedded_cluster, journal, raw_producer
-from tests.test_tools import Stub, Tool
+from tests.tool_support import Stub, Tool, run_with
+
+pytestmark = pytest.mark.usefixtures("own_runtime_dir")
 
 NOW_MS = 1_800_000_000_000
 HOUR_MS = 3_600_000
@@ -56,41 +56,9 @@ SECOND = AuditEntry(
 )
 
 
-@pytest.fixture(autouse=True)
-def own_runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Keep this user's own folder and private backends out of the tests; short, for sockets."""
-    with TemporaryDirectory(prefix="kt-") as name:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
-        monkeypatch.setattr(sockets, "SHORT_FOLDER", Path(name))
-        yield Path(name)
-
-
-def run_with(
-    main: Callable[[Sequence[str]], int], capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Run a tool in this process; its exit code, standard output and standard error."""
-
-    def run(*argv: str) -> tuple[int, str, str]:
-        code = main(argv)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
 @pytest.fixture
 def tool(capsys: pytest.CaptureFixture[str]) -> Tool:
     return run_with(audit.main, capsys)
-
-
-@pytest.fixture
-def stub(tmp_path: Path) -> Iterator[Stub]:
-    with Stub(tmp_path / "stub.sock") as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 # --- flags
@@ -173,7 +141,7 @@ def test_help_names_every_flag(tool: Tool) -> None:
     code, out, err = tool("--help")
     assert (code, err) == (0, "")
     assert out.rstrip() == build_parser().format_help().rstrip()
-    assert all(f"--{name}" in out for name in FLAGS)
+    assert all(f"--{flag.name}" in out for flag in FLAGS)
     assert "Nothing is created or changed." in out
     assert tool("--version")[:2] == (0, "kshunt 0.1.0\n")
 

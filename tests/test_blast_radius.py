@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
+from backend.domain.wording import size_text
 from backend.errors import Conflict
 from backend.operations.blast import (
     CancelRequest,
@@ -18,7 +19,6 @@ from backend.operations.blast import (
     ThrottleRequest,
     blast_radius,
     check_fresh,
-    size_text,
 )
 from backend.operations.schedule import Queue
 from backend.operations.view import ClusterView

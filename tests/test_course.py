@@ -1,11 +1,11 @@
-"""The history of moves with its rates, min.insync.replicas and the pipeline's standing, as sent."""
+"""The history of moves with its rates, and min.insync.replicas, as sent."""
 
 from __future__ import annotations
 
 import io
 import json
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,8 @@ import pytest
 
 from backend.api.arrow import read_batches
 from backend.api.client import BackendClient
-from backend.api.client_steering import read_pipeline
 from backend.api.frame_reader import HEADER_KEY, decode_frame
 from backend.api.frames import FrameWriter, encode_frame, read_snapshots
-from backend.api.steering_models import PipelineModel
-from backend.domain.pipeline import ABSENT, PipelineStanding, PipelineTable
 from backend.domain.snapshot import UNKNOWN, HistoryPoint, Snapshot
 from backend.domain.stuck import Cause
 from backend.embedded.background import running
@@ -135,22 +132,13 @@ def test_an_older_reader_finds_what_it_expects() -> None:
     assert header["history"] == [[1, 20, 2], [2, 10, 2], [3, -1, 2]]
 
 
-def test_a_pipelines_tables_are_read_as_they_are_written() -> None:
-    tables = (PipelineTable("eta", 5, ("Operation", "50 %"), (("op-1", "19m"),)),)
-    for standing in (ABSENT, PipelineStanding("failed", "Its input is gone.", tables)):
-        document = PipelineModel.model_validate(asdict(standing)).model_dump()
-        assert read_pipeline(document) == standing
-
-
-def test_a_backend_tells_min_isr_and_that_it_runs_no_pipeline(tmp_path: Path) -> None:
+def test_a_backend_tells_min_isr(tmp_path: Path) -> None:
     with running(ClusterSpec(brokers=plain_brokers(3))) as cluster:
         create_topic(cluster.bootstrap_servers, "with-min-isr", [[1, 2], [2, 3]])
         with (
             serving(cluster.bootstrap_servers, tmp_path) as address,
             BackendClient(address) as client,
         ):
-            assert client.pipeline() == ABSENT
-            assert client.pipeline().reason == "This backend runs no pipeline."
             snapshot = next(one for one in client.snapshots() if one.min_isr)
             assert len(snapshot.min_isr) == len(snapshot.topics)
             assert snapshot.min_isr[snapshot.topics.index("with-min-isr")] == 1

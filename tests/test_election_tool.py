@@ -7,10 +7,8 @@ import json
 import shlex
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -23,53 +21,25 @@ from backend.domain.plan import parse_partitions
 from backend.embedded.background import Running, running
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError, PlanError
-from backend.tools import private, sockets
 from backend.tools.election import FLAGS, build_parser, main
-from backend.tools.options import who
+from backend.tools.flags import who
 from backend.tools.sockets import socket_path
 from tests.kafka.launcher import RealKafka
 from tests.serving import serving
 from tests.support import create_topic, produce, wait_until
-from tests.test_tools import Stub, Tool, change, write
+from tests.test_tools import change
+from tests.tool_support import Stub, Tool, run_with, write
+
+pytestmark = pytest.mark.usefixtures("own_runtime_dir")
 
 HOST = "--bootstrap-server h:1"
 ONE_SOURCE = "Exactly one of '[bootstrap-server]' or '[zookeeper]' must be provided"
 DEADLINE_S = 20.0
 
 
-@pytest.fixture(autouse=True)
-def own_runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Keep this user's own folder and private backends out of the tests; short, for sockets."""
-    with TemporaryDirectory(prefix="kt-") as name:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
-        monkeypatch.setattr(sockets, "SHORT_FOLDER", Path(name))
-        before = set(private._started)
-        yield Path(name)
-        for child in set(private._started) - before:
-            child.terminate()
-            child.wait(DEADLINE_S)
-
-
 @pytest.fixture
 def tool(capsys: pytest.CaptureFixture[str]) -> Tool:
-    """Run the tool in this process; its exit code, standard output and standard error."""
-
-    def run(*argv: str) -> tuple[int, str, str]:
-        code = main(argv)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
-@pytest.fixture
-def stub(tmp_path: Path) -> Iterator[Stub]:
-    with Stub(tmp_path / "stub.sock") as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+    return run_with(main, capsys)
 
 
 # Flags and files
@@ -124,7 +94,7 @@ def test_help_says_what_a_preferred_replica_is_and_when_nothing_is_needed(tool: 
     code, out, err = tool("--help")
     assert (code, err) == (0, "")
     assert out.rstrip() == build_parser().format_help().rstrip()
-    assert all(f"--{name}" in out for name in FLAGS)
+    assert all(f"--{flag.name}" in out for flag in FLAGS)
     assert "is the first broker in its list of replicas" in out
     assert "This command is not necessary" in out
     assert "auto.leader.rebalance.enable=true" in out

@@ -97,7 +97,7 @@ def test_chosen_partitions_return_leave_the_queue_or_are_refused() -> None:
     assert {p: set(back) for p, back in cancel.returns.items()} == {tp("a-0"): {1, 2}}
     assert cancel.dropped == {tp("a-3")}
     assert cancel.refused == {
-        tp("a-1"): "it does not move any more; undo the operation to bring it back",
+        tp("a-1"): "no longer moving; undo the operation to bring back what has moved",
         tp("a-2"): "somebody else moves it to [2, 5]",
         tp("b-0"): "it is not of this operation",
     }

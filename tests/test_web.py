@@ -137,7 +137,7 @@ async def test_a_session_in_a_browser(tmp_path: Path) -> None:
         assert "default-src 'self'" in opened.headers["Content-Security-Policy"]
         body = await opened.text()
         assert not re.search(r"https?://", body), "nothing is loaded from elsewhere"
-        for path in re.findall(r'(?:src|href)="(/static/[^"]+)"', body):
+        for path in re.findall(r'(?:src|href)="(/[^"]+[.](?:js|css))"', body):
             assert (await browser.get(base + path)).status == 200
         with pytest.raises(WSServerHandshakeError, match="403"):
             await browser.ws_connect(f"{base}/ws", headers={"Origin": "http://evil.example"})

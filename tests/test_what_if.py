@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from backend.domain.cluster import Broker
 from backend.domain.snapshot import COLUMNS, DTYPES, BrokerStatus, Replicas, Snapshot
+from backend.domain.stuck import Cause
 from backend.domain.throttle import BrokerThrottle, ThrottledRate, Throttles
-from backend.domain.what_if import Forecast, what_if
+from backend.domain.what_if import Forecast, Why, what_if
 from tests.tui_cluster import incident
 from tui.tables.facts import Facts
 
@@ -107,13 +108,29 @@ def test_at_the_present_rates_every_copy_gains_what_it_gains_now(snapshot: Snaps
     rows = snapshot.replicas
     copying = ~rows.in_isr
     lag, gained = rows.lag_bytes[copying], rows.catch_up_bytes_per_s[copying].astype(float)
-    late = (lag > 0) & (gained <= 0)
-    assert now.never == late.sum()
+    # What receives nothing is reckoned by its share of a rate, not by what it gains.
+    still = (lag > 0) & (rows.fetched_bytes_per_s[copying] == 0)
+    late = (lag > 0) & (gained <= 0) & ~still
+    assert late.sum() <= now.never <= (late | still).sum()
     assert now.copies == copying.sum()
     arrives = [n / speed for n, speed in zip(lag, gained, strict=True) if n and speed > 0]
-    if arrives:
+    if arrives and not still.any():
         assert now.rest_latest_s == pytest.approx(max(arrives))
-    assert math.isinf(now.eta_latest_s) == bool(late.any())
+    assert math.isinf(now.eta_latest_s) == bool(now.never)
+
+
+@given(clusters)
+def test_never_is_said_only_where_too_little_would_pass(snapshot: Snapshot) -> None:
+    now = what_if(snapshot, {})
+    assert sum(now.why.values()) == now.unknown
+    assert now.never + now.unknown <= now.copies
+    high = what_if(snapshot, {id: both(10**12) for id in BROKERS})
+    rows = snapshot.replicas
+    still = ~rows.in_isr & (rows.lag_bytes > 0) & (rows.fetched_bytes_per_s == 0)
+    held = rows.follower_throttled | np.roll(rows.leader_throttled, 1)
+    assert high.estimated == (still & held).sum()
+    flows = ~rows.in_isr & (rows.fetched_bytes_per_s > 0)
+    assert high.never <= (flows & (rows.catch_up_bytes_per_s <= 0)).sum()
 
 
 def test_it_agrees_with_what_the_dashboard_says_of_a_move() -> None:
@@ -184,6 +201,44 @@ def test_what_is_not_known_stays_unknown() -> None:
     for column, value in (("lag_bytes", -1), ("fetched_bytes_per_s", math.nan)):
         rows = replace(snapshot.replicas, **{column: np.array([0, value], DTYPES[column])})
         assert _unknown(what_if(replace(snapshot, replicas=rows), {3: both(20 * MB)}))
+
+
+NOT_BEGUN: Copy = (1, 3, 1_000 * MB, 0, 2 * MB, True, True)
+"""One copy that receives nothing while 2 MB/s are written."""
+
+
+def test_what_has_not_begun_is_reckoned_by_its_share_of_the_rate() -> None:
+    snapshot = cluster([NOT_BEGUN], {1: 12 * MB, 3: 7 * MB})
+    now = what_if(snapshot, {})
+    assert (now.never, now.unknown, now.estimated) == (0, 0, 1)
+    assert now.rest_s == pytest.approx(200)
+    assert what_if(snapshot, {3: both(12 * MB)}).rest_s == pytest.approx(100)
+    # At what is written, and below it, nothing is left that would bring it nearer.
+    for rate in (MB, 2 * MB):
+        low = what_if(snapshot, {3: both(rate)})
+        assert low.never == 1
+        assert math.isnan(low.rest_s)
+    two = cluster([NOT_BEGUN, NOT_BEGUN], {1: 14 * MB, 3: 14 * MB})
+    assert what_if(two, {}).rest_s == pytest.approx(200)
+
+
+def test_the_first_copies_of_a_broker_tell_how_fast_the_rest_of_it_goes() -> None:
+    snapshot = cluster([(1, 3, 1_000 * MB, 10 * MB, 0, True, True), NOT_BEGUN], {3: 10 * MB})
+    assert what_if(snapshot, {}).rest_s == pytest.approx(200)
+
+
+def test_of_what_receives_nothing_for_no_rate_nothing_is_told_and_why() -> None:
+    free = what_if(cluster([(1, 3, MB, 0, MB, False, False)], {1: MB, 3: MB}), {3: both(9 * MB)})
+    assert _unknown(free)
+    assert free.why == {Why.FREE: 1}
+    snapshot = cluster([NOT_BEGUN], {1: 12 * MB, 3: 12 * MB})
+    full = np.array([0, Cause.DISK_FULL], np.uint8)
+    stuck = replace(snapshot, replicas=replace(snapshot.replicas, cause=full))
+    assert what_if(stuck, {}).why == {Why.STUCK: 1}
+    assert what_if(cluster([NOT_BEGUN], {1: 12 * MB}, unread=3), {}).why == {Why.UNREAD: 1}
+    new = np.array([0, math.nan], np.float32)
+    started = replace(snapshot, replicas=replace(snapshot.replicas, catch_up_bytes_per_s=new))
+    assert what_if(started, {}).why == {Why.UNMEASURED: 1}
 
 
 def test_nothing_that_copies_needs_no_time() -> None:

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -12,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from tests.kafka.config import HOST, BrokerPlan
 from tests.kafka.guard import Guard
 from tests.kafka.java import java_command
+from tests.support import wait_until
 
 HEAP_MB = 400
 CONNECT_TIMEOUT_S = 1.0
@@ -54,6 +56,13 @@ class BrokerProcess:
             self._process.send_signal(number)
             if number in (signal.SIGSTOP, signal.SIGCONT):
                 self.paused = number == signal.SIGSTOP
+            if number == signal.SIGSTOP:
+                # On a busy machine some of its threads run on for a while.
+                wait_until(self._stopped, 30.0, f"broker {self.plan.broker_id} stands still")
+
+    def _stopped(self) -> bool:
+        """Whether none of its threads runs."""
+        return all(_stopped(task) for task in Path(f"/proc/{self.pid}/task").iterdir())
 
     def exited(self) -> bool:
         """Whether the process ended by itself."""
@@ -101,3 +110,13 @@ class BrokerProcess:
     def lost_its_port(self) -> bool:
         """Whether it ended because somebody else listens on one of its ports."""
         return self.exited() and PORT_TAKEN in self.log_tail()
+
+
+def _stopped(task: Path) -> bool:
+    """Whether one thread of a process is stopped; one that has ended is."""
+    try:
+        # The name may hold any character; the state comes after its last bracket.
+        state = (task / "stat").read_text().rpartition(") ")[2][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state in "TtZX"
