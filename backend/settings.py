@@ -33,6 +33,12 @@ class Limits:
     """Audit entries that stay in the journal."""
     streams: int = 64
     """Open replica streams."""
+    planners: int = 1
+    """Plans and rehearsals that are worked out at once, each by a process of its own."""
+    planners_waiting: int = 8
+    """Those that may wait for their turn, and the one at work."""
+    planning_s: float = 300.0
+    """What takes a planner or a rehearsal longer is ended."""
     replicas_explained: int = 300
     """Stuck replicas of a snapshot that have words of their own; others have their cause's."""
 

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend.domain.cluster import NO_BROKER, LogDir, TopicPartition
+from backend.domain.impact import BrokerImpact
 from backend.errors import BadInput
-from backend.placement.impact import BrokerImpact, impact
+from backend.placement.impact import impact
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backend.domain.planning import Weighing
 from backend.errors import BadInput
 from backend.placement.plans.expand import expand
-from backend.placement.plans.loads import Weighing
 from backend.placement.plans.rebalance import rebalance
 from backend.placement.plans.scope import Scope
 from tests.plans_support import (

@@ -15,6 +15,7 @@ from backend.api import (
     documents,
     models,
     pipeline,
+    planning,
     problems,
     shrink_check,
     shrinking,
@@ -77,6 +78,7 @@ def create_app(backend: Backend) -> FastAPI:
     shrink_check.install(app, backend)
     shrinking.install(app, backend)
     pipeline.install(app, backend)
+    planning.install(app, backend)
     return app
 
 

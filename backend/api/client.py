@@ -20,6 +20,7 @@ import httpx
 
 from backend.api import documents
 from backend.api.client_pipeline import PipelineClient
+from backend.api.client_planning import PlanningClient
 from backend.api.client_shrink import ShrinkClient
 from backend.api.client_shrinking import ShrinkingClient
 from backend.api.client_steering import SteeringClient, rates_json, replicas_json
@@ -74,7 +75,9 @@ class Event:
         return documents.read_operation(self.document)
 
 
-class BackendClient(SteeringClient, TopicsClient, ShrinkClient, ShrinkingClient, PipelineClient):
+class BackendClient(
+    SteeringClient, TopicsClient, ShrinkClient, ShrinkingClient, PipelineClient, PlanningClient
+):
     """One backend, at `unix:/path/to.sock` or `http://host:port`."""
 
     def __init__(self, address: str, *, timeout_s: float = 30.0) -> None:

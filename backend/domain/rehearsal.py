@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,35 @@ class Timeline:
     def __len__(self) -> int:
         return len(self.at_s)
 
+    def thinned(self, points: int) -> Timeline:
+        """At most so many points, for a plot: each keeps the highest rates, the fullest disks and
+        the most replicas out of sync of those that it stands for, and the last remaining bytes.
+
+        Raises:
+            ValueError: fewer than two points are asked for.
+        """
+        if points < 2:
+            raise ValueError(f"{points} points are no course")
+        if len(self) <= points:
+            return self
+        # The first point stands for itself; the others are shared out among the rest.
+        ends = np.unique(np.linspace(0, len(self) - 1, points).round().astype(np.int64))
+        starts = np.concatenate([[0], ends[:-1] + 1])
+
+        def most(column: NDArray[Any]) -> NDArray[Any]:
+            found: NDArray[Any] = np.maximum.reduceat(column, starts, axis=0)
+            return found
+
+        return Timeline(
+            self.at_s[ends],
+            self.remaining_bytes[ends],
+            most(self.received_bytes_per_s),
+            most(self.sent_bytes_per_s),
+            most(self.disk_bytes),
+            most(self.out_of_sync),
+            most(self.under_min_isr),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
@@ -86,3 +116,21 @@ class Rehearsal:
         """The most that each broker sends."""
         peaks = self.timeline.sent_bytes_per_s.max(axis=0).tolist()
         return dict(zip(self.brokers, peaks, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """What it takes to be done in time."""
+
+    deadline_s: float
+    throttle_bytes_per_s: int | None
+    """For every broker that takes part, each way; None where no throttle is enough."""
+    rehearsal: Rehearsal
+    """With that throttle; without one where none is enough."""
+    needs: Mapping[int, tuple[float, float]]
+    """By broker: bytes a second that it has to receive, and to send, on average until then."""
+
+    @property
+    def possible(self) -> bool:
+        """Whether it can be done in time at all."""
+        return self.throttle_bytes_per_s is not None

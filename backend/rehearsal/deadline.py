@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from backend.domain.cluster import TopicPartition
-from backend.domain.rehearsal import Rehearsal
+from backend.domain.rehearsal import Deadline, Rehearsal
 from backend.domain.throttle import RATE_MIN_BYTES_PER_S
 from backend.errors import BadInput
 from backend.placement.impact import impact
@@ -25,24 +24,6 @@ from backend.rehearsal.picture import Picture
 from backend.rehearsal.run import rehearse
 
 CLOSE: Final = 1.05
-
-
-@dataclass(frozen=True, slots=True)
-class Deadline:
-    """What it takes to be done in time."""
-
-    deadline_s: float
-    throttle_bytes_per_s: int | None
-    """For every broker that takes part, each way; None where no throttle is enough."""
-    rehearsal: Rehearsal
-    """With that throttle; without one where none is enough."""
-    needs: Mapping[int, tuple[float, float]]
-    """By broker: bytes a second that it has to receive, and to send, on average until then."""
-
-    @property
-    def possible(self) -> bool:
-        """Whether it can be done in time at all."""
-        return self.throttle_bytes_per_s is not None
 
 
 def throttle_for(

@@ -43,8 +43,8 @@ class Picture:
 def picture_of(snapshot: Snapshot, *, capacities: Mapping[int, Capacity] | None = None) -> Picture:
     """A picture of what a backend has sampled.
 
-    What producers write to a partition is what its in-sync followers fetch; it is not known where
-    there are none, or where they were not sampled twice.
+    What producers write to a partition is by how much the logs of its in-sync replicas grow; it is
+    not known where they were not sampled twice.
 
     Args:
         snapshot: The cluster as it was sampled.
@@ -66,10 +66,11 @@ def _written(snapshot: Snapshot) -> Iterator[tuple[TopicPartition, tuple[float, 
     if not len(table):
         return
     starts = partition_starts(table)
-    tells = table.in_isr & (table.broker != table.leader) & ~np.isnan(table.fetched_bytes_per_s)
-    fetched = np.where(tells, table.fetched_bytes_per_s, -1.0)
+    tells = table.in_isr & ~np.isnan(table.fetched_bytes_per_s)
+    # A log that retention cuts grows by less than what is written: the fastest one tells most.
+    grown = np.where(tells, np.maximum(table.fetched_bytes_per_s, 0.0), -1.0)
     for start, rate in zip(
-        starts.tolist(), np.maximum.reduceat(fetched, starts).tolist(), strict=True
+        starts.tolist(), np.maximum.reduceat(grown, starts).tolist(), strict=True
     ):
         if rate >= 0:
             yield snapshot.partition_of(start), (rate, math.nan)

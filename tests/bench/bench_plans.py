@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from backend.domain.cluster import Broker, LogDir, TopicPartition
+from backend.domain.planning import Weighing
 from backend.domain.proposal import Proposal
 from backend.placement.generate import generate_assignment
 from backend.placement.plans.drain import drain
 from backend.placement.plans.expand import expand
 from backend.placement.plans.leaders import balance_leaders
-from backend.placement.plans.loads import Weighing
 from backend.placement.plans.log_dirs import move_log_dirs
 from backend.placement.plans.racks import repair_racks
 from backend.placement.plans.rebalance import rebalance

@@ -24,12 +24,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from backend.domain.planning import Weighing
 from backend.domain.proposal import Measure, Note, Proposal
 from backend.domain.wording import listed
 from backend.errors import BadInput
 from backend.placement.plans.draft import Draft
 from backend.placement.plans.level import Band, Leveller
-from backend.placement.plans.loads import Limits, Loads, Replicas, Weighing, solve_exactly
+from backend.placement.plans.loads import Limits, Loads, Replicas, solve_exactly
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import Situation
 

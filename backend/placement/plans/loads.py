@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -12,27 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.cluster import NO_BROKER
+from backend.domain.planning import Weighing
 from backend.domain.proposal import Note
 from backend.domain.wording import many
 from backend.placement.plans.draft import Draft
 from backend.placement.plans.exact import Choices, Floats, best_of_all, few_enough
 from backend.placement.plans.level import Band, Items
+from backend.placement.plans.situation import Situation
 
 MEMBERS_MAX = 2_000
 """Sets of brokers of one partition beyond which the exact search is not tried."""
-
-
-class Weighing(enum.Enum):
-    """What a replica weighs."""
-
-    BYTES = "bytes"
-    """Its size. One of unknown size is left where it is, and weighs nothing."""
-    REPLICAS = "replicas"
-    """One. An unknown size counts as the largest known one where the cheapest are looked for."""
-    LOAD = "load"
-    """Bytes a second: what producers write, and at the first of the list, which is to lead, also
-    what consumers read. A partition of which one of the two is unknown is left where it is, and
-    weighs nothing."""
 
 
 class Loads:
@@ -91,6 +79,8 @@ class Loads:
 
     def unknown_note(self) -> Iterator[Note]:
         """What is left out because nobody knows what it weighs."""
+        if self.weighing is Weighing.LOAD and not reads_known(self.draft.situation):
+            yield Note("What consumers read is not known; only what is written counts.", "")
         unknown = int((self.draft.movable & ~self.known).sum())
         if unknown:
             what = "size" if self.weighing is Weighing.BYTES else "traffic"
@@ -230,5 +220,14 @@ def _weights(draft: Draft, weighing: Weighing) -> tuple[Floats, Floats, NDArray[
         known = situation.size_bytes >= 0
         return np.where(known, situation.size_bytes, 0).astype(np.float64), nothing, known
     into, out = situation.in_bytes_per_s, situation.out_bytes_per_s
+    if not reads_known(situation):
+        known = ~np.isnan(into)
+        return np.where(known, into, 0.0), nothing, known
     known = ~(np.isnan(into) | np.isnan(out))
     return np.where(known, into, 0.0), np.where(known, out, 0.0), known
+
+
+def reads_known(situation: Situation) -> bool:
+    """Whether anybody has told what consumers read of any partition; brokers tell it nobody but
+    JMX."""
+    return bool((~np.isnan(situation.out_bytes_per_s)).any())

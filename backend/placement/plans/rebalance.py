@@ -23,12 +23,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from backend.domain.planning import Weighing
 from backend.domain.proposal import Measure, Note, Proposal
 from backend.domain.wording import size_text
 from backend.errors import BadInput
 from backend.placement.plans.draft import Draft
 from backend.placement.plans.level import Band, Floats, Leveller
-from backend.placement.plans.loads import Limits, Loads, Replicas, Weighing, solve_exactly
+from backend.placement.plans.loads import Limits, Loads, Replicas, solve_exactly
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import Situation
 

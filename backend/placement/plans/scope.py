@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from backend.domain.planning import DISK_FRACTION
 from backend.errors import BadInput
-
-DISK_FRACTION = 0.85
-"""Of a volume's size: what may be used once everything that is added has arrived."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,62 @@
+"""The routes that plan and rehearse. They read what the sampler saw last, and change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+from fastapi import FastAPI, Request
+
+from backend.api import planning_documents, planning_models
+from backend.api.backend import Backend
+from backend.api.requests import meant_for, plan_of
+from backend.errors import Conflict
+from backend.planning.process import Planners
+from backend.rehearsal.picture import picture_of
+
+LOOK_S: Final = 1.0
+"""How often a look is taken whether somebody still waits for the answer."""
+
+T = TypeVar("T")
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the routes."""
+    planners = Planners()
+
+    @app.post("/v1/plans", response_model=planning_models.ProposalModel)
+    async def plan(body: planning_models.PlanRequestModel, request: Request) -> Any:
+        """A plan for a goal, with what it does to each broker."""
+        await meant_for(backend, body.cluster_id)
+        question = body.request()
+        picture = picture_of(await backend.snapshot())
+        answer = await _while_asked(request, planners.answer(picture, question))
+        return planning_documents.plan_answer_json(answer)
+
+    @app.post("/v1/rehearsals", response_model=planning_models.RehearsalsModel)
+    async def rehearse(body: planning_models.RehearsalRequestModel, request: Request) -> Any:
+        """How a plan would go, by a twin of the cluster: for each throttle when it is done, what
+        each broker carries meanwhile and who falls behind; and which throttle a deadline takes."""
+        wanted = plan_of(body.plan)
+        await meant_for(backend, body.cluster_id, wanted.cluster_id)
+        question = body.request(dict(wanted.replicas))
+        picture = picture_of(await backend.snapshot())
+        answer = await _while_asked(request, planners.answer(picture, question))
+        return planning_documents.rehearsal_answer_json(answer)
+
+
+async def _while_asked(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """What the work comes to; it is ended when whoever asked has gone.
+
+    Raises:
+        Conflict: they have.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait([task], timeout=LOOK_S))[0]:
+            if await request.is_disconnected():
+                raise Conflict("Whoever asked has gone; the planner was ended.")
+        return task.result()
+    finally:
+        task.cancel()

@@ -1,0 +1,165 @@
+"""What can be asked of the planners, and what they answer; see `backend.planning`."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.impact import Impact
+from backend.domain.plan import ReassignmentPlan
+from backend.domain.proposal import Proposal
+from backend.domain.rehearsal import Deadline, Rehearsal
+from backend.domain.wording import many
+from backend.errors import BadInput
+
+NOTHING: Final = "Nothing was planned."
+TOLERANCE: Final = 0.1
+DISK_FRACTION: Final = 0.85
+"""Of a volume's size: what may be used once everything that is added has arrived."""
+THROTTLES_MAX: Final = 8
+"""Rehearsals in one question."""
+
+
+class Goal(enum.StrEnum):
+    """What a plan is for; the words of the command line."""
+
+    DRAIN = "drain"
+    EXPAND = "expand"
+    REPLICATION_FACTOR = "replication-factor"
+    REBALANCE = "rebalance"
+    LEADERS = "leaders"
+    RACK_REPAIR = "rack-repair"
+    REPLACE = "replace"
+    MOVE_LOG_DIRS = "move-log-dirs"
+
+
+class Weighing(enum.StrEnum):
+    """What a replica weighs."""
+
+    BYTES = "bytes"
+    """Its size. One of unknown size is left where it is, and weighs nothing."""
+    REPLICAS = "replicas"
+    """One. An unknown size counts as the largest known one where the cheapest are looked for."""
+    LOAD = "load"
+    """Bytes a second: what producers write, and at the first of the list, which is to lead, also
+    what consumers read. A partition of which one of the two is unknown is left where it is, and
+    weighs nothing; but where nothing at all is known of reading, writing alone weighs."""
+
+
+_BROKERS: Final[Mapping[Goal, tuple[int, int | None, str]]] = {
+    Goal.DRAIN: (1, None, "at least one broker, which loses its replicas"),
+    Goal.EXPAND: (1, None, "at least one broker, which takes its share"),
+    Goal.REPLACE: (2, 2, "two brokers, the old one and the new one"),
+    Goal.MOVE_LOG_DIRS: (1, 1, "one broker"),
+}
+"""The fewest and the most brokers that a goal takes, and what they are; other goals take none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """A goal, and what it may touch.
+
+    Raises:
+        BadInput: the goal lacks what it needs, or is given what it has no use for.
+    """
+
+    goal: Goal
+    brokers: tuple[int, ...] = ()
+    """Of a drain, those that lose their replicas; of an expansion, those that take some; of a
+    replacement, the old one and the new one; of directories, the one that has them."""
+    topics: tuple[str, ...] = ("*",)
+    """Topics that may change: names, or patterns with `*`, `?` and `[...]` as in a shell."""
+    exclude: tuple[str, ...] = ()
+    """Topics that stay as they are, though `topics` names them."""
+    factors: Mapping[str, int] = field(default_factory=dict)
+    """The replication factor of topics, by pattern; the first one that fits."""
+    by: Weighing = Weighing.BYTES
+    """What an expansion and a rebalance level."""
+    tolerance: float = TOLERANCE
+    """How far from the mean a broker, or a directory, may be; 0.1 is 10 % to either side."""
+    max_moved_bytes: int | None = None
+    """A rebalance stops there."""
+    directories: tuple[str, ...] = ()
+    """Those to be emptied; none: all of the broker's are evened out."""
+    disk_fraction: float = DISK_FRACTION
+    """See `DISK_FRACTION`."""
+    keep_racks: bool = True
+    """False lets a partition span fewer racks where a broker cannot be drained or replaced in any
+    other way."""
+    seed: int = 0
+    """Which of two equally good brokers is taken; the same seed gives the same plan."""
+
+    def __post_init__(self) -> None:
+        fewest, most, words = _BROKERS.get(self.goal, (0, 0, "no broker"))
+        if not fewest <= len(self.brokers) <= (len(self.brokers) if most is None else most):
+            raise BadInput(f"To {self.goal} takes {words}.", advice=NOTHING)
+        if not self.topics:
+            raise BadInput("No topic may change.", advice=NOTHING)
+        if bool(self.factors) != (self.goal is Goal.REPLICATION_FACTOR):
+            needs = "needs a topic and its factor" if not self.factors else "takes no factor"
+            raise BadInput(f"The goal {self.goal} {needs}.", advice=NOTHING)
+        if self.directories and self.goal is not Goal.MOVE_LOG_DIRS:
+            raise BadInput(f"The goal {self.goal} takes no directory.", advice=NOTHING)
+        if self.max_moved_bytes is not None and self.goal is not Goal.REBALANCE:
+            raise BadInput(f"The goal {self.goal} takes no limit of bytes.", advice=NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAnswer:
+    """A proposal and what it does."""
+
+    proposal: Proposal
+    impact: Impact
+    cluster_id: str
+    """Of the cluster that it was made for."""
+    taken_ms: int
+    """When that cluster was looked at; milliseconds since the epoch."""
+
+    @property
+    def plan(self) -> ReassignmentPlan:
+        """The plan; its own cluster's name is in it, so that no other one starts it."""
+        plan = self.proposal.plan
+        return ReassignmentPlan(plan.replicas, plan.log_dirs, self.cluster_id or None)
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalRequest:
+    """Which moves to rehearse, and how.
+
+    Raises:
+        BadInput: it moves nothing, or asks for too many rehearsals.
+    """
+
+    targets: Mapping[TopicPartition, tuple[int, ...]]
+    throttles_bytes_per_s: tuple[int | None, ...] = ()
+    """One rehearsal each; None is without a throttle."""
+    deadline_s: float | None = None
+    """Also find the throttle with which it ends in so many seconds."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.targets:
+            raise BadInput("There is nothing to rehearse: the plan moves no partition.")
+        if not self.throttles_bytes_per_s and self.deadline_s is None:
+            raise BadInput("Neither a throttle nor a deadline says how to rehearse it.")
+        if len(self.throttles_bytes_per_s) > THROTTLES_MAX:
+            asked = many(len(self.throttles_bytes_per_s), "throttle")
+            raise BadInput(
+                f"{asked} are too many for one question; {THROTTLES_MAX} are the most.",
+                advice="Nothing was rehearsed; ask again with fewer.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalAnswer:
+    """How the moves went in a twin of the cluster."""
+
+    rehearsals: tuple[Rehearsal, ...]
+    """By throttle, in the order of the question."""
+    deadline: Deadline | None
+    impact: Impact
+    cluster_id: str
+    taken_ms: int

@@ -1,0 +1,26 @@
+"""Several rehearsals of one plan, and the throttle for a deadline."""
+
+from __future__ import annotations
+
+from backend.domain.planning import RehearsalAnswer, RehearsalRequest
+from backend.placement.impact import impact
+from backend.rehearsal.deadline import throttle_for
+from backend.rehearsal.picture import Picture
+from backend.rehearsal.run import rehearse
+
+
+def rehearse_all(picture: Picture, request: RehearsalRequest) -> RehearsalAnswer:
+    """How the moves go at each throttle, each from the same moment.
+
+    Raises:
+        BadInput: they cannot be started in that cluster, or the deadline is over already.
+    """
+    found = impact(picture.situation, request.targets)
+    runs = tuple(
+        rehearse(picture, request.targets, throttle, seed=request.seed)
+        for throttle in request.throttles_bytes_per_s
+    )
+    deadline = None
+    if request.deadline_s is not None:
+        deadline = throttle_for(picture, request.targets, request.deadline_s, seed=request.seed)
+    return RehearsalAnswer(runs, deadline, found, picture.cluster_id, picture.taken_ms)
