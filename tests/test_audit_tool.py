@@ -23,8 +23,9 @@ from backend.errors import BadInput
 from backend.operations.audit import AuditEntry, AuditEvent, Touched, audit_json
 from backend.operations.audit_report import as_markdown, local_time
 from backend.operations.journal_codec import audit_key, operation_key
-from backend.tools import audit
-from backend.tools.audit import EMPTY, FLAGS, NONE_FOUND, build_parser, parse_options, write_file
+from backend.tools import audit, writing
+from backend.tools.audit import EMPTY, FLAGS, NONE_FOUND, build_parser, parse_options
+from backend.tools.writing import write_file
 from tests.journal_support import Where, embedded_cluster, journal, raw_producer
 from tests.tool_support import Stub, Tool, run_with
 
@@ -325,7 +326,7 @@ def test_a_file_that_comes_in_the_meantime_stays(
 ) -> None:
     path = tmp_path / "a.txt"
     path.write_text("theirs")
-    monkeypatch.setattr(audit, "check_target", lambda *_, **__: None)
+    monkeypatch.setattr(writing, "check_target", lambda *_, **__: None)
     with pytest.raises(BadInput, match="it is there"):
         write_file(path, "mine", force=False)
     assert path.read_text() == "theirs"

@@ -124,7 +124,8 @@ def read_impact(document: Mapping[str, Any]) -> Impact:
     """The opposite of `impact_json`."""
     named = {name: tuple(map(read_partition, document[name])) for name in _PARTITIONS}
     brokers = tuple(BrokerImpact(**row) for row in document["brokers"])
-    return Impact(**{**document, **named, "brokers": brokers})
+    phases = tuple(document["phases"])
+    return Impact(**{**document, **named, "brokers": brokers, "phases": phases})
 
 
 # Rehearsals

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from backend.api.models import (
     WHOLE,
+    CapsModel,
     ClusterId,
     Int32,
     PartitionModel,
@@ -26,6 +27,7 @@ from backend.domain.planning import (
     RehearsalRequest,
     Weighing,
 )
+from backend.domain.steering import MoveCaps
 
 Pattern = Annotated[
     str,
@@ -78,6 +80,9 @@ class PlanRequestModel(Strict):
     disk_fraction: float = Field(default=DISK_FRACTION, gt=0, le=1)
     keep_racks: bool = True
     seed: Seed = 0
+    caps: CapsModel | None = Field(
+        default=None, description="for the phases of the preview; null: all move at once"
+    )
     cluster_id: ClusterId = None
 
     def request(self) -> PlanRequest:
@@ -86,6 +91,7 @@ class PlanRequestModel(Strict):
         Raises:
             BadInput: it lacks something, or has what its goal has no use for.
         """
+        caps = None if self.caps is None else MoveCaps(**self.caps.model_dump())
         return PlanRequest(
             Goal(self.goal),
             tuple(self.brokers),
@@ -99,6 +105,7 @@ class PlanRequestModel(Strict):
             self.disk_fraction,
             self.keep_racks,
             self.seed,
+            caps,
         )
 
 
@@ -186,6 +193,7 @@ class ImpactModel(BaseModel):
     under_min_isr: list[PartitionModel]
     on_the_edge: list[PartitionModel]
     brokers: list[BrokerImpactModel]
+    phases: list[int] = Field(description="partitions that move together, were they to wait")
 
 
 class ProposalModel(BaseModel):

@@ -27,6 +27,14 @@ class BrokerImpact:
     """What its directories hold together, or None where that is not known."""
 
     @property
+    def changes(self) -> bool:
+        """Whether the plan has to do with it at all."""
+        return bool(self.received_bytes or self.sent_bytes) or (
+            (self.replicas_before, self.leaders_before, self.bytes_peak, self.bytes_after)
+            != (self.replicas_after, self.leaders_after, self.bytes_before, self.bytes_before)
+        )
+
+    @property
     def peak_share(self) -> float | None:
         """How full it becomes, 0 to 1 or more; None where the size of its disks is not known."""
         return None if not self.disk_bytes else self.bytes_peak / self.disk_bytes
@@ -60,3 +68,12 @@ class Impact:
     or fewer."""
     brokers: tuple[BrokerImpact, ...]
     """All of them, by id."""
+    phases: tuple[int, ...] = ()
+    """Partitions in each phase, one after the other, where so many moves at once are the most;
+    all in one where nothing limits them. Moves that end early make room for others, so a real one
+    has no such edges."""
+
+    @property
+    def busiest_bytes(self) -> int:
+        """The most that any broker has to receive, or to send."""
+        return max((max(row.received_bytes, row.sent_bytes) for row in self.brokers), default=0)

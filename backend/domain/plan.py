@@ -122,8 +122,13 @@ def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
 def format_plan(
     replicas: Mapping[TopicPartition, Iterable[int]],
     log_dirs: Mapping[tuple[TopicPartition, int], str] | None = None,
+    *,
+    cluster_id: str = "",
 ) -> str:
-    """A plan in Kafka's JSON, on one line and in the key order of Kafka's own tool."""
+    """A plan in Kafka's JSON, on one line and in the key order of Kafka's own tool.
+
+    With `cluster_id` no backend of another cluster starts it; Kafka's own tools pass over that.
+    """
     named = log_dirs or {}
     entries = [
         {
@@ -136,7 +141,10 @@ def format_plan(
             (partition, tuple(target)) for partition, target in replicas.items()
         )
     ]
-    return json.dumps({"version": 1, "partitions": entries}, separators=(",", ":"))
+    document: dict[str, Any] = {"version": 1, "partitions": entries}
+    if cluster_id:
+        document["cluster_id"] = cluster_id
+    return json.dumps(document, separators=(",", ":"))
 
 
 def _load(text: str) -> Any:

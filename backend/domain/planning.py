@@ -9,9 +9,10 @@ from typing import Final
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.impact import Impact
-from backend.domain.plan import ReassignmentPlan
+from backend.domain.plan import ReassignmentPlan, format_plan
 from backend.domain.proposal import Proposal
 from backend.domain.rehearsal import Deadline, Rehearsal
+from backend.domain.steering import MoveCaps
 from backend.domain.wording import many
 from backend.errors import BadInput
 
@@ -91,11 +92,15 @@ class PlanRequest:
     other way."""
     seed: int = 0
     """Which of two equally good brokers is taken; the same seed gives the same plan."""
+    caps: MoveCaps | None = None
+    """How many are to move at once, for the preview's phases; None: all of them."""
 
     def __post_init__(self) -> None:
         fewest, most, words = _BROKERS.get(self.goal, (0, 0, "no broker"))
         if not fewest <= len(self.brokers) <= (len(self.brokers) if most is None else most):
             raise BadInput(f"To {self.goal} takes {words}.", advice=NOTHING)
+        if self.caps is not None and min(self.caps.per_broker, self.caps.in_cluster) < 1:
+            raise BadInput("At least one move at a time is needed.", advice=NOTHING)
         if not self.topics:
             raise BadInput("No topic may change.", advice=NOTHING)
         if bool(self.factors) != (self.goal is Goal.REPLICATION_FACTOR):
@@ -123,6 +128,18 @@ class PlanAnswer:
         """The plan; its own cluster's name is in it, so that no other one starts it."""
         plan = self.proposal.plan
         return ReassignmentPlan(plan.replicas, plan.log_dirs, self.cluster_id or None)
+
+    @property
+    def plan_json(self) -> str:
+        """`plan` in Kafka's JSON. Kafka's tools refuse one without partitions."""
+        proposal = self.proposal
+        return format_plan(proposal.targets, proposal.log_dirs, cluster_id=self.cluster_id)
+
+    @property
+    def rollback_json(self) -> str:
+        """The plan that leads back, likewise."""
+        proposal = self.proposal
+        return format_plan(proposal.before, proposal.log_dirs_before, cluster_id=self.cluster_id)
 
 
 @dataclass(frozen=True, slots=True)

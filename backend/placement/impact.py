@@ -22,12 +22,22 @@ import numpy as np
 
 from backend.domain.cluster import NO_BROKER, TopicPartition
 from backend.domain.impact import BrokerImpact, Impact
+from backend.domain.steering import MoveCaps
 from backend.errors import BadInput
 from backend.placement.plans.situation import Situation
 
 
-def impact(situation: Situation, targets: Mapping[TopicPartition, Sequence[int]]) -> Impact:
+def impact(
+    situation: Situation,
+    targets: Mapping[TopicPartition, Sequence[int]],
+    caps: MoveCaps | None = None,
+) -> Impact:
     """What becomes of a cluster by a plan; partitions that are where they shall be are passed over.
+
+    Args:
+        situation: The cluster.
+        targets: The replicas that partitions are to have, preferred leader first.
+        caps: How many of them move at once; None: all of them.
 
     Raises:
         BadInput: the plan names a partition that is not there, or a broker that nobody knows.
@@ -48,6 +58,7 @@ def impact(situation: Situation, targets: Mapping[TopicPartition, Sequence[int]]
         under_min_isr=tuple(one.name for one in changes if len(one.after) < one.min_isr),
         on_the_edge=tuple(one.name for one in copied if one.in_sync <= one.min_isr),
         brokers=tuple(_brokers(situation, changes)),
+        phases=tuple(_phases(changes, caps)),
     )
 
 
@@ -105,6 +116,26 @@ def _changes(
             int(sizes[row]),
             bool(situation.size_bytes[row] >= 0),
         )
+
+
+def _phases(changes: Sequence[_Change], caps: MoveCaps | None) -> Iterator[int]:
+    """How many move together, were each phase to end before the next one begins."""
+    if caps is None:
+        yield from [len(changes)] if changes else []
+        return
+    waiting = sorted(changes, key=lambda one: one.size_bytes, reverse=not caps.smallest_first)
+    while waiting:
+        begun, later = 0, []
+        at_work = Counter[int]()
+        for one in waiting:
+            ends = {one.leader, *one.added} if one.added else set()
+            if begun < caps.in_cluster and all(at_work[each] < caps.per_broker for each in ends):
+                at_work.update(ends)
+                begun += 1
+            else:
+                later.append(one)
+        yield begun
+        waiting = later
 
 
 def _racks_gained(situation: Situation, change: _Change) -> int:

@@ -41,7 +41,7 @@ def propose(picture: Picture, request: PlanRequest) -> PlanAnswer:
     check_proposal(proposal, picture.situation, scope, factor_stays=factor_stays)
     return PlanAnswer(
         proposal,
-        impact(picture.situation, proposal.targets),
+        impact(picture.situation, proposal.targets, request.caps),
         picture.cluster_id,
         picture.taken_ms,
     )

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import secrets
 import shutil
-import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from backend.clock import TIMES, time_ms
-from backend.errors import BadInput
 from backend.settings import Settings
 from backend.tools import output
 from backend.tools.console import check_client_config, run_tool, show, told_of_itself
@@ -31,6 +27,7 @@ from backend.tools.flags import (
     read_arguments,
 )
 from backend.tools.sockets import running_backend
+from backend.tools.writing import check_target, write_file
 
 if TYPE_CHECKING:
     from backend.operations.audit import AuditRow
@@ -39,6 +36,7 @@ PROG: Final = "kshunt audit"
 FORMATS: Final = ("text", "markdown", "json")
 SUFFIXES: Final[Mapping[str, str]] = {".md": "markdown", ".json": "json"}
 EMPTY: Final = "The journal of this cluster holds no audit entry."
+FORCE: Final = "Name another file, or add --force to replace it."
 NONE_FOUND: Final = "The journal of this cluster holds no audit entry of that time and operation."
 
 DESCRIPTION: Final = """\
@@ -137,7 +135,7 @@ def _main(argv: Sequence[str]) -> int:
     options = parse_options(given, time.time_ns() // 1_000_000)
     check_client_config(options.command_config)
     if options.output is not None:
-        check_target(options.output, force=options.force)
+        check_target(options.output, force=options.force, advice=FORCE)
     with _open(options) as reader:
         cluster_id, rows = reader.audit(
             since_ms=options.since_ms,
@@ -153,7 +151,7 @@ def _deliver(options: AuditOptions, cluster_id: str, rows: Sequence[AuditRow]) -
     if options.output is None:
         _show(text)
     else:
-        write_file(options.output, f"{text.rstrip()}\n", force=options.force)
+        write_file(options.output, f"{text.rstrip()}\n", force=options.force, advice=FORCE)
         _show(f"Entries written to {options.output}: {len(rows)}.")
 
 
@@ -278,63 +276,3 @@ def _reader(options: AuditOptions) -> AuditReader:
     from backend.api.client import BackendClient
 
     return BackendClient(address)
-
-
-# The file
-
-
-def check_target(path: Path, *, force: bool) -> None:
-    """Refuse what must not be replaced.
-
-    Raises:
-        BadInput: the file is there and may not be replaced, or it is no ordinary file.
-    """
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise _unwritten(path, error.strerror) from None
-    if not stat.S_ISREG(mode):
-        raise _unwritten(path, "it is there, and no ordinary file")
-    if not force:
-        raise _exists(path)
-
-
-def write_file(path: Path, text: str, *, force: bool) -> None:
-    """Write a file so that whoever looks finds all of it or nothing.
-
-    Raises:
-        BadInput: it cannot be written, or is there and may not be replaced.
-    """
-    check_target(path, force=force)
-    draft = path.with_name(f".kshunt-audit-{secrets.token_hex(8)}")
-    try:
-        _write_through(draft, text.encode())
-        if force:
-            draft.replace(path)
-        else:
-            # Unlike a rename, a link never takes the place of a file that came in the meantime.
-            path.hardlink_to(draft)
-    except FileExistsError:
-        raise _exists(path) from None
-    except OSError as error:
-        raise _unwritten(path, error.strerror) from None
-    finally:
-        with suppress(OSError):
-            draft.unlink()
-
-
-def _write_through(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _exists(path: Path) -> BadInput:
-    return _unwritten(path, "it is there", "Name another file, or add --force to replace it.")
-
-
-def _unwritten(path: Path, why: str | None, advice: str = "Name another file.") -> BadInput:
-    return BadInput(f"The file {path} was not written: {why}.", advice=advice)
