@@ -11,13 +11,14 @@ import pytest
 
 from backend.domain.cluster import LogDir, TopicPartition
 from backend.domain.plan import parse_plan
+from backend.domain.planning import Goal
 from backend.embedded.background import running
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 from backend.rehearsal.files import load_picture, save_picture
 from backend.rehearsal.picture import Picture
 from backend.tools import plan
-from backend.tools.plan_options import FLAGS, build_parser
+from backend.tools.plan_options import FLAGS, Action, build_parser
 from tests.serving import serving
 from tests.support import create_topic
 from tests.tool_support import Tool, run_with, write
@@ -300,5 +301,5 @@ def test_the_help_names_every_goal_and_flag() -> None:
     text = build_parser().format_help()
     for flag in FLAGS:
         assert f"--{flag.name}" in text
-    for goal in plan.Action:
+    for goal in (*Goal, *Action):
         assert goal in text
