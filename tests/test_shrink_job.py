@@ -187,7 +187,9 @@ async def test_what_does_not_end_is_killed_with_all_it_started(tmp_path: Path) -
         )
         await job.end()
         assert job.standing().ended == "stopped"
-        assert not [pid for pid in map(int, noted.read_text().split()) if alive(pid)]
+        pids = [int(pid) for pid in noted.read_text().split()]
+        # Both are killed; who has no parent left is buried by init, a moment later.
+        await wait_until_async(lambda: not any(map(alive, pids)), DEADLINE_S, "both have ended")
 
 
 async def test_it_can_be_started_anew_with_nothing_of_before(tmp_path: Path) -> None:

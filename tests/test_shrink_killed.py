@@ -72,7 +72,7 @@ class Shrinking:
         process = self.stack.enter_context(serve_process(self.kafka.bootstrap_servers, socket))
         self.backend = process.pid
         self.client = self.stack.enter_context(BackendClient(f"unix:{socket}"))
-        # One that a tool has started for another test may linger, and would run the job instead.
+        # Of the killed one's seat the cluster knows for a while.
         wait_until(self._may_act, DEADLINE_S, "no other backend acts")
 
     def _may_act(self) -> bool:
@@ -161,6 +161,14 @@ def _by_key(records: Sequence[Record]) -> Mapping[bytes, Sequence[Any]]:
         if record.key is not None:
             found.setdefault(record.key, []).append(record.content)
     return found
+
+
+@pytest.fixture
+def kafka() -> Iterator[RealKafka]:
+    """Brokers of its own: a backend that another test has left behind, with an operation that does
+    not end, would act on the shared ones."""
+    with RealKafka() as brokers:
+        yield brokers
 
 
 @pytest.mark.kafka
