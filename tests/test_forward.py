@@ -157,6 +157,8 @@ async def test_a_change_is_answered_by_the_backend_that_acts(pair: Pair) -> None
         ("POST", "/v1/reassignments/generate", "{}", False),
         ("POST", "/v1/operations/preview", "{}", False),
         ("POST", "/v1/topics/describe", "{}", False),
+        ("POST", "/v1/plans", "{}", False),
+        ("POST", "/v1/rehearsals", "{}", False),
         ("POST", "/v1/topics/delete-partitions", "{}", True),
         ("GET", "/v1/operations", "", False),
         ("POST", "/elsewhere", "{}", False),

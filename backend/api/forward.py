@@ -43,6 +43,8 @@ _READS: Final = frozenset(
         "/v1/reassignments/generate",
         "/v1/replicas/status",
         "/v1/topics/describe",
+        "/v1/plans",
+        "/v1/rehearsals",
     }
 )
 _ENDS: Final = frozenset({"preview"})
