@@ -5,20 +5,29 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     """Write a file aside, make sure of it, and rename it into place.
+
+    Args:
+        path: The file.
+        content: All that it shall hold.
+        mode: Who may do what with it, less the process's mask.
 
     Raises:
         OSError: it cannot be written; what was at `path` is as it was.
     """
     aside = path.with_name(f".{path.name}.tmp")
     try:
-        with aside.open("wb") as file:
+        # What an earlier attempt has left behind may be open to others.
+        aside.unlink(missing_ok=True)
+        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -75,3 +84,18 @@ def locked(path: Path) -> IO[str] | None:
         file.close()
         raise
     return file
+
+
+@contextmanager
+def turn(path: Path) -> Iterator[None]:
+    """Wait until no other process has its turn at this file, which is made if need be.
+
+    Raises:
+        OSError: the file cannot be made or locked.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,55 @@
+"""Roles, and who a caller is."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from backend.errors import BadInput
+
+
+class Role(enum.StrEnum):
+    """What a caller may do; each may all that the ones before it may."""
+
+    VIEWER = "viewer"
+    """Look, plan and rehearse."""
+    OPERATOR = "operator"
+    """Change the cluster, and take it back."""
+    ADMIN = "admin"
+    """What loses data, or cannot be taken back."""
+
+    def may(self, needed: Role) -> bool:
+        """Whether that is enough."""
+        return _RANK[self] >= _RANK[needed]
+
+
+_RANK: Final = {role: rank for rank, role in enumerate(Role)}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whoever asks, once it is certain who that is."""
+
+    name: str
+    """For the audit: a token's name, or the subject that an identity provider vouches for."""
+    role: Role
+    id: str
+    """The same for all requests of one credential; rates are counted by it."""
+
+
+LOCAL: Final = Caller("", Role.ADMIN, "local")
+"""Whoever may open the backend's socket, or reach its loopback port where no credential is asked
+for. Has no name: what the audit is told of them is their own word."""
+
+
+def role_of(text: str) -> Role:
+    """The role of that name.
+
+    Raises:
+        BadInput: there is none.
+    """
+    try:
+        return Role(text.strip().lower())
+    except ValueError:
+        raise BadInput(f"'{text}' is no role.", advice=f"Roles are {', '.join(Role)}.") from None
