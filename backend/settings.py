@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -33,11 +34,19 @@ class Limits:
     """Audit entries that stay in the journal."""
     streams: int = 64
     """Open replica streams."""
+    streams_per_caller: int = 16
+    """Streams of any kind that one credential has open."""
+    requests_per_s: float = 50.0
+    """How often one credential may ask in the long run."""
+    requests_at_once: float = 200.0
+    """And how often in a burst."""
+    header_s: float = 10.0
+    """A connection that has not sent a whole request by then is closed."""
     planners: int = 1
     """Plans and rehearsals that are worked out at once, each by a process of its own."""
     planners_waiting: int = 8
     """Those that may wait for their turn, and the one at work."""
-    planning_s: float = 300.0
+    planning_s: float = 900.0
     """What takes a planner or a rehearsal longer is ended."""
     replicas_explained: int = 300
     """Stuck replicas of a snapshot that have words of their own; others have their cause's."""
@@ -86,6 +95,28 @@ class RecordingSettings:
     """How often a look is taken at what to drop and to put together."""
 
 
+PLACER_VARIABLE: Final = "KSHUNT_REPLICA_PLACER"
+"""Names the placer of private backends, and of tools that do without one."""
+PLACER_CONFIG_VARIABLE: Final = "KSHUNT_REPLICA_PLACER_CONFIG"
+"""Names its properties file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacerSettings:
+    """Who chooses brokers for new partitions on a cluster without a placer (KIP-660)."""
+
+    name: str = ""
+    """As in `replica.placer.class.name`; empty: whoever chooses without one."""
+    config: Path | None = None
+    """The properties file that it is configured with, or None."""
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> PlacerSettings:
+        """What the environment says."""
+        name, config = environ.get(PLACER_VARIABLE, ""), environ.get(PLACER_CONFIG_VARIABLE, "")
+        return cls(name, Path(config).absolute() if config else None)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One backend's settings."""
@@ -98,3 +129,4 @@ class Settings:
     request_timeout_s: float = 10.0
     """A call that changes the cluster may take this long."""
     recording: RecordingSettings = field(default_factory=RecordingSettings)
+    placer: PlacerSettings = field(default_factory=PlacerSettings)

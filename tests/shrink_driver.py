@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from backend.admin.kafka import KafkaAdmin
+from backend.admin.placing import placing_of
 from backend.admin.port import ClusterAdmin
 from backend.domain.operation import Operation, OperationState
 from backend.domain.shrink_phases import ShrinkRequest
@@ -37,7 +38,7 @@ from backend.pipeline.kernels.copy_errors import CopyFailed
 from backend.pipeline.kernels.copying import Copying, copy_range
 from backend.pipeline.repartition import begun, course, next_batch
 from backend.pipeline.repartition_topics import Topics
-from backend.settings import Settings
+from backend.settings import PlacerSettings, Settings
 from tests.copied_topics import Record, held
 
 TICKS_MAX: Final = 600
@@ -250,6 +251,7 @@ class Driver:
     elsewhere: bool = False
     """Whether each backend that takes over is on another machine, with no offset map."""
     machines: int = 0
+    placer: PlacerSettings = field(default_factory=PlacerSettings)
 
     def __post_init__(self) -> None:
         self.book = Book(self.trail)
@@ -272,7 +274,8 @@ class Driver:
         self.context = Context(admin, registry, self.clock, 10.0)
         checks = ShrinkChecks(admin, self.clock, timeout_s=8.0)
         folder = self.folder / f"machine-{self.machines}" if self.elsewhere else self.folder
-        tools = Tools(self.context, checks, self._job, folder)
+        placing = placing_of(self.placer, self.admin)
+        tools = Tools(self.context, checks, self._job, folder, placing)
         self.runner = ShrinkRunner(tools)
         self.verbs = Shrinks(self.context, checks)
 

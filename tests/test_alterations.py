@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.alterations import Alteration, TopicScene, decided
+from backend.admin.alter_topics import _runs
+from backend.admin.alterations import Alteration, Chooser, TopicScene, decided, to_place
 from backend.admin.port import ItemResult
 from backend.domain.alteration import UNCHANGED, AlteredTopic
 from backend.domain.cluster import Broker, OngoingReassignment, PartitionState, TopicPartition
@@ -169,3 +170,69 @@ def test_a_topic_that_we_may_not_see_is_not_one_that_there_is_not() -> None:
     assert refusal(AlteredTopic(), scene(error="UNKNOWN_TOPIC_OR_PARTITION")) == (
         "INVALID_TOPIC_EXCEPTION"
     )
+
+
+# With a placer
+
+
+def chooser(*, ignores_racks: bool = False, asked: list[object] | None = None) -> Chooser:
+    """Names the highest brokers, from the highest on."""
+
+    def lists(there: TopicScene, numbers: Sequence[int], count: int) -> dict[int, tuple[int, ...]]:
+        if asked is not None and numbers:
+            asked.append((tuple(numbers), count))
+        return dict.fromkeys(numbers, tuple(sorted(there.live, reverse=True)[:count]))
+
+    return Chooser(lists, ignores_racks)
+
+
+@given(topics, counts, counts, st.sets(brokers, min_size=1))
+def test_a_placer_names_what_comes_besides_and_nothing_else(
+    replicas: list[list[int]], count: int, factor: int, live: set[int]
+) -> None:
+    there, wanted = scene(*replicas, live=sorted(live)), AlteredTopic(count, factor)
+    asked: list[object] = []
+    found = decided(wanted, there, Random(0), chooser(asked=asked))
+    without = decided(wanted, there, Random(0))
+    assert bool(asked) <= to_place(wanted, there)
+    if isinstance(found, ItemResult):
+        assert found.error_name in ("INVALID_PARTITIONS", "INVALID_REPLICATION_FACTOR")
+        return
+    assert isinstance(without, Alteration)
+    assert (found.count, found.added) == (without.count, without.added)
+    assert found.targets.keys() >= without.targets.keys() & there.states.keys()
+    highest = tuple(sorted(live, reverse=True))
+    for number, target in found.targets.items():
+        kept = there.present(number)[: len(target)] if number in there.states else ()
+        assert target[: len(kept)] == kept
+        assert set(target) - set(kept) <= set(highest)
+    for number, created in enumerate(found.created or (), len(replicas)):
+        size = there.factor if factor == UNCHANGED else factor
+        assert found.targets.get(number, created) == highest[:size]
+
+
+def naming(*replicas: int, ignores_racks: bool = False) -> Chooser:
+    """Names the same brokers for all."""
+    return Chooser(lambda _, numbers, __: dict.fromkeys(numbers, replicas), ignores_racks)
+
+
+def test_what_a_placer_names_goes_to_new_racks_first_unless_it_ignores_them() -> None:
+    # Broker 4 has the only replica, in rack b, where 3 is too; 2 is in rack a.
+    for ignores_racks, target in ((False, (4, 2)), (True, (4, 3))):
+        placer = naming(3, 2, ignores_racks=ignores_racks)
+        found = decided(AlteredTopic(-1, 2), scene([4]), Random(0), placer)
+        assert isinstance(found, Alteration)
+        assert found.targets == {0: target}
+
+
+def test_a_placer_that_names_no_others_is_kafkas_error() -> None:
+    there = scene([1, 2], live=[1, 3])
+    found = decided(AlteredTopic(-1, 3), there, Random(0), naming(1, 2))
+    assert isinstance(found, ItemResult)
+    assert found.error_name == "INVALID_REPLICATION_FACTOR"
+
+
+def test_numbers_that_follow_each_other_are_one_question() -> None:
+    assert _runs([]) == []
+    assert _runs([4]) == [range(4, 5)]
+    assert _runs([0, 1, 2, 5, 7, 8]) == [range(3), range(5, 6), range(7, 9)]

@@ -8,10 +8,11 @@ Constraints
     - Each call can fail by itself, and for some topics only; one that times out may have taken
       hold.
 Algorithm
-    1. Read the topics, and decide what each comes to (`alterations`).
-    2. CreatePartitions, with the lists that are given, or else placed by the cluster. Nothing of
-       a topic has changed if it is refused here, where most of what we cannot know shows:
-       quotas, policies, partitions that are being deleted.
+    1. Read the topics, and decide what each comes to (`alterations`); where this backend has a
+       placer (KIP-660), it says where replicas go that the request does not place.
+    2. CreatePartitions, with the lists that are given or chosen, or else placed by the cluster.
+       Nothing of a topic has changed if it is refused here, where most of what we cannot know
+       shows: quotas, policies, partitions that are being deleted.
     3. AlterPartitionReassignments of the partitions that were there, and of new ones that shall
        have another number of replicas. If the cluster refuses one, the others of its topic are led
        back to where they were; added partitions stay, and the result says so.
@@ -21,19 +22,23 @@ Algorithm
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from backend.admin import requests
 from backend.admin.alterations import (
     CLUSTER_AUTHORIZATION_FAILED,
     INVALID_TOPIC_EXCEPTION,
     Alteration,
+    Chooser,
+    Replicas,
     TopicScene,
     decided,
     scenes_of,
+    to_place,
 )
 from backend.admin.faults import UNKNOWN_TOPIC_OR_PARTITION, item_error, item_result
 from backend.admin.native_calls import LOST, Native
@@ -41,6 +46,9 @@ from backend.admin.port import OK, ItemResult, PartitionResults
 from backend.domain.alteration import AlteredTopic
 from backend.domain.cluster import TopicPartition
 from backend.errors import KshuntError
+
+if TYPE_CHECKING:
+    from backend.admin.placing import Placing, View
 
 T = TypeVar("T")
 
@@ -55,19 +63,66 @@ _IN_THE_DRAFT: Final = {
 
 
 async def prepared(
-    cluster: Native, topics: Mapping[str, AlteredTopic], random: Random, timeout_s: float
+    cluster: Native,
+    topics: Mapping[str, AlteredTopic],
+    random: Random,
+    timeout_s: float,
+    placing: Placing | None = None,
 ) -> tuple[dict[str, ItemResult], dict[str, Alteration]]:
     """What cannot be done, and why; and what is to be done.
+
+    Where there is a placer (`placing`), it says where replicas go that the request does not place.
 
     Raises:
         ClusterUnreachable: it did not answer; nothing was changed.
     """
     scenes = await _scenes(cluster, list(topics), timeout_s)
-    found = {topic: decided(wanted, scenes[topic], random) for topic, wanted in topics.items()}
+    if placing is None or not any(to_place(one, scenes[topic]) for topic, one in topics.items()):
+        found = _all_decided(topics, scenes, random, None)
+    else:
+        chooser = _chooser(await placing.view(timeout_s=timeout_s), placing.ignores_racks)
+        found = await asyncio.to_thread(_all_decided, topics, scenes, random, chooser)
     results = {topic: one for topic, one in found.items() if isinstance(one, ItemResult)}
     plans = {topic: one for topic, one in found.items() if isinstance(one, Alteration)}
     results.update({topic: OK for topic, plan in plans.items() if not plan.changes})
     return results, {topic: plan for topic, plan in plans.items() if plan.changes}
+
+
+def _all_decided(
+    topics: Mapping[str, AlteredTopic],
+    scenes: Mapping[str, TopicScene],
+    random: Random,
+    chooser: Chooser | None,
+) -> dict[str, Alteration | ItemResult]:
+    """What each topic comes to; one that the placer refuses is answered for itself."""
+    found: dict[str, Alteration | ItemResult] = {}
+    for topic, wanted in topics.items():
+        try:
+            found[topic] = decided(wanted, scenes[topic], random, chooser)
+        except KshuntError as refused:
+            found[topic] = item_error(refused)
+    return found
+
+
+def _chooser(view: View, ignores_racks: bool) -> Chooser:
+    """A placer that is asked in one question for numbers that follow each other."""
+
+    def lists(scene: TopicScene, numbers: Sequence[int], replicas: int) -> Mapping[int, Replicas]:
+        existing = [scene.present(number) for number in sorted(scene.states)]
+        found: dict[int, Replicas] = {}
+        for run in _runs(numbers):
+            placed = view.place(scene.name, run, replicas, existing)
+            found.update(zip(run, placed, strict=True))
+        return found
+
+    return Chooser(lists, ignores_racks)
+
+
+def _runs(numbers: Sequence[int]) -> list[range]:
+    """Ascending numbers as ranges, each as long as it can be."""
+    starts = [n for at, n in enumerate(numbers) if at == 0 or numbers[at - 1] != n - 1]
+    ends = [n + 1 for at, n in enumerate(numbers, 1) if at == len(numbers) or numbers[at] != n + 1]
+    return [range(start, end) for start, end in zip(starts, ends, strict=True)]
 
 
 async def _scenes(

@@ -17,7 +17,7 @@ The codes are those of KIP-179's early draft. Where it leaves something open:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeAlias
@@ -74,6 +74,16 @@ class TopicScene:
 
 
 @dataclass(frozen=True, slots=True)
+class Chooser:
+    """A placer (KIP-660) that names brokers in place of the cluster and of the round robin here."""
+
+    lists: Callable[[TopicScene, Sequence[int], int], Mapping[int, Replicas]]
+    """From a topic, the numbers of some of its partitions, and how many replicas, to a list for
+    each. Raises an error of `backend.placement.placer` where it cannot."""
+    ignores_racks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Alteration:
     """What is to be done to one topic."""
 
@@ -118,12 +128,28 @@ def scenes_of(
     }
 
 
-def decided(wanted: AlteredTopic, scene: TopicScene, random: Random) -> Alteration | ItemResult:
-    """What is to be done to a topic, or why it cannot be."""
+def to_place(wanted: AlteredTopic, scene: TopicScene) -> bool:
+    """Whether the request leaves it open where some replicas go."""
+    if wanted.assignments or not scene.states:
+        return False
+    factor = wanted.replication_factor
+    return wanted.partitions > len(scene.states) or any(
+        len(scene.present(number)) < factor for number in scene.states
+    )
+
+
+def decided(
+    wanted: AlteredTopic, scene: TopicScene, random: Random, chooser: Chooser | None = None
+) -> Alteration | ItemResult:
+    """What is to be done to a topic, or why it cannot be.
+
+    Raises:
+        InvalidReplicationFactor, ReplicaPlacementFailed: the `chooser` cannot place replicas.
+    """
     refused = next((found for found in _refusals(wanted, scene) if not found.ok), None)
     if refused is not None:
         return refused
-    alteration = _planned(wanted, scene, random)
+    alteration = _planned(wanted, scene, random, chooser)
     if alteration is None:
         return item_result(
             INVALID_REPLICATION_FACTOR,
@@ -222,13 +248,17 @@ def _count(wanted: AlteredTopic, scene: TopicScene) -> int:
     return len(scene.states) if wanted.partitions == UNCHANGED else wanted.partitions
 
 
-def _planned(wanted: AlteredTopic, scene: TopicScene, random: Random) -> Alteration | None:
+def _planned(
+    wanted: AlteredTopic, scene: TopicScene, random: Random, chooser: Chooser | None
+) -> Alteration | None:
     """What is to be done, or None if there are not brokers enough."""
     count, present = _count(wanted, scene), len(scene.states)
     factor = scene.factor if wanted.replication_factor == UNCHANGED else wanted.replication_factor
     numbers = range(present, count)
     if wanted.assignments:
         lists = {number: tuple(replicas) for number, replicas in wanted.assignments.items()}
+    elif chooser is not None:
+        lists = _chosen(wanted, scene, numbers, chooser)
     elif wanted.replication_factor == UNCHANGED:
         lists = {}
     else:
@@ -265,6 +295,23 @@ def _placed(
     return resized | {number: fresh[number] for number in numbers}
 
 
+def _chosen(
+    wanted: AlteredTopic, scene: TopicScene, numbers: Sequence[int], chooser: Chooser
+) -> dict[int, Replicas]:
+    """As `_placed`, by a placer, and for added partitions whatever the factor."""
+    factor = wanted.replication_factor
+    if factor == UNCHANGED:
+        return dict(chooser.lists(scene, numbers, scene.factor))
+    wrong = [n for n in sorted(scene.states) if len(scene.present(n)) != factor]
+    growing = [n for n in wrong if len(scene.present(n)) < factor]
+    # As many as are wanted are enough new ones, whichever of them are there already.
+    fresh = chooser.lists(scene, growing, min(factor, len(scene.live)))
+    racks = {broker.id: broker.rack for broker in scene.live.values()}
+    racks = {} if chooser.ignores_racks else racks
+    resized = {n: _resized(scene.present(n), fresh.get(n, ()), factor, racks) for n in wrong}
+    return resized | dict(chooser.lists(scene, numbers, factor))
+
+
 def _striped(
     scene: TopicScene, numbers: Sequence[int], factor: int, random: Random
 ) -> dict[int, Replicas]:
@@ -285,7 +332,7 @@ def _resized(
     """The first of the present replicas; or all of them and some fresh ones, new racks first."""
     covered = {racks.get(broker) for broker in present}
     more = [broker for broker in fresh if broker not in present]
-    more.sort(key=lambda broker: racks[broker] in covered)
+    more.sort(key=lambda broker: racks.get(broker) in covered)
     return (*present, *more)[:factor]
 
 

@@ -241,6 +241,7 @@ class JournalTopic:
         """Create the topic, unless another backend was first."""
         topic = self._clients.topic
         needed = str(min_insync_replicas(replication_factor))
+        # No placer is asked: without a journal nothing could be cleaned up, whatever one does.
         wanted = NewTopic(
             topic,
             num_partitions=1,

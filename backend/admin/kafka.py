@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from backend.admin import configs, elections, emulated, native, requests
 from backend.admin.addresses import bootstrap_addresses
@@ -38,6 +38,9 @@ from backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable
 from backend.settings import LIMITS, Settings
 from backend.wire import columnar, metadata
 from backend.wire.raw import RawAnswer, RawRequest
+
+if TYPE_CHECKING:
+    from backend.admin.placing import Placing
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +81,8 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
         self._servers = bootstrap_addresses(settings.bootstrap_servers)
         self.guard: Callable[[], None] = lambda: None
         """Asked right before anything is sent that changes the cluster; what it raises stops it."""
+        self.placing: Placing | None = None
+        """Says where replicas go, where neither the request nor a cluster with KIP-660 does."""
         self._links = BrokerLinks(
             self._config, frame_bytes_max=LIMITS.response_frame_bytes, guard=self._ask_guard
         )

@@ -2,13 +2,15 @@
 
 The checks are those of the composed way (`alterations`), so that both answer alike; then the RPC,
 if the cluster has it. It has no way to only validate, which is always composed. Which brokers take
-the replicas that the request does not place is the cluster's choice.
+the replicas that the request does not place is then the cluster's choice; where the alteration is
+composed, it is that of this backend's placer, if it has one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
+from typing import TYPE_CHECKING
 
 from backend.admin import alter_topics as composed
 from backend.admin import seed_requests
@@ -27,6 +29,9 @@ from backend.domain.alteration import AlteredTopic
 from backend.errors import KshuntError
 from backend.wire import seeds
 
+if TYPE_CHECKING:
+    from backend.admin.placing import Placing
+
 
 async def alter_topics(
     cluster: Native,
@@ -35,27 +40,37 @@ async def alter_topics(
     validate_only: bool,
     timeout_s: float,
     random: Random,
+    placing: Placing | None = None,
 ) -> Mapping[str, ItemResult]:
     """See `ClusterAdmin.alter_topics`, and the module's text."""
     if not topics:
         return {}
-    results, plans = await composed.prepared(cluster, topics, random, timeout_s)
+    native = placing is not None and await has(cluster, seeds.ALTER_TOPICS_KEY, timeout_s)
+    chosen = None if native else placing
+    results, plans = await composed.prepared(cluster, topics, random, timeout_s, chosen)
     if validate_only:
         results.update(await composed.validated(cluster, plans, timeout_s))
     elif plans:
         wanted = {topic: topics[topic] for topic in plans}
-        results.update(await _altered(cluster, wanted, plans, timeout_s))
+        answer = await _natively(cluster, wanted, plans, timeout_s)
+        if answer is None and native:
+            again, plans = await composed.prepared(cluster, wanted, random, timeout_s, placing)
+            results.update(again)
+        if answer is None:
+            answer = await composed.carried_out(cluster, plans, timeout_s)
+        results.update(answer)
     return {topic: results[topic] for topic in topics}
 
 
-async def _altered(
+async def _natively(
     cluster: Native,
     wanted: Mapping[str, AlteredTopic],
     plans: Mapping[str, Alteration],
     timeout_s: float,
-) -> Mapping[str, ItemResult]:
+) -> Mapping[str, ItemResult] | None:
+    """The cluster's own answer; None where it gives none and nothing was done."""
     if not await has(cluster, seeds.ALTER_TOPICS_KEY, timeout_s):
-        return await composed.carried_out(cluster, plans, timeout_s)
+        return None
     why: KshuntError | NotNative
     try:
         return await answered(
@@ -73,4 +88,4 @@ async def _altered(
     except NotNative as refused:
         why = refused
     log_fallback("AlterTopics", why)
-    return await composed.carried_out(cluster, plans, timeout_s)
+    return None

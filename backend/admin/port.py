@@ -278,7 +278,9 @@ class ClusterAdmin(ClusterEffects, Protocol):
         draft's errors: INVALID_TOPIC_EXCEPTION for a topic that does not exist,
         INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, UNKNOWN_MEMBER_ID for a broker that does
         not exist, INVALID_REPLICA_ASSIGNMENT, CLUSTER_AUTHORIZATION_FAILED; and
-        REASSIGNMENT_IN_PROGRESS. What a broker's policies and quotas refuse has their own codes.
+        REASSIGNMENT_IN_PROGRESS. REPLICA_PLACEMENT_FAILED has the words of a placer (KIP-660): the
+        cluster's, or ours where the verb is composed. What a broker's policies and quotas refuse
+        has their own codes.
         Where the answer was lost and the change not seen, the message says so.
 
         Raises:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -31,6 +31,9 @@ REPLICATION_FACTOR_MAX: Final = 3
 CALL_S: Final = 10.0
 """For a question to the cluster."""
 POLL_S: Final = 0.05
+
+NewTopicPlaces: TypeAlias = Callable[[str, int, int], Sequence[Sequence[int]]]
+"""From a topic, and how many partitions and replicas, to the replicas of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,10 @@ class SampleProducer:
         config: ClientConfig,
         delivery_s: float = DELIVERY_S,
         call_s: float = CALL_S,
+        place: NewTopicPlaces | None = None,
     ) -> None:
+        """`place` says on which brokers new topics go; None: the cluster does."""
+        self._place = place
         self._settings = {
             **config.librdkafka,
             "bootstrap.servers": bootstrap_servers,
@@ -73,6 +79,7 @@ class SampleProducer:
             ClusterUnreachable: the cluster does not answer.
             NotAuthorized: the principal may not write, or may not make topics.
             ConfigError: librdkafka does not take the configuration.
+            InvalidReplicationFactor, ReplicaPlacementFailed: a placer does not place them.
         """
         producer = self._connected()
         admin = self._made(AdminClient, {})
@@ -81,12 +88,18 @@ class SampleProducer:
         config = {"cleanup.policy": "delete", "retention.ms": str(keep_days * DAY_MS)}
         factor = min(REPLICATION_FACTOR_MAX, len(found.brokers))
         wanted = [
-            NewTopic(topic, num_partitions=PARTITIONS, replication_factor=factor, config=config)
+            self._new_topic(topic, factor, config)
             for topic in topics
             if topic not in found.topics or found.topics[topic].error is not None
         ]
         if wanted:
             _create(admin, wanted, self._call_s)
+
+    def _new_topic(self, topic: str, factor: int, config: dict[str, str]) -> NewTopic:
+        if self._place is None:
+            return NewTopic(topic, PARTITIONS, replication_factor=factor, config=config)
+        lists = [list(replicas) for replicas in self._place(topic, PARTITIONS, factor)]
+        return NewTopic(topic, PARTITIONS, replica_assignment=lists, config=config)
 
     def send(
         self, topic: str, keys: Sequence[bytes], values: Sequence[bytes], at_ms: Sequence[int]

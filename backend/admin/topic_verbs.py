@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from backend.admin import native_shrink, native_topics
 from backend.admin.descriptions import (
@@ -29,6 +29,9 @@ from backend.errors import NotAuthorized, NotSupported
 from backend.wire import metadata
 from backend.wire.raw import RawAnswer, RawRequest
 
+if TYPE_CHECKING:
+    from backend.admin.placing import Placing
+
 T = TypeVar("T")
 
 CONFIGS_PER_REQUEST: Final = 200
@@ -37,6 +40,8 @@ CONFIGS_PER_REQUEST: Final = 200
 
 class Cluster(native_shrink.ShrinkCluster, Protocol):
     """What `KafkaAdmin` has for it."""
+
+    placing: Placing | None
 
     async def min_isr(
         self, topics: Sequence[str] | None = None, *, timeout_s: float
@@ -113,6 +118,7 @@ class TopicVerbs:
             validate_only=validate_only,
             timeout_s=timeout_s,
             random=random.Random(),
+            placing=self.placing,
         )
 
     async def shrink_support(self: Cluster, *, timeout_s: float) -> ShrinkSupport:

@@ -57,6 +57,7 @@ from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.sampler import Sampler
 
 if TYPE_CHECKING:
+    from backend.admin.placing import Placing
     from backend.telemetry.recording.recorder import Standing
     from backend.telemetry.results import Results
 
@@ -120,6 +121,8 @@ class Backend:
     """Makes the jobs that copy a topic's records; None: processes of ours with Spark here."""
     work_folder: Path | None = None
     """Where offset maps of shrinks are kept; None: in the user's cache folder."""
+    placing: Placing | None = None
+    """Places what this backend proposes and creates; None: as Kafka does (KIP-660)."""
     recording: Recording | None = field(init=False, default=None)
     hub: SnapshotHub = field(init=False)
     events: EventLog = field(init=False)
@@ -152,10 +155,15 @@ class Backend:
         self.hub, self.events = SnapshotHub(), EventLog(clock.now_ms())
         self.seat = Seat(self._cluster_id, self.open_journal, me, clock, self._duty_is, self.terms)
         self.registry = Registry(clock, self._operation_changed, self.seat, me.backend)
-        self.queries = Queries(admin, clock, lambda: self.registry.ownership, timeout_s=timeout_s)
+        self.queries = Queries(
+            *(admin, clock, lambda: self.registry.ownership),
+            timeout_s=timeout_s,
+            placing=self.placing,
+        )
         context = Context(admin, self.registry, clock, timeout_s, lambda: self.hub.latest)
         self.shrink_checks = ShrinkChecks(admin, clock, timeout_s=min(timeout_s, READING_S_MAX))
-        tools = Tools(context, self.shrink_checks, self._job, self.work_folder or _work_folder())
+        folder = self.work_folder or _work_folder()
+        tools = Tools(context, self.shrink_checks, self._job, folder, self.placing)
         self.shrink_runner = ShrinkRunner(tools, self._tell)
         self.shrinks = Shrinks(context, self.shrink_checks)
         self.engine = Engine(context, self.shrink_runner)

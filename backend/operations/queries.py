@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from backend.admin.port import ClusterAdmin
 from backend.clock import Clock
@@ -25,6 +26,9 @@ from backend.operations.clearing import clear_unowned
 from backend.operations.ownership import Ownership
 from backend.placement.generate import generate_assignment, usable_brokers
 
+if TYPE_CHECKING:
+    from backend.admin.placing import Placing
+
 UNANSWERED_CODES = frozenset({7, 8, 13})
 """REQUEST_TIMED_OUT, BROKER_NOT_AVAILABLE, NETWORK_EXCEPTION: the broker said nothing."""
 
@@ -39,11 +43,14 @@ class Queries:
         owned: Callable[[], Ownership] = Ownership,
         *,
         timeout_s: float = 10.0,
+        placing: Placing | None = None,
     ) -> None:
+        """`placing` makes the proposals, where there is one."""
         self._admin = admin
         self._clock = clock
         self._owned = owned
         self._timeout_s = timeout_s
+        self._placing = placing
 
     async def cluster_id(self) -> str:
         """The cluster's id, asked anew."""
@@ -133,6 +140,7 @@ class Queries:
 
         Raises:
             BadInput: a topic or a broker is not there, or the brokers are too few.
+            InvalidReplicationFactor, ReplicaPlacementFailed: the placer does not place a topic.
         """
         cluster = await self._admin.describe(topics, timeout_s=self._timeout_s)
         states = partition_states(cluster.assignment)
@@ -141,7 +149,10 @@ class Queries:
             raise BadInput(f"Topic {listed(sorted(missing))} not found; nothing was changed.")
         usable = usable_brokers(cluster.brokers, brokers, rack_aware=rack_aware)
         current = {partition: state.replicas for partition, state in states.items()}
-        proposed = generate_assignment(current, usable, random.Random())
+        if self._placing is None:
+            proposed = generate_assignment(current, usable, random.Random())
+        else:
+            proposed = await self._placing.proposal(current, usable, timeout_s=self._timeout_s)
         return GeneratedPlan(ReassignmentPlan(current), ReassignmentPlan(proposed))
 
 

@@ -35,6 +35,7 @@ class InvalidReplicationFactor(KshuntError):
 
     title = "Invalid replication factor"
     kafka_code: ClassVar[int] = 38
+    http_status: ClassVar[int] = 422
 
 
 class ReplicaPlacementFailed(KshuntError):
@@ -42,6 +43,7 @@ class ReplicaPlacementFailed(KshuntError):
 
     title = "Replica placement failed"
     kafka_code: ClassVar[int] = 10_000
+    http_status: ClassVar[int] = 409
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ one is started where none runs. A read needs no such thing and starts no second 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from backend.domain.answers import GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.cluster import OngoingReassignment
 from backend.domain.plan import ReassignmentPlan
-from backend.settings import Settings
+from backend.settings import PlacerSettings, Settings
 from backend.tools.options import Options
 from backend.tools.sockets import running_backend
 
@@ -86,7 +87,9 @@ def _reader(options: Options) -> Reader:
     if not address:
         from backend.tools.local import LocalReader
 
-        return LocalReader(Settings(options.bootstrap_servers, options.command_config))
+        placer = PlacerSettings.of(os.environ)
+        settings = Settings(options.bootstrap_servers, options.command_config, placer=placer)
+        return LocalReader(settings)
     if address.startswith("https:"):
         from backend.api.client import BackendClient
 

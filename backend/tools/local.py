@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from backend.admin.kafka import KafkaAdmin
 from backend.clock import SystemClock
@@ -12,6 +13,9 @@ from backend.domain.cluster import OngoingReassignment
 from backend.domain.plan import ReassignmentPlan
 from backend.operations.queries import Queries
 from backend.settings import Settings
+
+if TYPE_CHECKING:
+    from backend.admin.placing import Placing
 
 
 class LocalReader:
@@ -24,6 +28,7 @@ class LocalReader:
             ClusterUnreachable: no broker answered in time.
             ConfigError: the client configuration cannot be used.
         """
+        self._settings = settings
         self._admin = KafkaAdmin(settings)
         self._queries = Queries(self._admin, SystemClock())
         self._runner = asyncio.Runner()
@@ -37,6 +42,22 @@ class LocalReader:
         """Release the connections."""
         self._runner.run(self._admin.close())
         self._runner.close()
+        if self._settings.placer.name:
+            from backend.placement.placing import close_placers
+
+            close_placers()
+
+    def placing(self) -> Placing | None:
+        """What asks the placer, where one is named; those questions load it that need it.
+
+        Raises:
+            ConfigError: it cannot be loaded.
+        """
+        if not self._settings.placer.name:
+            return None
+        from backend.admin.placing import placing_of
+
+        return placing_of(self._settings.placer, self._admin)
 
     def reassignments(self) -> tuple[OngoingReassignment, ...]:
         """See `BackendClient.reassignments`."""
@@ -54,4 +75,5 @@ class LocalReader:
         self, topics: Sequence[str], brokers: Sequence[int], *, rack_aware: bool
     ) -> GeneratedPlan:
         """See `BackendClient.generate`."""
-        return self._runner.run(self._queries.generate(topics, brokers, rack_aware=rack_aware))
+        queries = Queries(self._admin, SystemClock(), placing=self.placing())
+        return self._runner.run(queries.generate(topics, brokers, rack_aware=rack_aware))

@@ -55,6 +55,7 @@ class LocalTopics(LocalReader):
         """What altering the topics would come to; see `BackendClient.alter_topics`."""
         if not validate_only:
             raise ValueError("a change is for a backend")
+        self._admin.placing = self.placing()
         found = self._runner.run(
             self._admin.alter_topics(topics, validate_only=True, timeout_s=timeout_ms / 1000)
         )

@@ -18,6 +18,7 @@ from typing import Final
 
 import backend
 from backend.errors import BackendUnreachable
+from backend.settings import PlacerSettings
 from backend.tools.sockets import answers, socket_path
 
 START_DEADLINE_S: Final = 20.0
@@ -64,6 +65,11 @@ def _command(socket_path: Path, bootstrap_servers: str, command_config: Path | N
     command += ["--bootstrap-server", bootstrap_servers, "--linger"]
     if command_config is not None:
         command += ["--command-config", str(command_config.absolute())]
+    placer = PlacerSettings.of(os.environ)
+    if placer.name:
+        command += [f"--replica-placer={placer.name}"]
+    if placer.name and placer.config is not None:
+        command += ["--replica-placer-config", str(placer.config)]
     return command
 
 

@@ -7,6 +7,7 @@ or a web framework.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from backend.domain.shrink import (
 from backend.domain.shrink_phases import ShrinkRequest
 from backend.domain.topics import TopicDescription, TopicsDescribed, TopicSummary
 from backend.errors import BadInput, NotSupported
-from backend.settings import Settings
+from backend.settings import PlacerSettings, Settings
 from backend.tools import output, topic_words
 from backend.tools.console import (
     check_client_config,
@@ -334,7 +335,9 @@ def _topics(options: TopicOptions) -> Topics:
     if not address:
         from backend.tools.local_topics import LocalTopics
 
-        return LocalTopics(Settings(options.bootstrap_servers, options.command_config))
+        placer = PlacerSettings.of(os.environ)
+        settings = Settings(options.bootstrap_servers, options.command_config, placer=placer)
+        return LocalTopics(settings)
     patience_s = options.timeout_ms / 1000 + ANSWER_MARGIN_S
     if address.startswith("https:"):
         from backend.api.client import BackendClient

@@ -23,9 +23,10 @@ from backend.domain.wording import listed, many
 from backend.errors import ClusterUnreachable
 from backend.operations.shrink.command import JobCommand
 from backend.operations.shrink.maps import finals, map_is_there, places
-from backend.operations.shrink.plan import OUR_GROUPS, SEAL, final_settings, placed
+from backend.operations.shrink.plan import OUR_GROUPS, SEAL, final_settings
 from backend.operations.shrink.preparing import (
     active,
+    assigned,
     compared,
     copying,
     copying_words,
@@ -268,9 +269,10 @@ async def _create_anew(step: Step) -> None:
             raise
         # A broker has left the cluster since.
         state = await step.context.admin.describe((), timeout_s=step.timeout_s)
-        count, replicas = work.request.total_count, len(work.assignment[0])
         seed = f"{step.operation.id}-{sorted(state.brokers)}"
-        await step.put(assignment=placed(work.topic, count, replicas, state.brokers, seed))
+        assignment = await assigned(step, work.topic, len(work.assignment[0]), seed)
+        if assignment is not None:
+            await step.put(assignment=assignment)
 
 
 def _back(step: Step, *, verify: bool = False) -> JobCommand:

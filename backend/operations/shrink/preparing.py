@@ -129,8 +129,8 @@ async def _who(step: Step) -> str:
 
 async def copy(step: Step) -> None:
     """Copy up to the ends of the moment, again until what is left is small."""
-    if step.work.overrides is None:
-        await _decide(step)
+    if step.work.overrides is None and not await _decide(step):
+        return
     if "held" not in step.live.done:
         if not await _hold(step):
             return
@@ -150,24 +150,50 @@ async def copy(step: Step) -> None:
         await _copied(step)
 
 
-async def _decide(step: Step) -> None:
-    """Read what there is before anything of ours, and write down what will be made of it."""
+async def _decide(step: Step) -> bool:
+    """Read what there is before anything of ours, and write down what will be made of it.
+
+    False while it is not known where the copy goes.
+    """
     admin, work, timeout_s = step.context.admin, step.work, step.timeout_s
     source = await step.source()
+    assignment = await assigned(step, work.copy, source.replication_factor, step.operation.id)
+    if assignment is None:
+        return False
     overrides = await admin.topic_overrides(work.topic, timeout_s=timeout_s)
     configs = await admin.topic_configs(work.topic, timeout_s=timeout_s)
     if overrides is None or configs is None:
         raise Conflict(f"{work.topic} is gone: somebody deleted it.")
-    state = await admin.describe((), timeout_s=timeout_s)
     ends = await step.ends(work.topic)
     groups = [one.committed for one in await step.groups() if one.committed]
-    count, replicas = work.request.total_count, source.replication_factor
     await step.put(
         overrides=dict(overrides),
         in_force=needed_in_force({one.name: one.value for one in configs if one.value is not None}),
-        assignment=placed(work.copy, count, replicas, state.brokers, step.operation.id),
+        assignment=assignment,
         cuts=cuts_for(groups, ends),
     )
+    return True
+
+
+async def assigned(
+    step: Step, topic: str, replicas: int, seed: str
+) -> tuple[tuple[int, ...], ...] | None:
+    """Replicas of each partition of a smaller topic; None while a placer is asked.
+
+    Raises:
+        BadInput: there are fewer brokers than replicas.
+        InvalidReplicationFactor, ReplicaPlacementFailed: the placer does not place it.
+        ClusterUnreachable, BrokerUnreachable: the cluster did not answer in time.
+    """
+    count, placing, timeout_s = step.work.request.total_count, step.tools.placing, step.timeout_s
+    if placing is None:
+        state = await step.context.admin.describe((), timeout_s=timeout_s)
+        return placed(topic, count, replicas, state.brokers, seed)
+    step.wait(f"the placer {placing.name} is asked where {topic} goes")
+    found: tuple[tuple[int, ...], ...] | None = await step.behind(
+        "placer", lambda: placing.new_topic(topic, count, replicas, timeout_s=timeout_s)
+    )
+    return found
 
 
 async def _hold(step: Step) -> bool:

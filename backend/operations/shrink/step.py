@@ -7,7 +7,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from backend.admin.items import ItemResult
 from backend.domain.groups import ConsumerGroup
@@ -21,6 +21,9 @@ from backend.operations.shrink.command import JobCommand, JobStanding, Repartiti
 from backend.operations.shrink.plan import is_ours
 from backend.operations.shrink.work import ShrinkWork
 from backend.operations.shrink_check import ShrinkChecks
+
+if TYPE_CHECKING:
+    from backend.admin.placing import Placing
 
 PAUSE_S: Final = 5.0
 """Before a job that ended early is started again; it doubles."""
@@ -111,6 +114,8 @@ class Tools:
     job: Callable[[], RepartitionJob]
     folder: Path
     """Offset maps are kept here."""
+    placing: Placing | None = None
+    """Says where the partitions of smaller topics go; None: they are striped."""
 
 
 @dataclass(eq=False, slots=True)
