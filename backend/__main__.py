@@ -18,6 +18,8 @@ from backend.errors import KshuntError
 if TYPE_CHECKING:
     import asyncio
 
+    from backend.admin.kafka import KafkaAdmin
+    from backend.admin.placing import Placing
     from backend.api.server import Listen
     from backend.clock import Clock
     from backend.operations.journal import Journal
@@ -39,6 +41,8 @@ commands:
   kafka-preferred-replica-election
                               Kafka's tool: preferred replicas lead again; see its own --help
   kafka-topics                Kafka's tool: topics, with more or fewer partitions; see --help
+  plan                        plan and rehearse a reassignment; see its own --help
+  tokens                      who may ask a backend on a TCP port; see its own --help
   web                         the dashboard in a browser, read-only unless told otherwise
   audit                       who asked for what and why, from the journal; see its own --help
   pipeline                    results over days by Spark: rates, stalls; see its own --help
@@ -62,6 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 from backend.tools.topics import main as topics
 
                 return topics(arguments[1:])
+            case ["plan"]:
+                from backend.tools.plan import main as plan
+
+                return plan(arguments[1:])
             case ["audit"]:
                 from backend.tools.audit import main as audit
 
@@ -70,6 +78,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 from backend.pipeline.command import main as pipeline
 
                 return pipeline(arguments[1:])
+            case ["tokens"]:
+                from backend.tools.tokens import main as tokens
+
+                return tokens(arguments[1:])
             case ["web"]:
                 return _web(arguments[1:])
             case ["replay"]:
@@ -169,6 +181,8 @@ def _demo(arguments: list[str]) -> int:
 
 
 def _serve(arguments: list[str]) -> int:
+    from backend.access.options import add_options
+
     parser = argparse.ArgumentParser(prog="kshunt serve", description="Serve one cluster.")
     _cluster_options(parser, required=False)
     where = parser.add_mutually_exclusive_group()
@@ -207,6 +221,19 @@ def _serve(arguments: list[str]) -> int:
         default="",
         help="Spark's, also to copy a topic that shrinks (default local[*])",
     )
+    parser.add_argument(
+        "--replica-placer",
+        metavar="NAME",
+        default="",
+        help="what chooses brokers for new partitions and plans, as replica.placer.class.name",
+    )
+    parser.add_argument(
+        "--replica-placer-config",
+        metavar="FILE",
+        type=Path,
+        help="properties that it is configured with, as brokers give it theirs",
+    )
+    add_options(parser)
     # The demo's: the brokers are the first line of standard input, and its end is ours.
     parser.add_argument("--from-stdin", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -216,6 +243,8 @@ def _serve(arguments: list[str]) -> int:
         parser.error("--keep-samples is a number of days, at least 1")
     if options.pipeline and options.samples is None:
         parser.error("--pipeline makes results of files: name their folder by --samples")
+    if options.replica_placer_config is not None and not options.replica_placer:
+        parser.error("--replica-placer-config is for a placer: name it by --replica-placer")
     return _run_server(options)
 
 
@@ -272,12 +301,13 @@ def _run_server(options: argparse.Namespace) -> int:
     import contextlib
     import logging
 
+    from backend.access.options import credentials_of
     from backend.admin.kafka import KafkaAdmin
     from backend.api.backend import Backend
-    from backend.api.server import serve
+    from backend.api.server import check_reach, serve
     from backend.clock import SystemClock
     from backend.operations.shrink.job import JobSettings, ProcessJob
-    from backend.settings import RecordingSettings, Settings
+    from backend.settings import PlacerSettings, RecordingSettings, Settings
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     bootstrap = sys.stdin.readline().strip() if options.from_stdin else options.bootstrap_server
@@ -286,20 +316,26 @@ def _run_server(options: argparse.Namespace) -> int:
     kept = RecordingSettings(
         options.samples, options.samples_topic or "", keep_days=options.keep_samples
     )
-    settings = Settings(bootstrap, options.command_config, recording=kept)
+    placer = PlacerSettings(options.replica_placer, options.replica_placer_config)
+    settings = Settings(bootstrap, options.command_config, recording=kept, placer=placer)
     listen = _listen(options)
+    clock = SystemClock()
+    credentials = credentials_of(options, clock)
+    check_reach(listen, credentials)
 
     async def run() -> None:
         if options.from_stdin:
             _stop_at_end_of_input(asyncio.get_running_loop())
+        for each in credentials:
+            await each.start()
         admin = KafkaAdmin(settings, owned_throttles=True)
         try:
+            admin.placing = _placing(settings, admin)
             await admin.connect()
         except KshuntError:
             await admin.close()
             raise
         linger_s = options.linger_seconds if options.linger else None
-        clock = SystemClock()
         pipeline = _pipeline(options, clock)
         jobs = JobSettings(bootstrap, options.command_config, options.pipeline_master)
         backend = Backend(
@@ -307,17 +343,33 @@ def _run_server(options: argparse.Namespace) -> int:
             admin,
             clock,
             _journals(settings, clock),
-            record=_recorders(settings, clock),
+            record=_recorders(settings, clock, admin.placing),
             results=_results(options, clock),
             pipeline_process=lambda: None if pipeline is None else pipeline.standing(),
             repartition=lambda: ProcessJob(jobs),
+            placing=admin.placing,
         )
         admin.guard = backend.seat.guard
         async with contextlib.nullcontext() if pipeline is None else pipeline.beside():
-            await serve(backend, listen, linger_s=linger_s)
+            await serve(backend, listen, credentials, linger_s=linger_s)
 
-    asyncio.run(run())
+    try:
+        asyncio.run(run())
+    finally:
+        if settings.placer.name:
+            from backend.placement.placing import close_placers
+
+            close_placers()
     return 0
+
+
+def _placing(settings: Settings, admin: KafkaAdmin) -> Placing | None:
+    """What asks the placer, which is loaded; None, and nothing is loaded, where none is named."""
+    if not settings.placer.name:
+        return None
+    from backend.admin.placing import placing_of
+
+    return placing_of(settings.placer, admin)
 
 
 def _journals(settings: Settings, clock: Clock) -> Callable[[str, str], Journal]:
@@ -338,7 +390,9 @@ def _journals(settings: Settings, clock: Clock) -> Callable[[str, str], Journal]
     return open_journal
 
 
-def _recorders(settings: Settings, clock: Clock) -> Callable[..., Recorder] | None:
+def _recorders(
+    settings: Settings, clock: Clock, placing: Placing | None
+) -> Callable[..., Recorder] | None:
     """What records samples, given the hub and what says which operation moves a partition.
 
     Nothing of it is loaded, and None is returned, where nothing is to be recorded.
@@ -359,7 +413,8 @@ def _recorders(settings: Settings, clock: Clock) -> Callable[..., Recorder] | No
     from backend.telemetry.recording.kafka_sink import TopicSink
 
     config = load_client_config(settings.command_config)
-    producer = SampleProducer(settings.bootstrap_servers, config)
+    place = None if placing is None else placing.from_threads(settings.request_timeout_s)
+    producer = SampleProducer(settings.bootstrap_servers, config, place=place)
     topic = TopicSink(recording.topic, producer, recording.keep_days)
     return partial(Recorder, clock=clock, settings=recording, sink=topic)
 
@@ -402,12 +457,35 @@ def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _listen(options: argparse.Namespace) -> Listen:
-    from backend.api.server import Listen
+    from backend.api.server import Listen, Tls
+    from backend.errors import ConfigError
 
+    if (options.tls_certificate is None) != (options.tls_key is None):
+        raise ConfigError("--tls-certificate and --tls-key go together; nothing was started.")
+    tls = None if options.tls_key is None else Tls(options.tls_certificate, options.tls_key)
     if options.socket is not None:
+        if tls is not None or options.tokens is not None or options.oidc_issuer:
+            raise ConfigError(
+                "TLS, tokens and claims are for a TCP port; the mode of its file guards a socket.",
+                advice="Give --listen HOST:PORT instead of --socket.",
+            )
         return Listen(options.socket)
-    host, port = _loopback(options.listen or "127.0.0.1:8095")
-    return Listen(None, host, port)
+    host, port = _host_and_port(options.listen or "127.0.0.1:8095")
+    return Listen(None, host, port, tls)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    """The two parts of an address.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    from backend.errors import ConfigError
+
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"'{address}' is no HOST:PORT.")
+    return host.strip("[]"), int(port)
 
 
 def _loopback(address: str) -> tuple[str, int]:
@@ -418,15 +496,13 @@ def _loopback(address: str) -> tuple[str, int]:
     """
     from backend.errors import ConfigError
 
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"'{address}' is no HOST:PORT.")
-    if host not in ("127.0.0.1", "localhost", "::1", "[::1]"):
+    host, port = _host_and_port(address)
+    if host not in ("127.0.0.1", "localhost", "::1"):
         raise ConfigError(
-            f"{host} is not a loopback address, and this version has no authentication.",
+            f"{host} is not a loopback address, and `kshunt web` has no authentication.",
             advice="Serve on 127.0.0.1 and reach it through an SSH tunnel.",
         )
-    return host.strip("[]"), int(port)
+    return host, port
 
 
 if __name__ == "__main__":

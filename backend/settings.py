@@ -40,6 +40,8 @@ class Limits:
     """How often one credential may ask in the long run."""
     requests_at_once: float = 200.0
     """And how often in a burst."""
+    credential_s: float = 10.0
+    """A stream whose credential was revoked or has expired ends after so long."""
     header_s: float = 10.0
     """A connection that has not sent a whole request by then is closed."""
     planners: int = 1

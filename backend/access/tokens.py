@@ -74,7 +74,15 @@ class TokenFile:
 
     # A backend's
 
-    def caller(self, text: str) -> Caller | None:
+    async def start(self) -> None:
+        """Read the file for the first time.
+
+        Raises:
+            ConfigError: it cannot be read, or others could read it.
+        """
+        self._current()
+
+    async def caller(self, text: str) -> Caller | None:
         """Who holds a token; None where it lets nobody in.
 
         Raises:

@@ -11,6 +11,7 @@ from fastapi import FastAPI, Header, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
 from backend import __version__
+from backend.access.roles import Role
 from backend.api import (
     documents,
     models,
@@ -35,6 +36,7 @@ from backend.api.requests import (
     replicas_of,
     timeout_s_of,
 )
+from backend.api.routes import Routes, describe_access
 from backend.api.rows import RowFilter, matching_rows, row_json, stuck_in
 from backend.api.stream import StreamPlaces, event_stream, replica_stream
 from backend.domain.progress import with_causes
@@ -51,8 +53,13 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 Filter32 = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 
 
-def create_app(backend: Backend) -> FastAPI:
-    """The API of one backend, which starts and stops with the application."""
+def create_app(backend: Backend, *, secured: bool = False) -> FastAPI:
+    """The API of one backend, which starts and stops with the application.
+
+    Args:
+        backend: It.
+        secured: Whether callers need credentials, for the description of the routes.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -79,23 +86,28 @@ def create_app(backend: Backend) -> FastAPI:
     shrinking.install(app, backend)
     pipeline.install(app, backend)
     planning.install(app, backend)
+    if secured:
+        describe_access(app)
     return app
 
 
 def _reads(app: FastAPI, backend: Backend) -> None:
-    @app.get("/v1/cluster", response_model=models.ClusterModel)
+    views = Routes(app, Role.VIEWER)
+    anybody = Routes(app, None)
+
+    @views.get("/v1/cluster", response_model=models.ClusterModel)
     async def cluster() -> Any:
         """Which cluster this backend serves, and how fresh its picture is."""
         return asdict(await backend.cluster_info())
 
-    @app.get("/v1/brokers", response_model=models.BrokersModel)
+    @views.get("/v1/brokers", response_model=models.BrokersModel)
     async def brokers() -> Any:
         """Every broker that is up or hosts a replica."""
         snapshot = await backend.snapshot()
         statuses = [broker_status_json(status) for status in snapshot.brokers.values()]
         return {"version": snapshot.version, "brokers": statuses}
 
-    @app.get("/v1/throttles", response_model=models.ThrottlesModel)
+    @views.get("/v1/throttles", response_model=models.ThrottlesModel)
     async def throttles() -> Any:
         """Every replication throttle, asked of the cluster."""
         cluster = await backend.admin.describe(timeout_s=backend.settings.request_timeout_s)
@@ -106,19 +118,19 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         )
         return documents.throttles_json(found)
 
-    @app.get("/v1/reassignments", response_model=models.ReassignmentsModel)
+    @views.get("/v1/reassignments", response_model=models.ReassignmentsModel)
     async def reassignments() -> Any:
         """Every partition that moves, asked of the cluster."""
         ongoing = await backend.queries.reassignments()
         return {"reassignments": [documents.reassignment_json(m) for m in ongoing.values()]}
 
-    @app.get("/v1/operations", response_model=models.OperationsModel)
+    @views.get("/v1/operations", response_model=models.OperationsModel)
     async def operations() -> Any:
         """What this backend was asked to do, newest first."""
         shown = (backend.shown(operation) for operation in backend.registry)
         return {"operations": [documents.operation_json(operation) for operation in shown]}
 
-    @app.get("/v1/operations/{operation_id}", response_model=models.OperationModel)
+    @views.get("/v1/operations/{operation_id}", response_model=models.OperationModel)
     async def operation(
         operation_id: Annotated[str, Path(min_length=1, max_length=64)],
     ) -> Any:
@@ -128,16 +140,17 @@ def _reads(app: FastAPI, backend: Backend) -> None:
             return problems.problem(404, "No such operation", "This backend has none of that id.")
         return documents.operation_json(backend.shown(found))
 
-    @app.get("/healthz")
+    @anybody.get("/healthz")
     async def healthz() -> dict[str, str]:
         """That the backend runs; whether the cluster answers is in `/v1/cluster`."""
         return {"status": "ok"}
 
 
 def _streams(app: FastAPI, backend: Backend) -> None:
+    views = Routes(app, Role.VIEWER)
     places = StreamPlaces()
 
-    @app.get(
+    @views.get(
         "/v1/replicas",
         response_model=models.ReplicasModel,
         responses={200: {"content": {MEDIA_TYPE: {}}}},
@@ -166,8 +179,9 @@ def _streams(app: FastAPI, backend: Backend) -> None:
             "replicas": [row_json(snapshot, int(row)) for row in rows[offset : offset + limit]],
         }
 
-    @app.get(
+    @views.get(
         "/v1/replicas/stream",
+        stream=True,
         response_class=StreamingResponse,
         responses={200: {"content": {MEDIA_TYPE: {}}}},
     )
@@ -179,8 +193,9 @@ def _streams(app: FastAPI, backend: Backend) -> None:
             places.held(replica_stream(backend.hub)), media_type=MEDIA_TYPE, headers=_UNBUFFERED
         )
 
-    @app.get(
+    @views.get(
         "/v1/events",
+        stream=True,
         response_class=StreamingResponse,
         responses={200: {"content": {"text/event-stream": {}}}},
     )
@@ -199,13 +214,16 @@ _UNBUFFERED = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 def _plans(app: FastAPI, backend: Backend) -> None:
-    @app.post("/v1/reassignments/progress", response_model=models.ProgressModel)
+    views = Routes(app, Role.VIEWER)
+    changes = Routes(app, Role.OPERATOR)
+
+    @views.post("/v1/reassignments/progress", response_model=models.ProgressModel)
     async def progress(body: models.PlanRequest) -> Any:
         """How far each replica of the plan is (KIP-179, --progress), and why it is stuck."""
         rows = await backend.queries.progress(plan_of(body.plan))
         return {"rows": documents.progress_json(with_causes(rows, stuck_in(backend.hub.latest)))}
 
-    @app.post("/v1/reassignments/verify", response_model=models.VerifyModel)
+    @changes.post("/v1/reassignments/verify", response_model=models.VerifyModel)
     async def verify(body: models.VerifyRequestModel) -> Any:
         """Whether the plan is done; clears what throttles it left, unless they are preserved."""
         answer = await backend.queries.verify(
@@ -214,7 +232,7 @@ def _plans(app: FastAPI, backend: Backend) -> None:
         backend.sampler.nudge()
         return documents.verify_json(answer)
 
-    @app.post("/v1/reassignments/generate", response_model=models.GeneratedModel)
+    @views.post("/v1/reassignments/generate", response_model=models.GeneratedModel)
     async def generate(body: models.GenerateRequestModel) -> Any:
         """A plan that spreads the topics over the brokers; nothing is changed."""
         generated = await backend.queries.generate(
@@ -242,9 +260,10 @@ def _prepared(backend: Backend) -> Callable[[_Change, Request | None], Awaitable
 
 
 def _changes(app: FastAPI, backend: Backend) -> None:
+    changes = Routes(app, Role.OPERATOR)
     prepare, previews = _prepared(backend), backend.previews
 
-    @app.post("/v1/reassignments", response_model=models.ChangeModel)
+    @changes.post("/v1/reassignments", response_model=models.ChangeModel)
     async def reassign(body: models.ReassignRequestModel) -> Any:
         """Start a reassignment, with a throttle that comes off when it ends."""
         request = ReassignRequest(
@@ -264,7 +283,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         await prepare(body, previews.start(request.plan, request.throttle_bytes_per_s))
         return documents.change_json(await backend.reassignments.start(request))
 
-    @app.post("/v1/reassignments/cancel", response_model=models.ChangeModel)
+    @changes.post("/v1/reassignments/cancel", response_model=models.ChangeModel)
     async def cancel(body: models.CancelRequestModel) -> Any:
         """Return partitions to their original replicas."""
         await meant_for(backend, body.cluster_id)
@@ -279,7 +298,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         )
         return documents.change_json(answer)
 
-    @app.post("/v1/throttles/rates", response_model=models.ChangeModel)
+    @changes.post("/v1/throttles/rates", response_model=models.ChangeModel)
     async def rates(body: models.RatesRequestModel) -> Any:
         """Set brokers' throttled rates; null removes one."""
         wanted = rates_of(body.rates)
@@ -293,7 +312,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         )
         return documents.change_json(answer)
 
-    @app.post("/v1/throttles/replicas", response_model=models.ChangeModel)
+    @changes.post("/v1/throttles/replicas", response_model=models.ChangeModel)
     async def throttled_replicas(body: models.ReplicasRequestModel) -> Any:
         """Set topics' throttled replicas; an empty side is removed."""
         wanted = replicas_of(body.replicas)
@@ -309,9 +328,11 @@ def _changes(app: FastAPI, backend: Backend) -> None:
 
 
 def _elections(app: FastAPI, backend: Backend) -> None:
+    changes = Routes(app, Role.OPERATOR)
+    admins = Routes(app, Role.ADMIN)
     prepare, previews = _prepared(backend), backend.previews
 
-    @app.post("/v1/elections/preferred", response_model=models.ElectionModel)
+    @changes.post("/v1/elections/preferred", response_model=models.ElectionModel)
     async def elect(body: models.ElectionRequestModel) -> Any:
         """Elect preferred leaders; of every partition where `partitions` is null."""
         await meant_for(backend, body.cluster_id)
@@ -326,7 +347,7 @@ def _elections(app: FastAPI, backend: Backend) -> None:
         )
         return documents.election_json(answer)
 
-    @app.post("/v1/elections/unclean", response_model=models.UncleanModel)
+    @admins.post("/v1/elections/unclean", response_model=models.UncleanModel)
     async def elect_unclean(body: models.UncleanRequestModel) -> Any:
         """Elect leaders that may lack messages; `validate_only` says how many would be lost."""
         await meant_for(backend, body.cluster_id)

@@ -19,6 +19,7 @@ from urllib.parse import quote
 import httpx
 
 from backend.api import documents
+from backend.api.bearer import Bearer, trusted
 from backend.api.client_pipeline import PipelineClient
 from backend.api.client_planning import PlanningClient
 from backend.api.client_shrink import ShrinkClient
@@ -82,13 +83,17 @@ class BackendClient(
 
     def __init__(self, address: str, *, timeout_s: float = 30.0) -> None:
         self.address = address
-        base, transport = address, None
+        base, transport, bearer = address, None, None
         if address.startswith("unix:"):
             base = "http://kshunt"
             # No TLS runs over the socket, and building a context for it takes 30 ms.
             transport = httpx.HTTPTransport(uds=address.removeprefix("unix:"), verify=False)
+        else:
+            bearer = Bearer()
+            verify = trusted() if address.startswith("https:") else False
+            transport = httpx.HTTPTransport(verify=verify)
         self._http = httpx.Client(
-            base_url=base, transport=transport, timeout=timeout_s, trust_env=False
+            base_url=base, transport=transport, auth=bearer, timeout=timeout_s, trust_env=False
         )
         self._streams: set[httpx.Response] = set()
 

@@ -25,6 +25,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 from fastapi.responses import Response
 
+from backend.api.bearer import trusted
 from backend.api.problems import problem
 from backend.operations.journal_codec import Heartbeat
 from backend.operations.keeper import GLANCE_S, Self
@@ -238,12 +239,13 @@ def _is_own(address: str) -> bool:
     return found.is_loopback or found.is_unspecified
 
 
-def _reached_at(address: str) -> tuple[str, httpx.AsyncHTTPTransport | None]:
+def _reached_at(address: str) -> tuple[str, httpx.AsyncHTTPTransport]:
     if address.startswith("unix:"):
         # No TLS runs over the socket.
         path = address.removeprefix("unix:")
         return "http://kshunt", httpx.AsyncHTTPTransport(uds=path, verify=False)
-    return address, None
+    verify = trusted() if address.startswith("https:") else False
+    return address, httpx.AsyncHTTPTransport(verify=verify)
 
 
 def _target(scope: Any) -> str:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from fastapi import FastAPI, Query
 
+from backend.access.roles import Role
 from backend.api.backend import Backend
+from backend.api.routes import Routes
 from backend.domain import results as tables
 from backend.domain.pipeline import (
     CauseRow,
@@ -46,7 +48,9 @@ def install(app: FastAPI, backend: Backend) -> None:
 
 
 def _standing(app: FastAPI, backend: Backend) -> None:
-    @app.get("/v1/pipeline", response_model=PipelineStanding)
+    views = Routes(app, Role.VIEWER)
+
+    @views.get("/v1/pipeline", response_model=PipelineStanding)
     async def pipeline() -> Any:
         """Whether the data pipeline has delivered anything, how old it is, and what to do."""
         return await asyncio.to_thread(standing, backend)
@@ -84,7 +88,9 @@ async def _asked(
 
 
 def _present(app: FastAPI, backend: Backend) -> None:
-    @app.get("/v1/pipeline/eta", response_model=Rows[EtaRow])
+    views = Routes(app, Role.VIEWER)
+
+    @views.get("/v1/pipeline/eta", response_model=Rows[EtaRow])
     async def eta(
         operation: Annotated[str, Query(max_length=64)] = "",
         copies: Annotated[bool, Query(description="of each replica, not of operations")] = False,
@@ -95,22 +101,24 @@ def _present(app: FastAPI, backend: Backend) -> None:
             backend, tables.ETA, lambda one: one.etas(operation, copies=copies, most=limit)
         )
 
-    @app.get("/v1/pipeline/load", response_model=Rows[LoadRow])
+    @views.get("/v1/pipeline/load", response_model=Rows[LoadRow])
     async def load() -> Any:
         """Each broker in its newest hour: what moves bring and take, its disk, when it is full."""
         return await _asked(backend, tables.BROKER_LOAD, lambda one: one.loads())
 
-    @app.get("/v1/pipeline/throttles", response_model=Rows[EffectRow])
+    @views.get("/v1/pipeline/throttles", response_model=Rows[EffectRow])
     async def throttles() -> Any:
         """What each throttle did of late, and which rate is recommended, with its reason."""
         return await _asked(backend, tables.THROTTLE_EFFECT, lambda one: one.effects())
 
 
 def _past(app: FastAPI, backend: Backend) -> None:
+    views = Routes(app, Role.VIEWER)
+
     def since_ms(hours: int) -> int:
         return backend.clock.now_ms() - hours * HOUR_MS
 
-    @app.get("/v1/pipeline/course", response_model=CourseAnswer)
+    @views.get("/v1/pipeline/course", response_model=CourseAnswer)
     async def course(hours: Hours = 72, points: Annotated[int, Query(ge=2, le=2_000)] = 300) -> Any:
         """What copies lacked and how fast they went, over days, down-sampled."""
         results = backend.results
@@ -118,7 +126,7 @@ def _past(app: FastAPI, backend: Backend) -> None:
             return CourseAnswer(Delivered(tables.RATES.name), Course())
         return CourseAnswer(*await asyncio.to_thread(results.course, since_ms(hours), points))
 
-    @app.get("/v1/pipeline/stalls", response_model=Rows[StallRow])
+    @views.get("/v1/pipeline/stalls", response_model=Rows[StallRow])
     async def stalls(
         hours: Hours = 24,
         topic: Annotated[str | None, Query(max_length=249)] = None,
@@ -135,17 +143,17 @@ def _past(app: FastAPI, backend: Backend) -> None:
             ),
         )
 
-    @app.get("/v1/pipeline/causes", response_model=Rows[CauseRow])
+    @views.get("/v1/pipeline/causes", response_model=Rows[CauseRow])
     async def causes(hours: Hours = 24) -> Any:
         """Stalls by what caused them."""
         return await _asked(backend, tables.STALLS, lambda one: one.causes(since_ms(hours)))
 
-    @app.get("/v1/pipeline/pairs", response_model=Rows[PairRow])
+    @views.get("/v1/pipeline/pairs", response_model=Rows[PairRow])
     async def pairs(hours: Hours = 24) -> Any:
         """How fast copies went from each broker to each other, throttled or not."""
         return await _asked(backend, tables.MOVE_PAIRS, lambda one: one.pairs(since_ms(hours)))
 
-    @app.get("/v1/pipeline/quality", response_model=Rows[QualityRow])
+    @views.get("/v1/pipeline/quality", response_model=Rows[QualityRow])
     async def quality(hours: Hours = 24) -> Any:
         """Samples that were not as expected, and what became of them."""
         return await _asked(backend, tables.QUALITY, lambda one: one.quality(since_ms(hours)))

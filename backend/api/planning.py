@@ -8,9 +8,11 @@ from typing import Any, Final, TypeVar
 
 from fastapi import FastAPI, Request
 
+from backend.access.roles import Role
 from backend.api import planning_documents, planning_models
 from backend.api.backend import Backend
 from backend.api.requests import meant_for, plan_of
+from backend.api.routes import Routes
 from backend.errors import Conflict
 from backend.planning.process import Planners
 from backend.rehearsal.picture import picture_of
@@ -23,9 +25,10 @@ T = TypeVar("T")
 
 def install(app: FastAPI, backend: Backend) -> None:
     """Add the routes."""
+    views = Routes(app, Role.VIEWER)
     planners = Planners()
 
-    @app.post("/v1/plans", response_model=planning_models.ProposalModel)
+    @views.post("/v1/plans", response_model=planning_models.ProposalModel)
     async def plan(body: planning_models.PlanRequestModel, request: Request) -> Any:
         """A plan for a goal, with what it does to each broker."""
         await meant_for(backend, body.cluster_id)
@@ -34,7 +37,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         answer = await _while_asked(request, planners.answer(picture, question))
         return planning_documents.plan_answer_json(answer)
 
-    @app.post("/v1/rehearsals", response_model=planning_models.RehearsalsModel)
+    @views.post("/v1/rehearsals", response_model=planning_models.RehearsalsModel)
     async def rehearse(body: planning_models.RehearsalRequestModel, request: Request) -> Any:
         """How a plan would go, by a twin of the cluster: for each throttle when it is done, what
         each broker carries meanwhile and who falls behind; and which throttle a deadline takes."""

@@ -73,7 +73,7 @@ class PlanRequestModel(Strict):
     factors: list[FactorModel] = Field(default=[], max_length=1_000)
     by: Literal["bytes", "replicas", "load"] = "bytes"
     tolerance: float = Field(default=TOLERANCE, ge=0, le=10)
-    max_moved_bytes: Annotated[int, Field(ge=0, le=2**63 - 1), WHOLE] | None = None
+    max_moved_bytes: Annotated[int, Field(ge=0, le=2**53), WHOLE] | None = None
     directories: list[Annotated[str, Field(min_length=1, max_length=4_096)]] = Field(
         default=[], max_length=1_000
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from backend.access.calling import CALLER
 from backend.api import documents, models
 from backend.api.backend import Backend
 from backend.domain.cluster import TopicPartition
@@ -31,8 +32,8 @@ async def meant_for(backend: Backend, *cluster_ids: str | None) -> None:
 
 
 def asker_of(body: models.Intent) -> Asker:
-    """Who asks, and why."""
-    return Asker(body.who, body.reason)
+    """Who asks, and why. Whom credentials name is not asked for a name."""
+    return Asker(CALLER.get().name or body.who, body.reason)
 
 
 def plan_of(model: models.PlanModel) -> ReassignmentPlan:

@@ -12,10 +12,11 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import stat
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,12 +25,24 @@ import uvicorn
 from backend.api.app import create_app
 from backend.api.backend import Backend
 from backend.api.forward import Forward
+from backend.api.gate import Credentials, Door, Gate, is_loopback
 from backend.api.problems import problem
+from backend.api.protocol import PatientProtocol
+from backend.api.routes import Declared
 from backend.clock import Clock
 from backend.errors import ConfigError
 from backend.settings import LIMITS
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What a backend shows to its clients."""
+
+    certificate: Path
+    """PEM, with the chain."""
+    key: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +52,16 @@ class Listen:
     path: Path | None = None
     host: str = "127.0.0.1"
     port: int = 0
+    tls: Tls | None = None
+    """Of a port; None: without."""
 
     @property
     def address(self) -> str:
         """What a client is given."""
-        return f"http://{self.host}:{self.port}" if self.path is None else f"unix:{self.path}"
+        if self.path is not None:
+            return f"unix:{self.path}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'http' if self.tls is None else 'https'}://{host}:{self.port}"
 
 
 class Activity:
@@ -116,8 +134,9 @@ def bind(listen: Listen) -> tuple[socket.socket, Listen]:
     try:
         if listen.path is not None:
             return _bind_path(listen.path), listen
-        server = socket.create_server((listen.host, listen.port))
-        return server, Listen(None, listen.host, server.getsockname()[1])
+        family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+        server = socket.create_server((listen.host, listen.port), family=family)
+        return server, replace(listen, port=server.getsockname()[1])
     except OSError as error:
         raise ConfigError(f"Cannot serve on {listen.address}: {error.strerror or error}.") from None
 
@@ -149,17 +168,73 @@ def _answers(path: Path) -> bool:
         return True
 
 
-async def serve(backend: Backend, listen: Listen, *, linger_s: float | None = None) -> None:
+def check_reach(listen: Listen, credentials: Sequence[Credentials]) -> None:
+    """Refuse to serve what others could reach and read, or ask without a credential.
+
+    Raises:
+        ConfigError: they could.
+    """
+    if listen.path is not None or is_loopback(listen.host):
+        return
+    lacks = [
+        what
+        for what, given in (
+            ("TLS (--tls-certificate and --tls-key)", listen.tls is not None),
+            ("credentials (--tokens or --oidc-issuer)", bool(credentials)),
+        )
+        if not given
+    ]
+    if lacks:
+        raise ConfigError(
+            f"{listen.host} is not a loopback address, and {' and '.join(lacks)} "
+            f"{'are' if len(lacks) > 1 else 'is'} not given.",
+            advice="Give what is missing, or serve on 127.0.0.1 and use an SSH tunnel.",
+        )
+
+
+def load_certificate(tls: Tls) -> ssl.SSLContext:
+    """What TLS 1.2 and later are served with.
+
+    Raises:
+        ConfigError: the files cannot be read, or do not belong together.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        # Nobody is there to type a passphrase.
+        context.load_cert_chain(tls.certificate, tls.key, password=lambda: b"")
+    except (OSError, ValueError) as error:
+        said = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise ConfigError(
+            f"{tls.certificate} and {tls.key} cannot be used: {said}.",
+            advice="Give a certificate and its key, both PEM, the key without a passphrase.",
+        ) from None
+    return context
+
+
+async def serve(
+    backend: Backend,
+    listen: Listen,
+    credentials: Sequence[Credentials] = (),
+    *,
+    linger_s: float | None = None,
+) -> None:
     """Serve until SIGINT or SIGTERM, or until nobody has asked for anything for `linger_s`.
 
     Prints one line, `kshunt serves CLUSTER at ADDRESS`, once connections are accepted.
 
     Raises:
-        ConfigError: the address cannot be used.
+        ConfigError: the address or the certificate cannot be used, or others could reach it and
+            it asks for no credentials or has no certificate.
     """
+    check_reach(listen, credentials)
+    certificate = None if listen.tls is None else load_certificate(listen.tls)
     listener, listen = bind(listen)
     backend.address = listen.address
-    activity = Activity(Forward(create_app(backend), backend.seat), backend.clock)
+    door = Door(listen.path is not None, credentials)
+    app = create_app(backend, secured=not door.open)
+    gate = Gate(Forward(app, backend.seat), Declared(app), door, backend.clock)
+    activity = Activity(gate, backend.clock)
     config = uvicorn.Config(
         activity,
         log_config=None,
@@ -169,7 +244,10 @@ async def serve(backend: Backend, listen: Listen, *, linger_s: float | None = No
         # Idle keep-alive connections are the dashboard's and the tools' own.
         timeout_keep_alive=60,
         server_header=False,
+        http=PatientProtocol,
     )
+    config.load()
+    config.ssl = certificate
     served = f"kshunt serves {backend.settings.bootstrap_servers} at {listen.address}"
     server = _Server(config, served)
     watchers = []

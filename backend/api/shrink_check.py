@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
 
+from backend.access.roles import Role
 from backend.api import problems
 from backend.api.backend import Backend
+from backend.api.routes import Routes
 from backend.api.shrink_documents import check_json
 from backend.api.shrink_models import ShrinkCheckModel
 from backend.api.topics import TopicName
@@ -27,8 +29,9 @@ CopyRate = Annotated[
 
 def install(app: FastAPI, backend: Backend) -> None:
     """Add the route."""
+    views = Routes(app, Role.VIEWER)
 
-    @app.get("/v1/topics/{topic}/shrink", response_model=ShrinkCheckModel)
+    @views.get("/v1/topics/{topic}/shrink", response_model=ShrinkCheckModel)
     async def shrink(
         topic: TopicName,
         partitions: Count,

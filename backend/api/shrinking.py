@@ -6,18 +6,21 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from backend.access.roles import Role
 from backend.api import documents, shrinking_models
 from backend.api.backend import Backend
 from backend.api.models import ChangeModel
 from backend.api.requests import asker_of, meant_for
+from backend.api.routes import Routes
 from backend.api.steering import OperationId
 from backend.api.topics import TopicName
 
 
 def install(app: FastAPI, backend: Backend) -> None:
     """Add the routes."""
+    admins = Routes(app, Role.ADMIN)
 
-    @app.post("/v1/topics/{topic}/shrink", response_model=ChangeModel)
+    @admins.post("/v1/topics/{topic}/shrink", response_model=ChangeModel)
     async def shrink(topic: TopicName, body: shrinking_models.ShrinkRequestModel) -> Any:
         """Let a topic have fewer partitions, on a cluster that cannot drop one: an operation that
         copies and verifies it, and goes no further before the topic's name was typed."""
@@ -29,7 +32,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         )
         return documents.change_json(answer)
 
-    @app.post("/v1/operations/{operation_id}/confirm", response_model=ChangeModel)
+    @admins.post("/v1/operations/{operation_id}/confirm", response_model=ChangeModel)
     async def confirm(operation_id: OperationId, body: shrinking_models.ConfirmRequestModel) -> Any:
         """Agree to what a shrink cannot take back; only the topic's own name does."""
         await meant_for(backend, body.cluster_id)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Response
 
+from backend.access.roles import Role
 from backend.api import documents, steering_json
 from backend.api import steering_models as models
 from backend.api.backend import Backend
@@ -21,6 +22,7 @@ from backend.api.requests import (
     replicas_of,
     timeout_s_of,
 )
+from backend.api.routes import Routes
 from backend.domain.alteration import AlteredTopic
 from backend.errors import BadInput
 from backend.operations.audit import audit_json, read_audit, selected
@@ -41,12 +43,14 @@ def install(app: FastAPI, backend: Backend) -> None:
 
 
 def _standing(app: FastAPI, backend: Backend) -> None:
-    @app.get("/v1/backend", response_model=models.BackendModel)
+    views = Routes(app, Role.VIEWER)
+
+    @views.get("/v1/backend", response_model=models.BackendModel)
     async def standing() -> Any:
         """Whether this backend acts, or who does, and what of the journal cannot be read."""
         return steering_json.backend_json(backend.seat, backend.registry.known.unreadable)
 
-    @app.get(
+    @views.get(
         "/v1/audit",
         response_model=None,
         responses={200: {"model": models.AuditModel, "content": {"text/markdown": {}}}},
@@ -71,9 +75,10 @@ def _standing(app: FastAPI, backend: Backend) -> None:
 
 
 def _operations(app: FastAPI, backend: Backend) -> None:
+    changes = Routes(app, Role.OPERATOR)
     steering, previews = backend.steering, backend.previews
 
-    @app.post("/v1/operations/{operation_id}/pause", response_model=ChangeModel)
+    @changes.post("/v1/operations/{operation_id}/pause", response_model=ChangeModel)
     async def pause(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
         """Hold the operation's copies; nothing is cancelled, and no byte is lost."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
@@ -84,7 +89,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
         )
         return documents.change_json(answer)
 
-    @app.post("/v1/operations/{operation_id}/resume", response_model=ChangeModel)
+    @changes.post("/v1/operations/{operation_id}/resume", response_model=ChangeModel)
     async def resume(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
         """Go on with an operation that was paused."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
@@ -93,7 +98,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
         )
         return documents.change_json(answer)
 
-    @app.post("/v1/operations/{operation_id}/cancel", response_model=ChangeModel)
+    @changes.post("/v1/operations/{operation_id}/cancel", response_model=ChangeModel)
     async def cancel(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
         """Return every partition of the operation that still moves."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
@@ -109,7 +114,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
         )
         return documents.change_json(answer)
 
-    @app.post("/v1/operations/{operation_id}/undo", response_model=ChangeModel)
+    @changes.post("/v1/operations/{operation_id}/undo", response_model=ChangeModel)
     async def undo(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
         """Move back what an operation that has ended moved."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
@@ -123,7 +128,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
         )
         return documents.change_json(answer)
 
-    @app.post("/v1/operations/{operation_id}/abandon", response_model=ChangeModel)
+    @changes.post("/v1/operations/{operation_id}/abandon", response_model=ChangeModel)
     async def abandon(operation_id: OperationId, body: models.AbandonRequestModel) -> Any:
         """End an operation although brokers that are gone for good still have its throttle."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
@@ -134,19 +139,21 @@ def _operations(app: FastAPI, backend: Backend) -> None:
 
 
 def _throttles(app: FastAPI, backend: Backend) -> None:
+    views = Routes(app, Role.VIEWER)
+    changes = Routes(app, Role.OPERATOR)
     mending = backend.mending
 
-    @app.get("/v1/drift", response_model=models.DriftsModel)
+    @views.get("/v1/drift", response_model=models.DriftsModel)
     async def drift() -> Any:
         """What somebody else did to the throttles of running operations."""
         return {"drift": [steering_json.drift_json(one) for one in await mending.drift()]}
 
-    @app.get("/v1/throttles/owned", response_model=models.OwnedThrottlesModel)
+    @views.get("/v1/throttles/owned", response_model=models.OwnedThrottlesModel)
     async def owned() -> Any:
         """Whose each throttle is, and what comes back once it has come off."""
         return {"throttles": [asdict(one) for one in await mending.owned()]}
 
-    @app.get("/v1/orphans", response_model=models.OrphansModel)
+    @views.get("/v1/orphans", response_model=models.OrphansModel)
     async def orphans() -> Any:
         """Rates and listed replicas that no move justifies, with their likely origin."""
         return {"orphans": [steering_json.orphan_json(one) for one in await mending.orphans()]}
@@ -158,17 +165,17 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
         )
         return documents.change_json(answer)
 
-    @app.post("/v1/drift/reapply", response_model=ChangeModel)
+    @changes.post("/v1/drift/reapply", response_model=ChangeModel)
     async def reapply(body: models.MendRequestModel) -> Any:
         """Put our throttle back where somebody else changed it."""
         return await settled(body, ours=True)
 
-    @app.post("/v1/drift/accept", response_model=ChangeModel)
+    @changes.post("/v1/drift/accept", response_model=ChangeModel)
     async def accept(body: models.MendRequestModel) -> Any:
         """Keep what somebody else set; it stays when the operation ends."""
         return await settled(body, ours=False)
 
-    @app.post("/v1/orphans/remove", response_model=ChangeModel)
+    @changes.post("/v1/orphans/remove", response_model=ChangeModel)
     async def remove(body: models.MendRequestModel) -> Any:
         """Take off orphan throttles, as far as they still are."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
@@ -177,7 +184,7 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
         )
         return documents.change_json(answer)
 
-    @app.post("/v1/throttles/adopt", response_model=ChangeModel)
+    @changes.post("/v1/throttles/adopt", response_model=ChangeModel)
     async def adopt(body: models.AdoptRequestModel) -> Any:
         """Take over the throttle of moves that somebody else started, so that it comes off."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
@@ -190,7 +197,9 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
 
 
 def _previews(app: FastAPI, backend: Backend) -> None:
-    @app.post("/v1/preview", response_model=models.BlastRadiusModel)
+    views = Routes(app, Role.VIEWER)
+
+    @views.post("/v1/preview", response_model=models.BlastRadiusModel)
     async def preview(body: models.PreviewRequestModel) -> Any:
         """What an action would touch; nothing is changed."""
         radius = await backend.previews.radius(await _request(backend, body))
@@ -224,7 +233,10 @@ async def _request(backend: Backend, body: models.PreviewRequestModel) -> Reques
 
 
 def _topics(app: FastAPI, backend: Backend) -> None:
-    @app.post("/v1/topics/alter", response_model=ChangeModel)
+    changes = Routes(app, Role.OPERATOR)
+    views = Routes(app, Role.VIEWER)
+
+    @changes.post("/v1/topics/alter", response_model=ChangeModel)
     async def alter(body: models.AlterTopicsRequestModel) -> Any:
         """KIP-179's early draft, alterTopics: partitions, replication factor, assignment."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
@@ -245,7 +257,7 @@ def _topics(app: FastAPI, backend: Backend) -> None:
         )
         return documents.change_json(answer)
 
-    @app.post("/v1/replicas/status", response_model=models.StatusesModel)
+    @views.post("/v1/replicas/status", response_model=models.StatusesModel)
     async def status(body: models.StatusRequestModel) -> Any:
         """KIP-179's early draft, replicaStatus: the exact lag of every replica, and when."""
         lags = await backend.admin.replica_status(

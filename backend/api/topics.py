@@ -11,9 +11,11 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Path, Response
 from pydantic import BaseModel, Field
 
+from backend.access.roles import Role
 from backend.api import problems, topic_models
 from backend.api.backend import Backend
 from backend.api.requests import asker_of, meant_for, once, timeout_s_of
+from backend.api.routes import Routes
 from backend.api.topic_documents import deleted_json, described_json, summary_json
 from backend.domain.shrink import DeletePartitions
 from backend.domain.topic_list import summaries
@@ -44,9 +46,10 @@ def install(app: FastAPI, backend: Backend) -> None:
 
 
 def _reads(app: FastAPI, backend: Backend) -> None:
+    views = Routes(app, Role.VIEWER)
     timeout_s = backend.settings.request_timeout_s
 
-    @app.get("/v1/topics", response_model=topic_models.TopicsModel)
+    @views.get("/v1/topics", response_model=topic_models.TopicsModel)
     async def listed() -> Any:
         """Every topic, asked of the cluster."""
         state = await backend.admin.describe(timeout_s=timeout_s)
@@ -54,7 +57,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
             lambda: {"topics": list(map(summary_json, summaries(state.assignment)))}
         )
 
-    @app.post("/v1/topics/describe", response_model=topic_models.DescribedTopicsModel)
+    @views.post("/v1/topics/describe", response_model=topic_models.DescribedTopicsModel)
     async def describe(body: topic_models.DescribeTopicsRequestModel) -> Any:
         """Topics with their partitions, asked of the cluster."""
         found = await backend.admin.describe_topics(
@@ -62,7 +65,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         )
         return await _large(lambda: described_json(found))
 
-    @app.get("/v1/topics/{topic}/configs", response_model=TopicConfigsModel)
+    @views.get("/v1/topics/{topic}/configs", response_model=TopicConfigsModel)
     async def configs(topic: TopicName) -> Any:
         """Everything a topic is configured with, asked of the cluster."""
         found = await backend.admin.topic_configs(topic, timeout_s=timeout_s)
@@ -84,13 +87,16 @@ async def _large(document: Callable[[], Any]) -> Response:
 
 
 def _shrink(app: FastAPI, backend: Backend) -> None:
-    @app.get("/v1/topics/deletion", response_model=topic_models.ShrinkSupportModel)
+    views = Routes(app, Role.VIEWER)
+    admins = Routes(app, Role.ADMIN)
+
+    @views.get("/v1/topics/deletion", response_model=topic_models.ShrinkSupportModel)
     async def support() -> Any:
         """Whether the cluster deletes partitions by itself (KIP-694)."""
         timeout_s = backend.settings.request_timeout_s
         return {"support": str(await backend.admin.shrink_support(timeout_s=timeout_s))}
 
-    @app.post("/v1/topics/delete-partitions", response_model=topic_models.DeletedPartitionsModel)
+    @admins.post("/v1/topics/delete-partitions", response_model=topic_models.DeletedPartitionsModel)
     async def delete_partitions(body: topic_models.DeletePartitionsRequestModel) -> Any:
         """KIP-694, deletePartitions: topics keep their first partitions, the others go."""
         await meant_for(backend, body.cluster_id)

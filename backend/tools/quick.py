@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from backend.api import documents
+from backend.api.credential import token
 from backend.domain.answers import GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.cluster import OngoingReassignment
 from backend.domain.plan import ReassignmentPlan
@@ -43,6 +44,7 @@ class QuickReader:
     def __init__(self, address: str, *, timeout_s: float = 30.0) -> None:
         self.address = address
         self._prefix = ""
+        self._headers = {"content-type": "application/json", "accept": "application/json"}
         if address.startswith("unix:"):
             path = Path(address.removeprefix("unix:"))
             self._http: HTTPConnection = _UnixConnection(path, timeout_s)
@@ -53,6 +55,8 @@ class QuickReader:
         except (ValueError, HTTPException) as error:
             raise self._unreachable(error) from None
         self._prefix = url.path.rstrip("/")
+        if shown := token():
+            self._headers["authorization"] = f"Bearer {shown}"
 
     def close(self) -> None:
         """Release the connection."""
@@ -87,7 +91,7 @@ class QuickReader:
                 method,
                 self._prefix + path,
                 None if body is None else json.dumps(body).encode(),
-                {"content-type": "application/json", "accept": "application/json"},
+                self._headers,
             )
             response = self._http.getresponse()
             content = response.read()

@@ -1,0 +1,107 @@
+"""Flags of `kshunt serve` that say who is let in."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from backend.access.roles import Role, role_of
+from backend.clock import Clock
+from backend.errors import BadInput, ConfigError
+
+if TYPE_CHECKING:
+    from backend.access.claims import Claims
+    from backend.access.tokens import TokenFile
+
+_TOGETHER: Final = ("oidc_issuer", "oidc_audience", "oidc_keys")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    group = parser.add_argument_group("who is let in, on a TCP port")
+    group.add_argument("--tls-certificate", metavar="FILE", type=Path, help="PEM, with its chain")
+    group.add_argument("--tls-key", metavar="FILE", type=Path, help="PEM, without a passphrase")
+    group.add_argument(
+        "--tokens", metavar="FILE", type=Path, help="who holds one of these; see kshunt tokens"
+    )
+    group.add_argument(
+        "--oidc-issuer", metavar="URL", help="whom this identity provider vouches for"
+    )
+    group.add_argument("--oidc-audience", metavar="NAME", help="what it calls this backend")
+    group.add_argument(
+        "--oidc-keys", metavar="FILE|URL", help="its keys: a JWKS file, or an https address"
+    )
+    group.add_argument(
+        "--oidc-role-claim",
+        metavar="CLAIM",
+        default="roles",
+        help="where the roles are, as realm_access.roles (default roles)",
+    )
+    group.add_argument(
+        "--oidc-role",
+        metavar="VALUE=ROLE",
+        action="append",
+        default=[],
+        help="what a value of it means here: viewer, operator or admin (default those names)",
+    )
+
+
+def credentials_of(options: argparse.Namespace, clock: Clock) -> list[TokenFile | Claims]:
+    """What callers are asked for; empty: nothing.
+
+    Raises:
+        ConfigError: a flag lacks another one, or cannot be meant.
+    """
+    found: list[TokenFile | Claims] = []
+    if options.tokens is not None:
+        from backend.access.tokens import TokenFile
+
+        found.append(TokenFile(options.tokens, clock))
+    given = [name for name in _TOGETHER if getattr(options, name)]
+    if given and len(given) < len(_TOGETHER):
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in _TOGETHER)
+        raise ConfigError(f"{flags} go together; nothing was started.")
+    if given:
+        from backend.access.claims import Claims, Provider
+
+        roles = _roles(options.oidc_role)
+        provider = Provider(
+            options.oidc_issuer,
+            options.oidc_audience,
+            _keys(options.oidc_keys),
+            options.oidc_role_claim,
+            **({"roles": roles} if roles else {}),
+        )
+        found.append(Claims(provider, clock))
+    return found
+
+
+def _roles(texts: Sequence[str]) -> dict[str, Role]:
+    found = {}
+    for text in texts:
+        value, equals, role = text.rpartition("=")
+        if not value or not equals:
+            raise ConfigError(f"--oidc-role '{text}' is not like kafka-oncall=operator.")
+        try:
+            found[value] = role_of(role)
+        except BadInput as error:
+            raise ConfigError(f"--oidc-role: {error}") from None
+    return found
+
+
+def _keys(where: str) -> str:
+    """The path or address of the keys; whoever could change them on their way could let in anybody.
+
+    Raises:
+        ConfigError: it is an address without TLS, but for this machine's own.
+    """
+    if "://" not in where:
+        return where
+    url = urlsplit(where)
+    local = url.scheme == "http" and url.hostname in ("127.0.0.1", "localhost", "::1")
+    if url.scheme != "https" and not local:
+        raise ConfigError(f"--oidc-keys {where} is no https address.")
+    return where

@@ -1,0 +1,252 @@
+"""Lets in who belongs: an ASGI layer before everything else that answers.
+
+Goals
+    Every request has a caller before anything of it is read, and is refused where the caller's role
+    is not enough. One caller cannot take what others need.
+Constraints
+    A browser can be made to send requests to a loopback port by any page that it shows: without
+    credentials only requests that no page can send are answered.
+Algorithm
+    1. The socket of a file, and a loopback port without credentials: the caller is local. On such
+       a port a request whose `Host` is not loopback's, or that bears an `Origin`, is refused.
+    2. Otherwise the bearer token names the caller: one of the file's, or signed claims.
+    3. The role that the route declares (`routes.Declared`) has to be among the caller's.
+    4. Each credential has a bucket of requests that fills at `Limits.requests_per_s`, and so many
+       streams at once.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from fastapi.responses import JSONResponse
+from starlette.requests import ClientDisconnect
+
+from backend.access.calling import CALLER
+from backend.access.roles import LOCAL, Caller, Role
+from backend.api.problems import problem
+from backend.api.routes import OPEN, Declared
+from backend.clock import Clock
+from backend.errors import ConfigError
+from backend.settings import LIMITS
+
+log = logging.getLogger(__name__)
+
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+TOKEN_BYTES_MAX: Final = 16_384
+CALLERS_MAX: Final = 10_000
+"""Buckets that are kept; the one that was used longest ago goes first."""
+LOCAL_NAMES: Final = frozenset({"localhost", "kshunt"})
+
+
+class Credentials(Protocol):
+    """What bearer tokens mean."""
+
+    async def caller(self, text: str) -> Caller | None:
+        """Who holds a token; None where it lets nobody in."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """How a backend is reached."""
+
+    by_file: bool = False
+    """By a socket, which the mode of its file guards."""
+    credentials: Sequence[Credentials] = ()
+    """Those that count, each asked in turn; none: whoever reaches the port comes in."""
+
+    @property
+    def open(self) -> bool:
+        """Whether nobody is asked for credentials."""
+        return self.by_file or not self.credentials
+
+
+@dataclass(slots=True)
+class _Struck:
+    """Whether a stream was ended because its reader may not read any longer."""
+
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at_s: float
+
+
+class Gate:
+    """The layer; see the module's text."""
+
+    def __init__(self, app: Application, declared: Declared, door: Door, clock: Clock) -> None:
+        self._app = app
+        self._declared = declared
+        self._door = door
+        self._clock = clock
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._streams = Counter[str]()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        role, stream = self._declared.of(scope)
+        caller, refusal = await self._admitted(scope, role)
+        if refusal is None and caller is not LOCAL and role != OPEN:
+            refusal = self._too_much(caller, stream)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        mark = CALLER.set(caller)
+        self._streams[caller.id] += stream
+        struck = _Struck()
+        if stream and caller is not LOCAL:
+            send = self._while_valid(scope, role, send, struck)
+        try:
+            await self._app(scope, receive, send)
+        except ClientDisconnect:
+            if not struck.ended:
+                raise
+        finally:
+            self._streams[caller.id] -= stream
+            CALLER.reset(mark)
+
+    def _while_valid(self, scope: Any, role: str, send: Any, struck: _Struck) -> Any:
+        """`send`, which fails as if the reader had gone once its credential counts no more."""
+        looked_s = self._clock.monotonic_s()
+
+        async def sent(message: Any) -> None:
+            nonlocal looked_s
+            if self._clock.monotonic_s() - looked_s > LIMITS.credential_s:
+                looked_s = self._clock.monotonic_s()
+                if (await self._admitted(scope, role))[1] is not None:
+                    struck.ended = True
+                    raise OSError("the credential counts no more")
+            await send(message)
+
+        return sent
+
+    async def _admitted(self, scope: Any, role: str) -> tuple[Caller, JSONResponse | None]:
+        if self._door.by_file:
+            return LOCAL, None
+        if self._door.open:
+            return LOCAL, _foreign(scope)
+        if role == OPEN:
+            return LOCAL, None
+        given = _bearer(scope)
+        try:
+            for credentials in self._door.credentials if given else ():
+                caller = await credentials.caller(given)
+                if caller is not None:
+                    return caller, None if caller.role.may(Role(role)) else _forbidden(caller, role)
+        except ConfigError as error:
+            log.error("credentials cannot be checked: %s", error)
+            return LOCAL, _unchecked()
+        return LOCAL, _unknown(given)
+
+    def _too_much(self, caller: Caller, stream: bool) -> JSONResponse | None:
+        now_s = self._clock.monotonic_s()
+        bucket = self._buckets.setdefault(caller.id, _Bucket(LIMITS.requests_at_once, now_s))
+        self._buckets.move_to_end(caller.id)
+        if len(self._buckets) > CALLERS_MAX:
+            self._buckets.popitem(last=False)
+        filled = bucket.left + (now_s - bucket.at_s) * LIMITS.requests_per_s
+        bucket.left, bucket.at_s = min(filled, LIMITS.requests_at_once), now_s
+        if stream and self._streams[caller.id] >= LIMITS.streams_per_caller:
+            return _slower(f"{caller.name} has {LIMITS.streams_per_caller} streams open.", 5)
+        if bucket.left < 1:
+            return _slower(
+                f"{caller.name} asks more than {LIMITS.requests_per_s:g} times a second.", 1
+            )
+        bucket.left -= 1
+        return None
+
+
+def _bearer(scope: Any) -> str:
+    """The token of a request; empty where it has none, or not exactly one."""
+    found = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(found) != 1 or len(found[0]) > TOKEN_BYTES_MAX:
+        return ""
+    scheme, _, text = found[0].decode("latin-1").partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address is this machine's own."""
+    if host.lower().rstrip(".") in LOCAL_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _foreign(scope: Any) -> JSONResponse | None:
+    """A refusal of what a web page of somebody else could have sent."""
+    headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
+    hosts = [value for name, value in headers if name == b"host"]
+    try:
+        local = all(is_loopback(urlsplit(f"//{host}").hostname or "") for host in hosts)
+    except ValueError:
+        local = False
+    if local and not any(name == b"origin" for name, _ in headers):
+        return None
+    return problem(
+        403,
+        "Not from here",
+        "The request is addressed to another host, or was sent by a web page.",
+        advice="Use 127.0.0.1 or localhost, and no browser.",
+    )
+
+
+def _unknown(given: str) -> JSONResponse:
+    if given:
+        log.info("a token was refused")
+    detail = (
+        "The token is not valid: unknown, expired or revoked."
+        if given
+        else "This backend asks for a token, and the request has none."
+    )
+    answer = problem(
+        401,
+        "Who are you?",
+        detail,
+        advice="Give a valid one in KSHUNT_TOKEN or KSHUNT_TOKEN_FILE; `kshunt tokens` makes them.",
+        kafka_code=58,
+    )
+    answer.headers["www-authenticate"] = "Bearer"
+    return answer
+
+
+def _unchecked() -> JSONResponse:
+    return problem(
+        503,
+        "Nobody can be let in",
+        "This backend cannot read its tokens.",
+        advice="Look at its log. What it has begun goes on.",
+        retriable=True,
+    )
+
+
+def _forbidden(caller: Caller, role: str) -> JSONResponse:
+    return problem(
+        403,
+        "Not allowed",
+        f"{caller.name} is {caller.role}, and this takes {role}. Nothing was done.",
+        advice="Ask somebody who may, or for another role.",
+        kafka_code=29,
+    )
+
+
+def _slower(detail: str, retry_s: int) -> JSONResponse:
+    answer = problem(429, "Too much at once", detail, advice="Try again later.", retriable=True)
+    answer.headers["retry-after"] = str(retry_s)
+    return answer

@@ -1,0 +1,133 @@
+"""`kshunt tokens`: who may ask a backend on a TCP port, and for how long."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from backend.access.roles import Role, role_of
+from backend.access.tokens import Token, TokenFile
+from backend.clock import SystemClock
+from backend.errors import BadInput
+from backend.tools import output
+from backend.tools.console import run_tool, show, show_report
+from backend.tools.flags import UsageError
+from backend.tools.output import Report
+
+PROG: Final = "kshunt tokens"
+EPILOG: Final = """\
+A token's text is shown once, when it is made; the file holds a hash of it. `kshunt serve --tokens
+FILE` reads the file anew whenever it changes: who is revoked is out at once, and with open streams
+after ten seconds. On the other side give it in KSHUNT_TOKEN, in a file that
+KSHUNT_TOKEN_FILE names, or by a command in KSHUNT_TOKEN_COMMAND.
+
+roles, each with all that the ones before it may:
+  viewer      look, plan and rehearse
+  operator    change the cluster, and take it back
+  admin       what loses data, or cannot be taken back: unclean elections, fewer partitions
+"""
+_DAYS: Final = re.compile(r"([1-9]\d{0,4})([hd])")
+_HOUR_MS: Final = 3_600_000
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tool."""
+    return run_tool(PROG, _main, argv, interrupted="Interrupted.", usage_code=output.USAGE)
+
+
+def _main(argv: Sequence[str]) -> int:
+    options = _parser().parse_args(list(argv))
+    tokens = TokenFile(options.tokens, SystemClock())
+    if options.action == "create":
+        report = _created(tokens, options)
+    elif options.action == "revoke":
+        revoked = tokens.revoke(options.named)
+        report = Report(
+            f"Token {revoked.id} ({revoked.name}) lets in nobody any more.", _row(revoked)
+        )
+    else:
+        report = _listed(tokens)
+    return show_report(report, as_json=options.json)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROG,
+        description="Create, list and revoke the bearer tokens of a backend.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--tokens", metavar="FILE", type=Path, required=True, help="the file of `kshunt serve`"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    create = actions.add_parser("create", help="make one, and show it once")
+    create.add_argument("named", metavar="NAME", help="whom it is for: the audit names it")
+    create.add_argument("--role", required=True, help=", ".join(Role))
+    create.add_argument("--expires", metavar="SPAN", help="90d or 12h from now (default: never)")
+    revoke = actions.add_parser("revoke", help="let in nobody by it any more")
+    revoke.add_argument("named", metavar="NAME|ID")
+    actions.add_parser("list", help="all that were made")
+    return parser
+
+
+def _created(tokens: TokenFile, options: argparse.Namespace) -> Report:
+    try:
+        role, lifetime_ms = role_of(options.role), _lifetime_ms(options.expires)
+    except BadInput as error:
+        raise UsageError(str(error)) from None
+    token, text = tokens.create(options.named, role, lifetime_ms)
+    show(
+        f"Token {token.id} for {token.name}, {token.role}, {_until(token)}. Shown this once:",
+        sys.stderr,
+    )
+    return Report(text, {**_row(token), "token": text})
+
+
+def _lifetime_ms(text: str | None) -> int | None:
+    if text is None:
+        return None
+    match = _DAYS.fullmatch(text.strip())
+    if match is None:
+        raise BadInput(f"'{text}' is no span.", advice="Write 90d or 12h.")
+    return int(match[1]) * _HOUR_MS * (24 if match[2] == "d" else 1)
+
+
+def _listed(tokens: TokenFile) -> Report:
+    now_ms = SystemClock().now_ms()
+    found = tokens.listed()
+    lines = [
+        f"{token.id}  {token.role:8}  {_standing(token, now_ms):32}  {token.name}"
+        for token in found
+    ]
+    return Report("\n".join(lines) or "No token was made.", {"tokens": list(map(_row, found))})
+
+
+def _standing(token: Token, now_ms: int) -> str:
+    if token.revoked_ms is not None:
+        return f"revoked {_time(token.revoked_ms)}"
+    if not token.valid(now_ms):
+        return f"expired {_time(token.expires_ms or 0)}"
+    return _until(token)
+
+
+def _until(token: Token) -> str:
+    return "never expires" if token.expires_ms is None else f"until {_time(token.expires_ms)}"
+
+
+def _time(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000).astimezone():%Y-%m-%d %H:%M}"
+
+
+def _row(token: Token) -> dict[str, Any]:
+    """A token without what it is known by."""
+    found = asdict(token)
+    del found["sha256"]
+    return found
