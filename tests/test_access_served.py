@@ -26,6 +26,7 @@ from backend.domain.throttle import ThrottledRate
 from backend.embedded.background import running
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError, BackendUnreachable
+from backend.operations.audit import AuditEntry
 from backend.settings import LIMITS
 from tests.kafka.tls import TlsFiles, make_tls_files
 from tests.serving import serve_process
@@ -171,7 +172,8 @@ def test_the_client_shows_its_token_and_the_audit_names_its_holder(client: Backe
     assert client.alter_throttled_rates(rates, who="somebody else").results[0].ok
     client.alter_throttled_rates({1: ThrottledRate(None, None)})
     _, rows = client.audit()
-    assert {row.who for row in rows} == {"operator"}
+    assert {row.who for row in rows if isinstance(row, AuditEntry)} == {"operator"}
+    assert rows
 
 
 def test_a_token_from_a_file_or_a_command_is_shown(
@@ -231,7 +233,7 @@ def test_a_token_that_is_revoked_is_out_and_its_streams_end(
 def test_one_that_asks_too_often_waits_and_others_do_not(served: Served) -> None:
     _, text = served.file.create("eager", Role.VIEWER)
     with served.http(text) as http, served.http(served.tokens["viewer"]) as other:
-        refused = []
+        refused: list[httpx.Response] = []
         while not refused:
             # Together they ask far more often than one may.
             with ThreadPoolExecutor(16) as asking:

@@ -14,6 +14,7 @@ from backend import __version__
 from backend.access.roles import Role
 from backend.api import (
     documents,
+    health,
     models,
     pipeline,
     planning,
@@ -86,6 +87,7 @@ def create_app(backend: Backend, *, secured: bool = False) -> FastAPI:
     shrinking.install(app, backend)
     pipeline.install(app, backend)
     planning.install(app, backend)
+    health.install(app, backend)
     if secured:
         describe_access(app)
     return app
@@ -93,7 +95,6 @@ def create_app(backend: Backend, *, secured: bool = False) -> FastAPI:
 
 def _reads(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
-    anybody = Routes(app, None)
 
     @views.get("/v1/cluster", response_model=models.ClusterModel)
     async def cluster() -> Any:
@@ -139,11 +140,6 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         if found is None:
             return problems.problem(404, "No such operation", "This backend has none of that id.")
         return documents.operation_json(backend.shown(found))
-
-    @anybody.get("/healthz")
-    async def healthz() -> dict[str, str]:
-        """That the backend runs; whether the cluster answers is in `/v1/cluster`."""
-        return {"status": "ok"}
 
 
 def _streams(app: FastAPI, backend: Backend) -> None:

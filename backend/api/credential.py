@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +49,9 @@ def _checked(text: str, where: str) -> str:
 
 
 def _printed(command: str) -> str:
+    # Loaded by nobody who names no command.
+    import subprocess
+
     try:
         words = shlex.split(command)
         done = subprocess.run(

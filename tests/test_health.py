@@ -1,0 +1,97 @@
+"""/healthz, /readyz and /metrics tell the truth, of real brokers that come and go too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from backend.api.client import BackendClient
+from backend.embedded.background import Running, running
+from backend.embedded.cluster import EmbeddedCluster
+from backend.embedded.spec import ClusterSpec, plain_brokers
+from tests.serving import serving
+from tests.support import create_topic, wait_until
+
+DEADLINE_S = 90.0
+
+
+@pytest.fixture
+def http(tmp_path: Path) -> Iterator[tuple[httpx.Client, Running]]:
+    """A client of a backend, and its cluster."""
+    with running(ClusterSpec(brokers=plain_brokers(3))) as cluster:
+        create_topic(cluster.bootstrap_servers, "orders", [[1, 2], [2, 3]])
+        with serving(cluster.bootstrap_servers, tmp_path) as address:
+            transport = httpx.HTTPTransport(uds=address.removeprefix("unix:"))
+            with (
+                BackendClient(address) as client,
+                httpx.Client(base_url="http://kshunt", transport=transport) as found,
+            ):
+                client.cluster()
+                yield found, cluster
+
+
+def sample(text: str, name: str, **labels: str) -> float:
+    """The value of one sample."""
+    for family in text_string_to_metric_families(text):
+        for each in family.samples:
+            if each.name == name and each.labels == labels:
+                return each.value
+    raise AssertionError(f"{name} {labels} is not there")
+
+
+def test_a_backend_that_works_is_ready(http: tuple[httpx.Client, Running]) -> None:
+    client, _ = http
+    assert client.get("/healthz").json() == {"status": "ok"}
+
+    def ready() -> bool:
+        return client.get("/readyz").status_code == 200
+
+    wait_until(ready, DEADLINE_S, "it is ready")
+    answer = client.get("/readyz").json()
+    assert [(each["name"], each["ok"]) for each in answer["checks"]] == [
+        ("cluster", True),
+        ("samples", True),
+        ("journal", True),
+    ]
+    metrics = client.get("/metrics")
+    assert metrics.headers["content-type"].startswith("text/plain")
+    assert sample(metrics.text, "kshunt_ready", check="cluster") == 1
+    assert sample(metrics.text, "kshunt_broker_answers", broker="2") == 1
+    assert sample(metrics.text, "kshunt_replicas", status="in_sync") >= 4
+    assert sample(metrics.text, "kshunt_moving_replicas") == 0
+    assert sample(metrics.text, "kshunt_operations", state="running") == 0
+    assert 0 <= sample(metrics.text, "kshunt_sample_age_seconds") < 60
+
+
+def test_brokers_that_do_not_answer_are_told(http: tuple[httpx.Client, Running]) -> None:
+    client, cluster = http
+
+    def failing() -> list[str]:
+        answer = client.get("/readyz")
+        found = [each["name"] for each in answer.json()["checks"] if not each["ok"]]
+        assert (answer.status_code == 200) == (not found)
+        return found
+
+    wait_until(lambda: not failing(), DEADLINE_S, "it is ready")
+    cluster.call(lambda one: one.stop_broker(2, crash=True))
+
+    def second_is_silent() -> bool:
+        text = client.get("/metrics").text
+        return sample(text, "kshunt_broker_answers", broker="2") == 0
+
+    wait_until(second_is_silent, DEADLINE_S, "one broker is missing")
+    assert failing() == []
+    for broker in (1, 3):
+        cluster.call(partial(EmbeddedCluster.stop_broker, broker=broker, crash=True))
+    wait_until(lambda: "cluster" in failing(), DEADLINE_S, "none is left")
+    assert client.get("/healthz").status_code == 200
+    metrics = client.get("/metrics").text
+    assert sample(metrics, "kshunt_ready", check="cluster") == 0
+    for broker in (1, 2, 3):
+        cluster.call(partial(EmbeddedCluster.start_broker, broker=broker))
+    wait_until(lambda: not failing(), DEADLINE_S, "they are back")
