@@ -25,6 +25,7 @@ from backend.api import (
     topics,
 )
 from backend.api.backend import Backend
+from backend.api.feed import FrameFeed
 from backend.api.frames import MEDIA_TYPE, FrameWriter, broker_status_json, with_rows
 from backend.api.requests import (
     asker_of,
@@ -144,7 +145,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
 
 def _streams(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
-    places = StreamPlaces()
+    places, feed = StreamPlaces(), FrameFeed()
 
     @views.get(
         "/v1/replicas",
@@ -186,7 +187,9 @@ def _streams(app: FastAPI, backend: Backend) -> None:
         await backend.snapshot()
         places.take()
         return StreamingResponse(
-            places.held(replica_stream(backend.hub)), media_type=MEDIA_TYPE, headers=_UNBUFFERED
+            places.held(replica_stream(backend.hub, feed)),
+            media_type=MEDIA_TYPE,
+            headers=_UNBUFFERED,
         )
 
     @views.get(

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
 from backend.api.events import EventLog, LoggedEvent
-from backend.api.frames import FrameWriter
+from backend.api.feed import FrameFeed, pieces
+from backend.domain.snapshot import Snapshot
 from backend.errors import TooManyStreams
 from backend.settings import LIMITS
 from backend.telemetry.hub import SnapshotHub
@@ -48,10 +49,11 @@ class StreamPlaces:
             self._taken -= 1
 
 
-async def replica_stream(hub: SnapshotHub) -> AsyncIterator[bytes]:
+async def replica_stream(hub: SnapshotHub, feed: FrameFeed) -> AsyncGenerator[bytes, None]:
     """Everything, then what changed, in the bytes of one Arrow IPC stream."""
-    writer, version = FrameWriter(), 0
+    previous: Snapshot | None = None
     while True:
+        version = 0 if previous is None else previous.version
         try:
             snapshot = await asyncio.wait_for(hub.newer_than(version), HEARTBEAT_S)
         except TimeoutError:
@@ -59,8 +61,9 @@ async def replica_stream(hub: SnapshotHub) -> AsyncIterator[bytes]:
                 continue
             # A frame without rows: the reader sees that the backend lives and nothing is newer.
             snapshot = hub.latest
-        version = snapshot.version
-        yield await asyncio.to_thread(writer.write, snapshot)
+        for piece in pieces(await feed.frame(snapshot, previous)):
+            yield piece
+        previous = snapshot
 
 
 async def event_stream(events: EventLog, last_id: int | None) -> AsyncIterator[bytes]:
