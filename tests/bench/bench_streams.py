@@ -1,0 +1,169 @@
+"""Fifty dashboards on one backend: what they cost it, and how old a row is when they have it.
+
+    python -m tests.bench.bench_streams
+
+serves the replica stream over snapshots of 200,000 replicas, one a second, of which one row in a
+hundred changes. Of 50 clients in another process five decode what they read, 44 only read it, and
+one reads 1 KB a second. The sampler is not part of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import resource
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Final
+
+import numpy as np
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+
+from backend.api.client import BackendClient
+from backend.api.feed import FrameFeed
+from backend.api.frames import MEDIA_TYPE
+from backend.api.stream import replica_stream
+from backend.errors import BackendUnreachable
+from backend.telemetry.hub import SnapshotHub
+from tests.bench.tui_load import LoadCluster
+
+CLIENTS: Final = 50
+OBSERVERS: Final = 5
+"""Of them, those that decode: fifty times over it would be the clients' cost on this machine."""
+SLOW_BYTES_PER_S: Final = 1_024
+SHARE: Final = 0.01
+SECONDS: Final = 45.0
+SETTLE_S: Final = 15.0
+"""Until then the first frames, some 20 MB for each client, are on their way."""
+ASK: Final = b"GET /v1/replicas/stream HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+
+
+def serve(listener: socket.socket, told: Connection) -> None:
+    """The backend's process: its CPU and memory go to `told` whenever something comes of it."""
+    asyncio.run(_serve(listener, told))
+
+
+async def _serve(listener: socket.socket, told: Connection) -> None:
+    hub, feed, app = SnapshotHub(), FrameFeed(), FastAPI()
+
+    @app.get("/v1/replicas/stream")
+    async def stream() -> StreamingResponse:
+        return StreamingResponse(replica_stream(hub, feed), media_type=MEDIA_TYPE)
+
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+    ticking = asyncio.create_task(_tick(hub))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    # It is killed in the end.
+    while not ticking.done() and not serving.done():
+        await asyncio.to_thread(told.recv)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        told.send((used.ru_utime + used.ru_stime, used.ru_maxrss / 1024))
+
+
+async def _tick(hub: SnapshotHub) -> None:
+    cluster = LoadCluster()
+    cluster.share = SHARE
+    while True:
+        began = time.monotonic()
+        snapshot = await asyncio.to_thread(cluster.step)
+        await hub.publish(replace(snapshot, taken_ms=time.time_ns() // 1_000_000))
+        await asyncio.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
+
+
+class Observer(threading.Thread):
+    """A client that decodes, and notes how old each snapshot is by then."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(daemon=True)
+        self.client = BackendClient(address)
+        self.ages_ms: list[tuple[float, int]] = []
+
+    def run(self) -> None:
+        """Read until the connection is closed."""
+        with suppress(BackendUnreachable, OSError, ValueError):
+            for snapshot in self.client.snapshots():
+                self.ages_ms.append(
+                    (time.monotonic(), time.time_ns() // 1_000_000 - snapshot.taken_ms)
+                )
+
+
+@contextmanager
+def drained(port: int, clients: int) -> Iterator[list[int]]:
+    """Clients that only read, in one thread, and one that reads slowly; bytes of each."""
+    read = [0] * (clients + 1)
+    loop = asyncio.new_event_loop()
+
+    async def one(number: int, pause_s: float) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
+        writer.write(ASK)
+        while data := await reader.read(SLOW_BYTES_PER_S if pause_s else 1 << 20):
+            read[number] += len(data)
+            await asyncio.sleep(pause_s)
+
+    async def all_of_them() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(
+                *(one(number, float(number == clients)) for number in range(clients + 1))
+            )
+
+    task = loop.create_task(all_of_them())
+    thread = threading.Thread(target=loop.run_until_complete, args=(task,), daemon=True)
+    thread.start()
+    yield read
+    loop.call_soon_threadsafe(task.cancel)
+    thread.join()
+    loop.close()
+
+
+def measure(clients: int) -> tuple[float, float, list[int], list[int]]:
+    """CPU seconds a second and MB of the backend, ages in ms, and bytes read by each client."""
+    spawning = multiprocessing.get_context("spawn")
+    ours, theirs = spawning.Pipe()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
+        process = spawning.Process(target=serve, args=(listener, theirs))
+        process.start()
+        observers = [Observer(f"http://127.0.0.1:{port}") for _ in range(min(clients, OBSERVERS))]
+        for observer in observers:
+            observer.start()
+        with drained(port, max(clients - len(observers) - 1, 0)) as read:
+            time.sleep(SETTLE_S)
+            ours.send(True)
+            before_s, _ = ours.recv()
+            began = time.monotonic()
+            time.sleep(SECONDS)
+            ours.send(True)
+            after_s, peak_mb = ours.recv()
+            spent = (after_s - before_s) / (time.monotonic() - began)
+        process.kill()
+        process.join()
+        for observer in observers:
+            observer.client.close()
+    ages = [age for each in observers for at, age in each.ages_ms if at > began]
+    return spent, peak_mb, ages, read
+
+
+@pytest.mark.bench
+def test_fifty_dashboards() -> None:
+    for clients in (2, CLIENTS):
+        spent, peak_mb, ages, read = measure(clients)
+        p50, p99 = np.percentile(ages, [50, 99])
+        print(
+            f"\n{clients} streams, 200,000 replicas, 1 Hz, one at 1 KB/s "
+            f"({read[-1] / 1e3:.0f} kB): "
+            f"{spent:.0%} of a core, {peak_mb:,.0f} MB at most; a row's age at the client "
+            f"p50 {p50:.0f} ms, p99 {p99:.0f} ms over {len(ages):,} snapshots; "
+            f"{sum(read[:-1]) / 1e6:,.0f} MB read"
+        )
+
+
+if __name__ == "__main__":
+    test_fifty_dashboards()
