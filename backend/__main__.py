@@ -7,11 +7,13 @@ start quickly.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from backend import __version__
+from backend.configuration import expanded
 from backend.endpoints import cluster_options, loopback
 from backend.errors import KshuntError
 
@@ -29,6 +31,7 @@ commands:
                               Kafka's tool: preferred replicas lead again; see its own --help
   kafka-topics                Kafka's tool: topics, with more or fewer partitions; see --help
   plan                        plan and rehearse a reassignment; see its own --help
+  config                      what the file and the environment say, and where from
   tokens                      who may ask a backend on a TCP port; see its own --help
   web                         the dashboard in a browser, read-only unless told otherwise
   audit                       who asked for what and why, from the journal; see its own --help
@@ -38,8 +41,8 @@ commands:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        arguments = expanded(sys.argv[1:] if argv is None else argv, os.environ)
         match arguments[:1]:
             case ["kafka-reassign-partitions"]:
                 from backend.tools.reassign import main as reassign
@@ -65,6 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 from backend.pipeline.command import main as pipeline
 
                 return pipeline(arguments[1:])
+            case ["config"]:
+                from backend.tools.config import main as config
+
+                return config(arguments[1:])
             case ["tokens"]:
                 from backend.tools.tokens import main as tokens
 
@@ -110,10 +117,15 @@ def _dashboard(arguments: list[str]) -> int:
         "--record", metavar="PATH", type=Path, help="record to this new file (default: see README)"
     )
     recording.add_argument("--no-record", action="store_true", help="keep no recording")
+    parser.add_argument(
+        "--context",
+        metavar="NAME",
+        help="a cluster that the configuration names; see kshunt config",
+    )
     parser.add_argument("--version", action="version", version=f"kshunt {__version__}")
     options = parser.parse_args(arguments)
     if (options.backend is None) == (options.bootstrap_server is None):
-        parser.error("give either --bootstrap-server or --backend")
+        parser.error("give either --bootstrap-server, --backend or --context")
     from tui.__main__ import run
 
     kept = {"record": not options.no_record, "record_path": options.record}

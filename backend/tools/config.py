@@ -1,0 +1,88 @@
+"""`kshunt config`: what the file and the environment say, and where each value comes from."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from backend.api.credential import TOKEN
+from backend.configuration import (
+    CLIENT_VARIABLES,
+    CONTEXT,
+    Configuration,
+    Setting,
+    context_settings,
+    load,
+    serve_settings,
+)
+from backend.tools.console import run_tool, show_report
+from backend.tools.output import Report
+
+PROG: Final = "kshunt config"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tool."""
+    return run_tool(PROG, _main, argv, interrupted="Interrupted.")
+
+
+def _main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog=PROG,
+        description="Show what is configured; flags of a command go before all of it.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(list(argv))
+    return show_report(report(os.environ), as_json=options.json)
+
+
+def report(environment: Mapping[str, str]) -> Report:
+    """What is configured.
+
+    Raises:
+        ConfigError: the file is wrong, or names a context that is not there.
+    """
+    found = load(environment)
+    chosen = environment.get(CONTEXT, "") or found.context
+    meant = context_settings(found, environment)
+    serve = serve_settings(found, environment)
+    document = {
+        "file": str(found.path),
+        "found": found.found,
+        "context": chosen,
+        "contexts": {name: _plain(settings) for name, settings in found.contexts.items()},
+        "serve": _plain(serve),
+        "client": {name: name in environment for name in (TOKEN, *CLIENT_VARIABLES.values())},
+    }
+    return Report("\n".join(_lines(found, chosen, meant, serve, environment)), document)
+
+
+def _plain(settings: Iterable[Setting]) -> dict[str, Any]:
+    return {each.name: {"value": each.value, "source": each.source} for each in settings}
+
+
+def _lines(
+    found: Configuration,
+    chosen: str,
+    meant: Sequence[Setting],
+    serve: Sequence[Setting],
+    environment: Mapping[str, str],
+) -> Iterator[str]:
+    yield f"file: {found.path}{'' if found.found else ' (not there)'}"
+    by = CONTEXT if environment.get(CONTEXT) else "the file"
+    yield f"context: {chosen} (by {by})" if chosen else "context: none"
+    yield from map(_line, meant)
+    if others := [name for name in found.contexts if name != chosen]:
+        yield f"other contexts: {', '.join(others)}"
+    yield "serve:" if serve else "serve: nothing"
+    yield from map(_line, serve)
+    for name in (TOKEN, *CLIENT_VARIABLES.values()):
+        if name in environment:
+            # A token is a secret, and so may be what a command is given.
+            yield f"{name} is set"
+
+
+def _line(setting: Setting) -> str:
+    return f"  {setting.name} = {setting.value!r}  ({setting.source})"
