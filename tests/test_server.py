@@ -221,7 +221,7 @@ def test_neither_or_both_addresses_is_a_usage_error() -> None:
             [sys.executable, "-m", "backend", *options], capture_output=True, text=True, check=False
         )
         assert done.returncode == 2
-        assert "either --bootstrap-server or --backend" in done.stderr
+        assert "either --bootstrap-server, --backend or --context" in done.stderr
 
 
 def test_wait_until_is_not_vacuous() -> None:

@@ -31,6 +31,7 @@ from backend.api.client import BackendClient
 from backend.api.feed import FrameFeed
 from backend.api.frames import MEDIA_TYPE
 from backend.api.stream import replica_stream
+from backend.clock import SystemClock
 from backend.errors import BackendUnreachable
 from backend.telemetry.hub import SnapshotHub
 from tests.bench.tui_load import LoadCluster
@@ -69,13 +70,13 @@ async def _serve(listener: socket.socket, told: Connection) -> None:
 
 
 async def _tick(hub: SnapshotHub) -> None:
-    cluster = LoadCluster()
+    cluster, clock = LoadCluster(), SystemClock()
     cluster.share = SHARE
     while True:
         began = time.monotonic()
         snapshot = await asyncio.to_thread(cluster.step)
         await hub.publish(replace(snapshot, taken_ms=time.time_ns() // 1_000_000))
-        await asyncio.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
+        await clock.wait_s(max(0.0, 1.0 - (time.monotonic() - began)))
 
 
 class Observer(threading.Thread):
@@ -99,14 +100,14 @@ class Observer(threading.Thread):
 def drained(port: int, clients: int) -> Iterator[list[int]]:
     """Clients that only read, in one thread, and one that reads slowly; bytes of each."""
     read = [0] * (clients + 1)
-    loop = asyncio.new_event_loop()
+    loop, clock = asyncio.new_event_loop(), SystemClock()
 
     async def one(number: int, pause_s: float) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
         writer.write(ASK)
         while data := await reader.read(SLOW_BYTES_PER_S if pause_s else 1 << 20):
             read[number] += len(data)
-            await asyncio.sleep(pause_s)
+            await clock.wait_s(pause_s)
 
     async def all_of_them() -> None:
         with suppress(asyncio.CancelledError):
@@ -127,6 +128,7 @@ def measure(clients: int) -> tuple[float, float, list[int], list[int]]:
     """CPU seconds a second and MB of the backend, ages in ms, and bytes read by each client."""
     spawning = multiprocessing.get_context("spawn")
     ours, theirs = spawning.Pipe()
+    waiting = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
         process = spawning.Process(target=serve, args=(listener, theirs))
@@ -135,11 +137,11 @@ def measure(clients: int) -> tuple[float, float, list[int], list[int]]:
         for observer in observers:
             observer.start()
         with drained(port, max(clients - len(observers) - 1, 0)) as read:
-            time.sleep(SETTLE_S)
+            waiting.wait(SETTLE_S)
             ours.send(True)
             before_s, _ = ours.recv()
             began = time.monotonic()
-            time.sleep(SECONDS)
+            waiting.wait(SECONDS)
             ours.send(True)
             after_s, peak_mb = ours.recv()
             spent = (after_s - before_s) / (time.monotonic() - began)
