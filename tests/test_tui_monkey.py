@@ -24,6 +24,7 @@ from tests.replay_support import WALL_S
 from tests.tui_backend import ScriptedBackend
 from tests.tui_cluster import DRIFT, HOSTILE, ORPHAN, ScriptedCluster, incident, running_move
 from tests.tui_monkey import Monkey, Stroke, WatchedDriver
+from tests.tui_plans import Planning
 from tests.tui_support import ManualTime, Shown, plan_file
 from tui.actions import ACTIONS
 from tui.app import KshuntApp
@@ -130,6 +131,7 @@ async def caged(folder: Path, view: str, *, recorded: bool) -> AsyncIterator[Mon
         recorder = None
         if recorded:
             recorder = Recorder(folder / "r", now_s=time, wall_s=lambda: WALL_S + time.now)
+        Planning(backend)
         app = KshuntApp(
             backend.address, now_s=time, retry_s=(0.02,), start_view=view, recorder=recorder
         )

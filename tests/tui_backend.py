@@ -29,6 +29,7 @@ from tests.tui_delivered_answers import answer_of
 from tests.tui_wire import CuttableServer, chunk, next_or_gone, respond, start_stream
 
 Json = dict[str, Any]
+PLANNERS = ("/v1/plans", "/v1/rehearsals")
 
 
 class Problem(Exception):
@@ -47,6 +48,8 @@ class ScriptedBackend:
         self.cluster = cluster
         self.asked: list[tuple[str, Json]] = []
         """Every change that was asked for, checks too: path and body."""
+        self.questions: list[tuple[str, Json]] = []
+        """What planners were asked, which changes nothing."""
         self.refuse: Problem | None = None
         """Answer every change with this."""
         self.events_problem: Problem | None = None
@@ -214,7 +217,7 @@ class ScriptedBackend:
             return self._read(path)
         if path == "/v1/preview":
             return self._preview(body)
-        self.asked.append((path, body))
+        (self.questions if path in PLANNERS else self.asked).append((path, body))
         if self.held is not None:
             await self.held.wait()
         if self.refuse is not None:
@@ -232,6 +235,8 @@ class ScriptedBackend:
             )
         if path in self.scripted:
             return self.scripted[path](body)
+        if path in PLANNERS:
+            raise Problem(422, "Nothing is planned here.")
         return documents.change_json(self._change(path, body))
 
     def _preview(self, body: Json) -> Json:

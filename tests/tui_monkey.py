@@ -278,13 +278,10 @@ class Monkey:
 
     async def recover(self) -> None:
         """Whatever it went through, it can be led back to what is live."""
-        app = self.shown.app
         for fault in ("back", "allow", "release"):
             await self._befall(fault)
         await self.resize((80, 24))
         await wait_until_async(self._closed, DEADLINE_S, "every dialogue is closed")
-        if app.travel.past:
-            self._press(("T",))
         newest = self.shown.backend.publish().version
         try:
             await wait_until_async(
@@ -315,8 +312,12 @@ class Monkey:
         await idle(app)
         return False
 
-    def _is_live(self, version: int) -> bool:
+    async def _is_live(self, version: int) -> bool:
         self.judge()
+        if self.shown.app.travel.past:
+            # A thread may have been on its way there until this moment.
+            self._press(("T",))
+            await idle(self.shown.app)
         store = self.shown.app.store
         shown = store.snapshot is not None and store.snapshot.version == version
         return shown and store.connection.state is ConnectionState.LIVE

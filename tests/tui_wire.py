@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+LAST_ROUNDS = 10
+
 
 class CuttableServer:
     """Listens on a Unix socket; every connection can be cut at once, also one that only comes."""
@@ -44,6 +46,10 @@ class CuttableServer:
             writer.transport.abort()
             task.cancel()
         await asyncio.gather(*serving, return_exceptions=True)
+        # What was accepted at the last moment has yet to be known here, aborted and closed: a
+        # round of the loop each.
+        for _ in range(LAST_ROUNDS):
+            await asyncio.sleep(0)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._server is None:

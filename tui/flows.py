@@ -54,6 +54,10 @@ class Flows:
         glyphs = self._app.glyphs
         self._fill(lambda facts, target: wizards.start_wizard(facts, target, glyphs))
 
+    def plan(self, *, brokers: Sequence[int] = (), topics: Sequence[str] = ()) -> None:
+        """Make a plan for a goal; about these brokers and topics, where any are chosen."""
+        self._start(lambda facts, target: self._plan(brokers, topics))
+
     def cancel(self, partitions: Sequence[TopicPartition] | None) -> None:
         """Cancel the moves of these partitions, or of all."""
         if self._chosen(partitions):
@@ -192,6 +196,17 @@ class Flows:
             await self._confirm_shrink(target, then.operation)
         else:
             await self._steer(target, then.operation, steering.verb_named(then.name))
+
+    async def _plan(self, brokers: Sequence[int], topics: Sequence[str]) -> None:
+        from tui.wizard.plan import Beginning, PlanScreen
+
+        chosen = {"brokers": brokers, "topics": topics}
+        texts = {name: ", ".join(map(str, names)) for name, names in chosen.items() if names}
+        screen = PlanScreen(self._app, self._desk, Beginning(texts))
+        then = await self._app.push_screen_wait(screen)
+        if not screen.started and not screen.failed:
+            self._app.say("Nothing was changed.")
+        await self._then(then)
 
     async def _shrink(self, facts: Facts, target: Target, topic: str) -> None:
         from tui.wizard.shrink import Shrunk, delete_wizard, shrink_wizard

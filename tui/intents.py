@@ -45,6 +45,9 @@ def reassign_intent(facts: Facts, target: Target, start: Start, glyphs: Glyphs) 
         str(partition): f"{_ids(present[partition])} {glyphs.arrow} {_ids(wanted)}"
         for partition, wanted in plan.replicas.items()
     }
+    for (partition, broker), path in plan.log_dirs.items():
+        if present.get(partition) == plan.replicas.get(partition):
+            changes[str(partition)] = f"on {broker} {glyphs.arrow} {path}"
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
         return client.reassign(

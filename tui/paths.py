@@ -37,7 +37,7 @@ def read_plan(text: str) -> ReassignmentPlan:
     """
     if not text.strip():
         raise PlanError("Type the path of a reassignment JSON file.")
-    path = Path(text.strip()).expanduser()
+    path = _typed(text)
     try:
         if path.stat().st_size > PLAN_BYTES_MOST:
             raise PlanError(f"{path} is larger than 16 MB; that is no plan.")
@@ -52,14 +52,14 @@ def read_plan(text: str) -> ReassignmentPlan:
 def complete_path(text: str) -> tuple[str, Sequence[str]]:
     """What is typed, completed as far as it is certain; and names it could become."""
     folder, _, start = text.rpartition("/")
-    root = Path(f"{folder}/" if folder or text.startswith("/") else ".").expanduser()
     try:
+        root = _typed(f"{folder}/" if folder or text.startswith("/") else ".")
         names = sorted(
             entry.name + ("/" if entry.is_dir() else "")
             for entry in os.scandir(root)
             if entry.name.startswith(start) and (start or not entry.name.startswith("."))
         )
-    except OSError:
+    except (OSError, BadInput):
         return text, ()
     if not names:
         return text, ()
@@ -98,14 +98,39 @@ def new_audit_file(text: str) -> Path:
     Raises:
         BadInput: it is there, its folder is not, or its name does not say a format.
     """
-    path = Path(text.strip()).expanduser()
+    path = _typed(text)
     if path.suffix not in AUDIT_FORMATS:
         raise BadInput("The name has to end in .md or .json, which is the format.")
-    if path.exists():
-        raise BadInput(f"{path} exists; it is not written over.")
-    if not path.parent.is_dir():
-        raise BadInput(f"There is no folder {path.parent}.")
+    _check_new(path)
     return path
+
+
+def _typed(text: str) -> Path:
+    """The path that was typed, with the home folder in place of `~`.
+
+    Raises:
+        BadInput: there is no such home folder.
+    """
+    try:
+        return Path(text.strip()).expanduser()
+    except RuntimeError:
+        raise BadInput(f"There is no home folder {text.strip().partition('/')[0]}.") from None
+
+
+def _check_new(path: Path) -> None:
+    """Refuse what is there, or cannot be made.
+
+    Raises:
+        BadInput: so it is.
+    """
+    try:
+        if path.exists():
+            raise BadInput(f"{path} exists; it is not written over.")
+        if not path.parent.is_dir():
+            raise BadInput(f"There is no folder {path.parent}.")
+    except OSError as error:
+        # A name that is too long, a folder that may not be looked into.
+        raise BadInput(f"{path}: {error.strerror or error}.") from None
 
 
 def save_text(text: str, path: Path) -> None:
@@ -119,3 +144,36 @@ def save_text(text: str, path: Path) -> None:
             file.write(text if text.endswith("\n") else text + "\n")
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}. Nothing was written over.") from None
+
+
+def rollback_file(path: Path) -> Path:
+    """Where the plan that leads back goes: `NAME.rollback.json` beside `NAME.json`."""
+    return path.with_name(f"{path.stem}.rollback.json")
+
+
+def new_plan_file(text: str) -> Path:
+    """The file that was typed, which is not there yet, and neither is that of its way back.
+
+    Raises:
+        BadInput: one of them is there, the folder is not, or the name does not end in .json.
+    """
+    path = _typed(text)
+    if path.suffix != ".json":
+        raise BadInput("The name has to end in .json.")
+    _check_new(path)
+    _check_new(rollback_file(path))
+    return path
+
+
+def save_pair(first: tuple[Path, str], second: tuple[Path, str]) -> None:
+    """Write two texts to new files, both or none.
+
+    Raises:
+        BadInput: there is such a file already, or the folder cannot be written to.
+    """
+    save_text(first[1], first[0])
+    try:
+        save_text(second[1], second[0])
+    except BadInput:
+        first[0].unlink(missing_ok=True)
+        raise

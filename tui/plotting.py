@@ -67,7 +67,42 @@ def plot_course(
     ages = [(times_ms[place] - times_ms[-1]) / 1000 for place in kept]
     lines = [Series([one.values[place] for place in kept], one.mark) for one in series]
     head = Text(f"{title}, last {duration_text(-ages[0])}", no_wrap=True)
-    return Text("\n").join([head, _figure(ages, lines, words, (width, height - 1), glyphs)])
+    return Text("\n").join([head, _figure(ages, lines, words, (width, height - 1), glyphs, _ago)])
+
+
+def plot_ahead(
+    title: str,
+    at_s: Sequence[float],
+    series: Sequence[Series],
+    words: Callable[[float], str],
+    width: int,
+    height: int,
+    glyphs: Glyphs,
+) -> Text:
+    """Values against seconds since a beginning, in exactly `width` by `height` cells.
+
+    Args:
+        title: what is plotted.
+        at_s: when, in seconds, growing.
+        series: one value for each time.
+        words: how a value is written at the axis.
+        width: in cells.
+        height: in lines, the title included.
+        glyphs: without braille, plain ASCII is drawn.
+    """
+    if len(at_s) < 2 or at_s[-1] <= at_s[0] or not series:
+        return Text(f"{title}: nothing to draw", no_wrap=True)
+    if width < 20 or height < 6:
+        return Text(f"{title}: no room to draw it", no_wrap=True)
+    kept = _decimated(len(at_s), 2 * width)
+    times = [at_s[place] for place in kept]
+    lines = [Series([one.values[place] for place in kept], one.mark) for one in series]
+    figure = _figure(times, lines, words, (width, height - 1), glyphs, duration_text)
+    return Text("\n").join([Text(title, no_wrap=True), figure])
+
+
+def _ago(age_s: float) -> str:
+    return f"{duration_text(-age_s)} ago" if age_s else "now"
 
 
 def _decimated(count: int, most: int) -> list[int]:
@@ -83,6 +118,7 @@ def _figure(
     words: Callable[[float], str],
     size: tuple[int, int],
     glyphs: Glyphs,
+    when: Callable[[float], str],
 ) -> Text:
     top = max(value for one in series for value in one.values if not math.isnan(value))
     with _LOCK:
@@ -93,7 +129,7 @@ def _figure(
         figure.theme("colorless")
         figure.axes(False, side="upper", axis="x")
         figure.axes(False, side="right", axis="y")
-        _label_axes(figure, ages, top, words, size[1])
+        _label_axes(figure, ages, top, words, size[1], when)
         for one in series:
             marker = one.mark or ("braille" if glyphs.spark else "*")
             for some_ages, values in _runs(ages, one.values):
@@ -121,13 +157,18 @@ def _runs(ages: Sequence[float], values: Sequence[float]) -> list[tuple[list[flo
 
 
 def _label_axes(
-    figure: Any, ages: Sequence[float], top: float, words: Callable[[float], str], height: int
+    figure: Any,
+    ages: Sequence[float],
+    top: float,
+    words: Callable[[float], str],
+    height: int,
+    when: Callable[[float], str],
 ) -> None:
-    """Values from 0 up, and how long ago, in the words of the rest of the screen."""
+    """Values from 0 up, and when, in the words of the rest of the screen."""
     steps = 4 if height >= 12 else 2
     amounts = [top * step / steps for step in range(steps + 1)]
     figure.ruler("y").lim(0, top or 1)
     figure.ruler("y").ticks(amounts, [words(amount) for amount in amounts])
-    times = [ages[0] * step / 4 for step in range(5)]
-    figure.ruler("x").lim(ages[0], 0)
-    figure.ruler("x").ticks(times, [f"{duration_text(-t)} ago" if t else "now" for t in times])
+    times = [ages[0] + (ages[-1] - ages[0]) * step / 4 for step in range(5)]
+    figure.ruler("x").lim(ages[0], ages[-1])
+    figure.ruler("x").ticks(times, [when(time) for time in times])

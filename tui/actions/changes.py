@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tui.actions.action import DRIFTED, FOREIGN, IDLE, MOVING, ORPHANED, PENDING, Action, can
-from tui.views import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
+from tui.views import BROKERS, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
 
 _HERE: Final = (PARTITIONS,)
 _RATED: Final = (BROKERS, THROTTLES)
@@ -13,6 +13,7 @@ _THROTTLED: Final = (PARTITIONS, BROKERS, THROTTLES)
 _THROTTLE: Final = (THROTTLES,)
 _THROTTLED_MOVES: Final = (THROTTLES, OPERATIONS)
 _OPERATED: Final = (OPERATIONS,)
+_PLANNED: Final = (OVERVIEW, PARTITIONS, BROKERS)
 
 CHANGES: Final = (
     Action(
@@ -23,6 +24,17 @@ CHANGES: Final = (
         "Change",
         hint="start",
         rank=7,
+        changes=True,
+    ),
+    Action(
+        "plan",
+        ("P",),
+        "Plan",
+        "Drain, expand, rebalance, and more: proposed, rehearsed, then started.",
+        "Change",
+        _PLANNED,
+        hint="plan",
+        rank=9,
         changes=True,
     ),
     Action(

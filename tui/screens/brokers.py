@@ -111,6 +111,12 @@ class BrokersScreen(DetailScreen):
 
     # What can be done
 
+    def action_plan(self) -> None:
+        """Make a plan for the broker under the cursor."""
+        broker = self.grid.cursor_key
+        if not self.refused("plan"):
+            self.kshunt.flows.plan(brokers=(broker,) if isinstance(broker, int) else ())
+
     def action_edit(self) -> None:
         """Edit the rates of the broker under the cursor."""
         broker = self.grid.cursor_key

@@ -83,3 +83,10 @@ class OverviewScreen(BoardScreen):
         if store.snapshot is None:
             return f"Waiting for the first snapshot from {self.kshunt.address}"
         return "Adding up."
+
+    # What can be done
+
+    def action_plan(self) -> None:
+        """Make a plan."""
+        if not self.refused("plan"):
+            self.kshunt.flows.plan()

@@ -198,6 +198,12 @@ class PartitionsScreen(DetailScreen):
             return None
         return chosen
 
+    def action_plan(self) -> None:
+        """Make a plan for the topics of the chosen partitions."""
+        chosen = self._chosen_or_refused("plan")
+        if chosen is not None:
+            self.kshunt.flows.plan(topics=sorted({partition.topic for partition in chosen}))
+
     def action_cancel(self) -> None:
         """Cancel the moves of the chosen partitions."""
         chosen = self._chosen_or_refused("cancel")

@@ -7,8 +7,9 @@ asked; the preview is what the backend says of it; the last shows what came of i
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from backend.domain.shrink_check import ShrinkCheck
 from tui.intent import Intent
@@ -51,6 +52,8 @@ class Wizard:
     """How it is done."""
     hints: Callable[[ShrinkCheck], Mapping[int, str]] | None = None
     """What the hints of some fields become, by their numbers, once there is a safety view."""
+    leave: str = "changes nothing"
+    """What Esc does at the first step."""
 
     @property
     def pages(self) -> tuple[Page, Page]:
@@ -80,6 +83,15 @@ class Wizard:
         return next((one for one in asked if one > step), Step.PREVIEW)
 
 
-def step_line(at: Step) -> str:
+class Titled(Protocol):
+    """A step that has a name."""
+
+    @property
+    def title(self) -> str:
+        """`1 Goal`."""
+        ...
+
+
+def step_line(at: Titled, steps: Iterable[Titled] = Step) -> str:
     """`1 Goal > [2 Choices] > 3 Preview > 4 Confirm > 5 Watch`: the present one in brackets."""
-    return " > ".join(f"[{step.title}]" if step is at else step.title for step in Step)
+    return " > ".join(f"[{step.title}]" if step is at else step.title for step in steps)

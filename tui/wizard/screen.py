@@ -167,7 +167,7 @@ class WizardScreen(Dialog[Verb | None]):
     @property
     def _back(self) -> str:
         """What Esc does."""
-        return "changes nothing" if self.wizard.before(self.step) is None else "goes back"
+        return self.wizard.leave if self.wizard.before(self.step) is None else "goes back"
 
     def _say_keys(self, words: str) -> None:
         self.query_one("#keys", Lines).say(words)

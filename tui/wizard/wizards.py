@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation
+from backend.domain.plan import ReassignmentPlan
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from tui import intents, steering
 from tui.intent import Intent, Sending, Target
@@ -35,6 +37,17 @@ if TYPE_CHECKING:
     from tui.tables.facts import Facts
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, and what it was made for."""
+
+    plan: ReassignmentPlan
+    goal: str
+    """In words: `drain broker 7`."""
+    throttle: str = ""
+    """The rate that was chosen, as it is typed; empty where none was."""
+
+
 def start_wizard(facts: Facts, target: Target, glyphs: Glyphs) -> Wizard:
     """Start moving partitions as a JSON file says."""
     goal = FormField(
@@ -45,16 +58,35 @@ def start_wizard(facts: Facts, target: Target, glyphs: Glyphs) -> Wizard:
         complete_path,
         reads=True,
     )
-    choices = (
-        FormField("Throttle", "", f"{RATE_HINT}; lifted when done", a_rate),
-        FormField("Moves at once", default_caps(), CAPS_HINT, parse_caps),
-        FormField("Reason", "", "why, for the audit; may be empty", str.strip),
-    )
 
     def build(*values: Any) -> Intent:
         return intents.reassign_intent(facts, target, Start(*values), glyphs)
 
-    return Wizard("Start a reassignment", build, _goal(target, goal), Page(fields=choices))
+    return Wizard("Start a reassignment", build, _goal(target, goal), Page(fields=_how()))
+
+
+def planned_wizard(facts: Facts, target: Target, glyphs: Glyphs, planned: Planned) -> Wizard:
+    """Start moving partitions as a plan says that was made here."""
+
+    def build(*values: Any) -> Intent:
+        return intents.reassign_intent(facts, target, Start(planned.plan, *values), glyphs)
+
+    return Wizard(
+        f"Start: {planned.goal}",
+        build,
+        _goal(target),
+        Page(fields=_how(planned.throttle, planned.goal)),
+        leave="goes back to the plan",
+    )
+
+
+def _how(throttle: str = "", reason: str = "") -> tuple[FormField, ...]:
+    """How a reassignment is carried out."""
+    return (
+        FormField("Throttle", throttle, f"{RATE_HINT}; lifted when done", a_rate),
+        FormField("Moves at once", default_caps(), CAPS_HINT, parse_caps),
+        FormField("Reason", reason, "why, for the audit; may be empty", str.strip),
+    )
 
 
 def rates_wizard(facts: Facts, target: Target, glyphs: Glyphs, brokers: Sequence[int]) -> Wizard:

@@ -1,0 +1,74 @@
+"""Where a plan is to be written, with the plan that leads back beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from textual import on
+from textual.widget import Widget
+
+from backend.domain.planning import PlanAnswer
+from backend.errors import BadInput
+from tui.paths import complete_path, new_plan_file, rollback_file, save_pair
+from tui.screens.dialog import Dialog, Lines
+from tui.screens.form import FormField, FormPart
+
+
+class SavePlanScreen(Dialog[Path]):
+    """Asks for a file; answers with its path once both are written, or None."""
+
+    def __init__(self, answer: PlanAnswer, proposed: str) -> None:
+        """`proposed` is the name that is offered."""
+        super().__init__("Save the plan")
+        self._answer, self._proposed = answer, proposed
+        self._writing = False
+
+    def compose_body(self) -> Iterable[Widget]:
+        """One field."""
+        lines = ("Kafka's JSON; the plan that leads back goes to NAME.rollback.json beside it.",)
+        hint = "a new file that ends in .json; nothing is written over"
+        field = FormField("File", self._proposed, hint, new_plan_file, complete_path, reads=True)
+        yield FormPart(lines, (field,))
+        yield Lines("Enter writes both, Tab completes, Esc writes nothing", classes="hint")
+
+    def on_mount(self) -> None:
+        """Type at once."""
+        self.query_one(FormPart).begin()
+
+    @on(FormPart.Filled)
+    def _filled(self, message: FormPart.Filled) -> None:
+        if not self._writing:
+            self._writing = True
+            self.run_worker(self._write(message.values[0]))
+
+    async def _write(self, path: Path) -> None:
+        try:
+            await asyncio.to_thread(_save, self._answer, path)
+        except BadInput as error:
+            hint = self.query_one(FormPart).hint(0)
+            hint.say(str(error))
+            hint.add_class("-bad")
+        else:
+            self.dismiss(path)
+        finally:
+            self._writing = False
+
+
+def _save(answer: PlanAnswer, path: Path) -> None:
+    """Both name their cluster, so that no other one starts them.
+
+    Raises:
+        BadInput: one of the files is there already, or cannot be written.
+    """
+    proposal = answer.proposal
+    texts = [_of(answer.cluster_id, text) for text in (proposal.plan_json, proposal.rollback_json)]
+    save_pair((path, texts[0]), (rollback_file(path), texts[1]))
+
+
+def _of(cluster_id: str, plan_json: str) -> str:
+    plan = json.loads(plan_json)
+    named = {"cluster_id": cluster_id} if cluster_id else {}
+    return json.dumps({"version": plan["version"], **named, "partitions": plan["partitions"]})
