@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from backend.access.options import add_options, credentials_of
 from backend.endpoints import cluster_options, host_and_port
 from backend.errors import ConfigError, KshuntError
+from backend.logs import FORMATS, set_up
 
 if TYPE_CHECKING:
     import asyncio
@@ -81,6 +82,9 @@ def main(arguments: Sequence[str]) -> int:
         type=Path,
         help="properties that it is configured with, as brokers give it theirs",
     )
+    parser.add_argument(
+        "--log-format", choices=FORMATS, default="text", help="of standard error (default text)"
+    )
     add_options(parser)
     # The demo's: the brokers are the first line of standard input, and its end is ours.
     parser.add_argument("--from-stdin", action="store_true", help=argparse.SUPPRESS)
@@ -99,7 +103,6 @@ def main(arguments: Sequence[str]) -> int:
 def _run_server(options: argparse.Namespace) -> int:
     import asyncio
     import contextlib
-    import logging
 
     from backend.admin.kafka import KafkaAdmin
     from backend.api.backend import Backend
@@ -108,7 +111,7 @@ def _run_server(options: argparse.Namespace) -> int:
     from backend.operations.shrink.job import JobSettings, ProcessJob
     from backend.settings import PlacerSettings, RecordingSettings, Settings
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    set_up(options.log_format)
     bootstrap = sys.stdin.readline().strip() if options.from_stdin else options.bootstrap_server
     if not bootstrap:
         return 0
