@@ -110,7 +110,7 @@ async def test_the_highest_role_counts_wherever_it_stands(provider: Provider) ->
         {"kid": "unknown"},
         {"key": OTHER},
     ],
-    ids=repr,
+    ids=lambda wrong: "-".join(wrong),
 )
 async def test_nobody_else_does(claims: Claims, wrong: dict[str, Any]) -> None:
     assert await claims.caller(signed(**wrong)) is None
