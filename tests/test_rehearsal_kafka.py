@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,13 @@ from tests.rehearsed_moves import compare
 
 NEAR = 0.4
 """The bench says how near it comes on a quiet machine; further off than this it is a defect."""
+
+
+@pytest.fixture
+def kafka() -> Iterator[RealKafka]:
+    """Brokers of its own: what others left behind on the shared ones would take part."""
+    with RealKafka() as brokers:
+        yield brokers
 
 
 @pytest.mark.kafka
