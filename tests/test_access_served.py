@@ -28,6 +28,7 @@ from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError, BackendUnreachable
 from backend.operations.audit import AuditEntry
 from backend.settings import LIMITS
+from tests.kafka.config import free_ports
 from tests.kafka.tls import TlsFiles, make_tls_files
 from tests.serving import serve_process
 from tests.support import create_topic, wait_until
@@ -61,18 +62,13 @@ def bootstrap() -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def served(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("access")
     files = make_tls_files(folder / "tls")
     file = TokenFile(folder / "tokens.json", SystemClock())
     tokens = {role.value: file.create(role.value, role)[1] for role in Role}
-    port = free_port()
+    port = free_ports(1)[0]
     with serve_process(
         bootstrap,
         folder / "backend",
@@ -280,7 +276,7 @@ def test_a_connection_that_says_too_little_is_closed(served: Served) -> None:
 
 @pytest.fixture(scope="module")
 def plain(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port = free_port()
+    port = free_ports(1)[0]
     folder = tmp_path_factory.mktemp("plain")
     with serve_process(bootstrap, folder / "backend", "--listen", f"127.0.0.1:{port}"):
         yield f"http://127.0.0.1:{port}"
@@ -310,6 +306,7 @@ def test_a_web_page_cannot_ask(plain: str, headers: dict[str, str], status: int)
     ("options", "said"),
     [
         (["--listen", "0.0.0.0:0"], "TLS (--tls-certificate and --tls-key) and credentials"),
+        (["--listen", "kshunt:0"], "kshunt is not a loopback address"),
         (["--listen", "0.0.0.0:0", "--tokens", "TOKENS"], "TLS"),
         (["--listen", "0.0.0.0:0", "--tls-certificate", "CERT", "--tls-key", "KEY"], "credentials"),
         (["--listen", "127.0.0.1:0", "--tls-certificate", "CERT"], "go together"),

@@ -5,7 +5,6 @@ Many on the embedded cluster; fewer on real Kafka, where each change takes a whi
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from backend.api.client import BackendClient
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas
 from backend.embedded.background import running
 from backend.embedded.spec import ClusterSpec, plain_brokers
+from tests.kafka.config import free_ports
 from tests.kafka.launcher import RealKafka
 from tests.serving import serve_process
 from tests.support import create_topic
@@ -26,11 +26,6 @@ PHASES = {"embedded": ("coverage,fuzzing", "8"), "kafka": ("fuzzing", "3")}
 """By cluster: what is tried, and how many requests a route are made up at random."""
 ENDLESS = ("/v1/replicas/stream", "/v1/events")
 """Streams, which answer for ever; tests/test_backend.py and tests/test_server.py read them."""
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
@@ -52,7 +47,7 @@ def bootstrap(flavour: str, request: pytest.FixtureRequest) -> Iterator[str]:
 def address(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A backend on a TCP port; whatever the requests throttled is lifted afterwards."""
     create_topic(bootstrap, "openapi", [[1], [2]])
-    port = free_port()
+    port = free_ports(1)[0]
     with serve_process(
         bootstrap,
         tmp_path_factory.mktemp("openapi") / "backend",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -21,6 +20,7 @@ from aiohttp import (
     WSServerHandshakeError,
 )
 
+from tests.kafka.config import free_ports
 from tests.screen_support import Emulator
 from tests.tui_backend import ScriptedBackend
 from tests.tui_cluster import incident
@@ -66,20 +66,12 @@ def test_each_server_has_a_token_of_its_own() -> None:
     assert all(len(token) >= 32 for token in tokens)
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
 @asynccontextmanager
 async def served(*options: str) -> AsyncIterator[str]:
     """`kshunt web`; yields the address that it printed."""
     command = [sys.executable, "-m", "backend", "web", *options]
     process = await asyncio.create_subprocess_exec(
-        *command, "--listen", f"127.0.0.1:{free_port()}", cwd=ROOT, stdout=subprocess.PIPE
+        *command, "--listen", f"127.0.0.1:{free_ports(1)[0]}", cwd=ROOT, stdout=subprocess.PIPE
     )
     try:
         assert process.stdout is not None

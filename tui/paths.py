@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from backend.domain.plan import ReassignmentPlan, parse_plan
+from backend.domain.plan import ReassignmentPlan, parse_plan, rollback_path
 from backend.errors import BadInput, PlanError, WrongCluster
 
 PLAN_BYTES_MOST: Final = 16 * 1024 * 1024
@@ -146,11 +146,6 @@ def save_text(text: str, path: Path) -> None:
         raise BadInput(f"{path}: {error.strerror or error}. Nothing was written over.") from None
 
 
-def rollback_file(path: Path) -> Path:
-    """Where the plan that leads back goes: `NAME.rollback.json` beside `NAME.json`."""
-    return path.with_name(f"{path.stem}.rollback.json")
-
-
 def new_plan_file(text: str) -> Path:
     """The file that was typed, which is not there yet, and neither is that of its way back.
 
@@ -161,7 +156,7 @@ def new_plan_file(text: str) -> Path:
     if path.suffix != ".json":
         raise BadInput("The name has to end in .json.")
     _check_new(path)
-    _check_new(rollback_file(path))
+    _check_new(rollback_path(path))
     return path
 
 

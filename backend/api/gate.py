@@ -43,7 +43,6 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 TOKEN_BYTES_MAX: Final = 16_384
 CALLERS_MAX: Final = 10_000
 """Buckets that are kept; the one that was used longest ago goes first."""
-LOCAL_NAMES: Final = frozenset({"localhost", "kshunt"})
 
 
 class Credentials(Protocol):
@@ -181,7 +180,7 @@ def _bearer(scope: Any) -> str:
 
 def is_loopback(host: str) -> bool:
     """Whether a host's name or address is this machine's own."""
-    if host.lower().rstrip(".") in LOCAL_NAMES:
+    if host.lower().rstrip(".") == "localhost":
         return True
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback

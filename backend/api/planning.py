@@ -33,7 +33,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         """A plan for a goal, with what it does to each broker."""
         await meant_for(backend, body.cluster_id)
         question = body.request()
-        picture = picture_of(await backend.snapshot())
+        picture = await asyncio.to_thread(picture_of, await backend.snapshot())
         answer = await _while_asked(request, planners.answer(picture, question))
         return planning_documents.plan_answer_json(answer)
 
@@ -44,7 +44,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         wanted = plan_of(body.plan)
         await meant_for(backend, body.cluster_id, wanted.cluster_id)
         question = body.request(dict(wanted.replicas))
-        picture = picture_of(await backend.snapshot())
+        picture = await asyncio.to_thread(picture_of, await backend.snapshot())
         answer = await _while_asked(request, planners.answer(picture, question))
         return planning_documents.rehearsal_answer_json(answer)
 

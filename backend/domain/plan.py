@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from json.decoder import JSONDecoder, JSONObject  # type: ignore[attr-defined]
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
+from pathlib import Path
 from typing import Any, Final
 
 from backend.domain.cluster import TopicPartition
@@ -145,6 +146,11 @@ def format_plan(
     if cluster_id:
         document["cluster_id"] = cluster_id
     return json.dumps(document, separators=(",", ":"))
+
+
+def rollback_path(path: Path) -> Path:
+    """Where the plan that leads back is kept: `plan.rollback.json` beside `plan.json`."""
+    return path.with_name(f"{path.stem}.rollback{path.suffix}")
 
 
 def _load(text: str) -> Any:

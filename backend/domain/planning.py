@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -48,6 +49,24 @@ class Weighing(enum.StrEnum):
     """Bytes a second: what producers write, and at the first of the list, which is to lead, also
     what consumers read. A partition of which one of the two is unknown is left where it is, and
     weighs nothing; but where nothing at all is known of reading, writing alone weighs."""
+
+
+_SIZE: Final = re.compile(r"(?i)(\d{1,15}(?:\.\d{1,6})?)\s*(?:([kmgtp])(i?))?b?", re.ASCII)
+
+
+def parse_size(text: str) -> int:
+    """Bytes from what an operator types: `500GB`, `2TiB`, `1.5 gb`, `10k`, `1000`.
+
+    GB is 10**9 and GiB is 2**30, as SI and IEC say.
+
+    Raises:
+        BadInput: it is no size.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise BadInput(f"'{text}' is no size.", advice="Write 500GB, 2TiB, or bytes.")
+    power: int = " kmgtp".index((match[2] or " ").lower())
+    return round(float(match[1]) * float((1024 if match[3] else 1000) ** power))
 
 
 _BROKERS: Final[Mapping[Goal, tuple[int, int | None, str]]] = {

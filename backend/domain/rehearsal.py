@@ -103,6 +103,11 @@ class Rehearsal:
         """What had to be copied at the beginning; producers add to it."""
         return float(self.timeline.remaining_bytes[0])
 
+    @property
+    def isr_drops(self) -> int:
+        """How often a replica that had been in sync fell behind, as far as events were kept."""
+        return sum(event.left for event in self.isr_events)
+
     def peak_disk_bytes(self) -> Mapping[int, float]:
         """The most that lies on each broker at any time."""
         return dict(zip(self.brokers, self.timeline.disk_bytes.max(axis=0).tolist(), strict=True))

@@ -57,7 +57,8 @@ class Planners:
         self._waiting += 1
         try:
             async with self._places:
-                return await self._asked(pickle.dumps((picture, question)))
+                # A tenth of a second at 200,000 replicas.
+                return await self._asked(await asyncio.to_thread(pickle.dumps, (picture, question)))
         finally:
             self._waiting -= 1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
+
 from backend.domain.planning import RehearsalAnswer, RehearsalRequest
 from backend.placement.impact import impact
 from backend.rehearsal.deadline import throttle_for
@@ -16,11 +18,10 @@ def rehearse_all(picture: Picture, request: RehearsalRequest) -> RehearsalAnswer
         BadInput: they cannot be started in that cluster, or the deadline is over already.
     """
     found = impact(picture.situation, request.targets)
-    runs = tuple(
-        rehearse(picture, request.targets, throttle, seed=request.seed)
-        for throttle in request.throttles_bytes_per_s
-    )
+    # What a deadline asks for may have been asked for by itself: each throttle is rehearsed once.
+    run = cache(partial(rehearse, picture, request.targets, seed=request.seed))
+    runs = tuple(map(run, request.throttles_bytes_per_s))
     deadline = None
     if request.deadline_s is not None:
-        deadline = throttle_for(picture, request.targets, request.deadline_s, seed=request.seed)
+        deadline = throttle_for(picture, request.targets, request.deadline_s, run=run)
     return RehearsalAnswer(runs, deadline, found, picture.cluster_id, picture.taken_ms)

@@ -12,8 +12,9 @@ Algorithm
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Final, TypeAlias
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.rehearsal import Deadline, Rehearsal
@@ -25,6 +26,9 @@ from backend.rehearsal.run import rehearse
 
 CLOSE: Final = 1.05
 
+Run: TypeAlias = Callable[[int | None], Rehearsal]
+"""From a throttle, in bytes a second, to how the moves go with it."""
+
 
 def throttle_for(
     picture: Picture,
@@ -32,8 +36,17 @@ def throttle_for(
     deadline_s: float,
     *,
     seed: int = 0,
+    run: Run | None = None,
 ) -> Deadline:
     """The least throttle, to two digits, with which a plan ends in so many seconds.
+
+    Args:
+        picture: The cluster.
+        targets: The replicas that partitions are to have, preferred leader first.
+        deadline_s: The time that there is.
+        seed: Of what the twin decides by chance.
+        run: Rehearses these moves in that cluster, where somebody has done so at some throttles
+            already; None: `rehearse`.
 
     Raises:
         BadInput: the time is over already, or the plan cannot be rehearsed.
@@ -45,7 +58,9 @@ def throttle_for(
         for one in impact(picture.situation, targets).brokers
         if one.received_bytes or one.sent_bytes
     }
-    free = rehearse(picture, targets, seed=seed)
+    # Rates that are rounded alike are rehearsed once.
+    run = run or cache(partial(rehearse, picture, targets, seed=seed))
+    free = run(None)
     if not _in_time(free, deadline_s):
         return Deadline(deadline_s, None, free, needs)
     low = max((max(pair) for pair in needs.values()), default=0.0)
@@ -53,12 +68,12 @@ def throttle_for(
     carried = [*free.peak_received_bytes_per_s().values(), *free.peak_sent_bytes_per_s().values()]
     # A look may fall between bursts, so the most that was seen may be less than the least need.
     high = max(2 * low, 2 * max(carried))
-    best = rehearse(picture, targets, rounded(high), seed=seed)
+    best = run(rounded(high))
     if not _in_time(best, deadline_s):
         return Deadline(deadline_s, None, free, needs)
     while high / low > CLOSE:
         middle = math.sqrt(low * high)
-        found = rehearse(picture, targets, rounded(middle), seed=seed)
+        found = run(rounded(middle))
         if _in_time(found, deadline_s):
             high, best = middle, found
         else:

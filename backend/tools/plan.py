@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.clock import Clock, SystemClock
-from backend.domain.plan import ReassignmentPlan, parse_plan
+from backend.domain.plan import ReassignmentPlan, parse_plan, rollback_path
 from backend.errors import WrongCluster
 from backend.tools import output
 from backend.tools.console import (
@@ -68,11 +68,6 @@ def _main(argv: Sequence[str]) -> int:
     picture = _picture(options)
     report = _report(options, picture, clock)
     return show_report(report, as_json=options.json)
-
-
-def rollback_path(path: Path) -> Path:
-    """Where the plan that leads back is written: `plan.rollback.json` beside `plan.json`."""
-    return path.with_name(f"{path.stem}.rollback{path.suffix}")
 
 
 def _targets(options: PlanOptions) -> list[Path]:

@@ -19,6 +19,7 @@ from backend.domain.planning import (
     Goal,
     PlanRequest,
     Weighing,
+    parse_size,
 )
 from backend.domain.steering import MoveCaps
 from backend.domain.throttle import parse_rate
@@ -279,7 +280,7 @@ def _request(goal: Goal, given: Mapping[str, str]) -> PlanRequest:
             _factors(given),
             _weighing(given),
             _percent(given, "tolerance", TOLERANCE, 1_000),
-            _meant(given, "max-bytes", _a_size),
+            _meant(given, "max-bytes", parse_size),
             tuple(_listed(given, "empty")),
             _percent(given, "disk-limit", DISK_FRACTION, 100),
             "allow-fewer-racks" not in given,
@@ -360,15 +361,3 @@ def _percent(given: Mapping[str, str], name: str, default: float, most: float) -
 def _a_rate(text: str) -> float | None:
     rate = parse_rate(text)
     return None if rate is None else float(rate)
-
-
-_SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
-
-
-def _a_size(text: str) -> int:
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise BadInput(f"'{text}' is no size.", advice="Write 500GB, 2TiB, or bytes.")
-    base = 1024 if match[3] else 1000
-    power: int = " kmgtp".index(match[2].lower() or " ")
-    return round(float(match[1]) * float(base**power))

@@ -134,7 +134,6 @@ def _rehearsal_rows(
         *("ISR drops", "under min ISR"),
     )
     for name, each, impact in named:
-        left = sum(event.left for event in each.isr_events)
         yield (
             *((name,) if first else ()),
             rate_text(each.throttle_bytes_per_s),
@@ -144,14 +143,14 @@ def _rehearsal_rows(
             _most(each.peak_received_bytes_per_s()),
             _most(each.peak_sent_bytes_per_s()),
             _fullest(each, impact),
-            str(left),
+            str(each.isr_drops),
             str(int(each.timeline.under_min_isr.max())),
         )
 
 
 def _least(impact: Impact, throttle_bytes_per_s: int) -> str:
     """What no plan of these bytes can do without: the busiest broker's time at the throttle."""
-    return duration_text(impact.busiest_bytes / throttle_bytes_per_s)
+    return duration_text(impact.least_s(throttle_bytes_per_s))
 
 
 def _most(rates: Mapping[int, float]) -> str:

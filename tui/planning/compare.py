@@ -63,7 +63,7 @@ def least_s(impact: Impact, throttle_bytes_per_s: int | None) -> float | None:
     without a throttle."""
     if throttle_bytes_per_s is None:
         return None
-    return impact.busiest_bytes / throttle_bytes_per_s
+    return impact.least_s(throttle_bytes_per_s)
 
 
 def rows_of(answer: RehearsalAnswer, asked: Sequence[Candidate]) -> list[Row]:
@@ -81,7 +81,7 @@ def rows_of(answer: RehearsalAnswer, asked: Sequence[Candidate]) -> list[Row]:
         row("Busiest in", (_busiest(run.peak_received_bytes_per_s()) for run in runs)),
         row("Busiest out", (_busiest(run.peak_sent_bytes_per_s()) for run in runs)),
         row("Fullest disk", (_fullest(impact, run) for run in runs)),
-        row("ISR drops", (_count(_drops(run), "warn") for run in runs)),
+        row("ISR drops", (_count(run.isr_drops, "warn") for run in runs)),
         row(
             "Under min ISR", (_count(int(run.timeline.under_min_isr.max()), "bad") for run in runs)
         ),
@@ -131,10 +131,6 @@ def _fullest(impact: Impact, run: Rehearsal) -> Cell:
         return Cell("-")
     broker = max(peaks, key=lambda one: peaks[one])
     return Cell(f"{broker}: {bytes_text(peaks[broker], tight=True)}")
-
-
-def _drops(run: Rehearsal) -> int:
-    return sum(1 for event in run.isr_events if event.left)
 
 
 def _count(count: int, tone: str) -> Cell:

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from backend.domain.deadline_text import deadline_s
-from backend.domain.planning import THROTTLES_MAX, Goal, Weighing
+from backend.domain.planning import THROTTLES_MAX, Goal, Weighing, parse_size
 from backend.domain.throttle import parse_rate
 from backend.errors import BadInput
 from tui.text import names_text
@@ -24,8 +24,6 @@ TOLERANCE_MOST: Final = 10.0
 
 _PATTERN: Final = re.compile(r"[a-zA-Z0-9._*?\[\]!-]{1,249}")
 _PERCENT: Final = re.compile(r"(\d{1,4}(?:\.\d{1,3})?)\s*%?", re.ASCII)
-_SIZE: Final = re.compile(r"(?i)(\d{1,15}(?:\.\d{1,6})?)\s*([kmgtp]?i?)b?", re.ASCII)
-_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _SIZE_MOST: Final = 2**63 - 1
 
 
@@ -154,15 +152,10 @@ def a_limit(text: str) -> int | None:
     typed = text.strip()
     if typed.lower() == NOTHING:
         return None
-    found = _SIZE.fullmatch(typed)
-    if found is None:
-        raise BadInput(f"'{typed}' is no size; type one such as 500GB, or {NOTHING}.")
-    number, unit = float(found.group(1)), found.group(2).lower()
-    base = 1024 if unit.endswith("i") else 1000
-    if unit.removesuffix("i") not in _POWERS or unit == "i":
-        raise BadInput(f"'{typed}' is no size; type one such as 500GB, or {NOTHING}.")
-    size: int = round(number * base ** _POWERS[unit.removesuffix("i")])
-    return min(size, _SIZE_MOST)
+    try:
+        return min(parse_size(typed), _SIZE_MOST)
+    except BadInput:
+        raise BadInput(f"'{typed}' is no size; type one such as 500GB, or {NOTHING}.") from None
 
 
 def a_factor(text: str, brokers: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import ClassVar, Final, TypeVar
 
 from rich.text import Text
@@ -10,8 +10,9 @@ from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.css.query import NoMatches
 from textual.screen import ModalScreen
-from textual.widget import Widget
+from textual.widget import MountError, Widget
 from textual.widgets import Static
 
 from tui.text import printable
@@ -53,6 +54,22 @@ class Dialog(ModalScreen[T]):
     def compose_body(self) -> Iterable[Widget]:
         """What is in the box."""
         raise NotImplementedError
+
+    def ask(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do what waits for the backend; its answer is nobody's once the dialogue was closed.
+
+        It takes the place of what was asked before.
+        """
+
+        async def unless_closed() -> None:
+            try:
+                await work()
+            except (NoMatches, MountError):
+                if self in self.app.screen_stack:
+                    raise
+
+        # A callable: one that is replaced before it starts leaves no coroutine behind.
+        self.run_worker(unless_closed, group="ask", exclusive=True)  # type: ignore[arg-type]
 
     def action_close(self) -> None:
         """Close without an answer."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from textual import on
 from textual.widget import Widget
 
+from backend.domain.plan import rollback_path
 from backend.domain.planning import PlanAnswer
 from backend.errors import BadInput
-from tui.paths import complete_path, new_plan_file, rollback_file, save_pair
+from tui.paths import complete_path, new_plan_file, save_pair
 from tui.screens.dialog import Dialog, Lines
 from tui.screens.form import FormField, FormPart
 
@@ -63,12 +63,4 @@ def _save(answer: PlanAnswer, path: Path) -> None:
     Raises:
         BadInput: one of the files is there already, or cannot be written.
     """
-    proposal = answer.proposal
-    texts = [_of(answer.cluster_id, text) for text in (proposal.plan_json, proposal.rollback_json)]
-    save_pair((path, texts[0]), (rollback_file(path), texts[1]))
-
-
-def _of(cluster_id: str, plan_json: str) -> str:
-    plan = json.loads(plan_json)
-    named = {"cluster_id": cluster_id} if cluster_id else {}
-    return json.dumps({"version": plan["version"], **named, "partitions": plan["partitions"]})
+    save_pair((path, answer.plan_json), (rollback_path(path), answer.rollback_json))

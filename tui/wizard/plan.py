@@ -17,16 +17,15 @@ from rich.text import Text
 from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.css.query import NoMatches
-from textual.widget import MountError, Widget
+from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from backend.domain.plan import rollback_path
 from backend.domain.planning import Goal, PlanRequest, RehearsalRequest
 from backend.errors import BadInput, KshuntError
 from tui.desk import Desk
 from tui.intent import Target
-from tui.paths import rollback_file
 from tui.planning import tables, typed
 from tui.planning.asking import ask_planner
 from tui.planning.goals import BROKERS, TITLES, PlanStep, asked_of, fields_of, request_of
@@ -195,7 +194,7 @@ class PlanScreen(Dialog[Verb | None]):
         """Take a goal by its number."""
         if self.step is PlanStep.GOAL:
             self._goal = GOALS[number - 1]
-            self._work(self._open_choices)
+            self.ask(self._open_choices)
 
     async def _open_choices(self) -> None:
         facts, goal, glyphs = self._kshunt.store.facts, self._goal, self._kshunt.glyphs
@@ -322,7 +321,7 @@ class PlanScreen(Dialog[Verb | None]):
             finally:
                 self._end(working)
 
-        self._work(asked)
+        self.ask(asked)
 
     def _end(self, working: _Working) -> None:
         """It is over, unless something else was asked meanwhile."""
@@ -333,18 +332,6 @@ class PlanScreen(Dialog[Verb | None]):
         if self._working is not None:
             for line in self.query("#working").results(Lines):
                 line.say(self._working.words(self._kshunt.store.now_s()))
-
-    def _work(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do what waits; its answer is nobody's once the wizard was closed."""
-
-        async def unless_closed() -> None:
-            try:
-                await work()
-            except (NoMatches, MountError):
-                if self in self.app.screen_stack:
-                    raise
-
-        self.run_worker(unless_closed, group="ask", exclusive=True)  # type: ignore[arg-type]
 
     # Keys
 
@@ -366,7 +353,7 @@ class PlanScreen(Dialog[Verb | None]):
         elif not proposed.answer.impact.added:
             self._say_keys("Nothing is copied from broker to broker: r starts it as it is")
         else:
-            self._work(self._open_throttles)
+            self.ask(self._open_throttles)
 
     def action_begin(self) -> None:
         """Start it without a rehearsal."""
@@ -423,7 +410,7 @@ class PlanScreen(Dialog[Verb | None]):
 
     def _saved(self, path: Path | None) -> None:
         if path is not None:
-            self._say_keys(f"Written: {path} and {rollback_file(path).name}")
+            self._say_keys(f"Written: {path} and {rollback_path(path).name}")
 
     def _start(self, throttle: str) -> None:
         """Lead into the wizard of every start; back from it, everything is as it was."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.css.query import NoMatches
-from textual.widget import MountError, Widget
+from textual.widget import Widget
 from textual.widgets import Input
 
 from backend.domain.answers import ChangeAnswer
@@ -149,20 +148,7 @@ class WizardScreen(Dialog[Verb | None]):
         if step is Step.PREVIEW:
             self.set_focus(None)
             self._busy = True
-            self._work(partial(self._look, changed))
-
-    def _work(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do what waits for the backend; its answer is nobody's once the wizard was closed."""
-
-        async def unless_closed() -> None:
-            try:
-                await work()
-            except (NoMatches, MountError):
-                if self in self.app.screen_stack:
-                    raise
-
-        # A callable: one that is replaced before it starts leaves no coroutine behind.
-        self.run_worker(unless_closed, group="ask", exclusive=True)  # type: ignore[arg-type]
+            self.ask(partial(self._look, changed))
 
     @property
     def _back(self) -> str:
@@ -253,7 +239,7 @@ class WizardScreen(Dialog[Verb | None]):
             self.action_close()
             return
         self._busy = True
-        self._work(self._send)
+        self.ask(self._send)
 
     async def _send(self) -> None:
         """Send it, and show what came of it."""
