@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.widgets import Button
+from textual.widgets import Button, Input
 
 from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.cluster import TopicPartition
@@ -160,6 +160,25 @@ async def test_a_refusal_says_what_happened_and_that_nothing_changed(shown: Show
     assert "nothing was changed" in text
     await shown.press("escape")
     await shown.closed()
+
+
+async def test_the_reason_of_what_could_not_be_sent_is_there_again(shown: Shown) -> None:
+    await shown.press("c")
+    question = await shown.dialog(ConfirmScreen)
+    await shown.pilot.press("w")
+    await shown.until(lambda: question.query_one("#reason", Input).has_focus, "it can be typed")
+    await shown.pilot.press(*"disk", "enter")
+    shown.backend.refuse = Problem(503, "The journal is not there.", "Try again.")
+    await shown.pilot.press("y")
+    await shown.dialog(ErrorScreen)
+    await shown.press("escape")
+    await shown.closed()
+    shown.backend.refuse = None
+    await shown.press("c")
+    await shown.dialog(ConfirmScreen)
+    assert "Why: disk" in shown.frame()
+    await agree(shown)
+    assert in_earnest(shown)[-1][1]["reason"] == "disk"
 
 
 async def test_a_cluster_that_changed_underneath_is_refused(shown: Shown) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
 
@@ -141,7 +142,7 @@ class KshuntApp(InputApp):
         """Whom to ask about what is shown; in the past nobody answers."""
         return self.travel if self.travel.past else self.live
 
-    @property
+    @cached_property
     def flows(self) -> Flows:
         """What changes the cluster; loaded when it is first wanted."""
         from tui.flows import Flows

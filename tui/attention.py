@@ -59,7 +59,8 @@ def watchful(store: Store) -> tuple[Item, ...]:
     """What the home screen points out besides: not wrong while moves run, but to be known."""
     found = list(attention(store))
     summary, home = store.summary, store.home
-    if summary is not None and summary.eta_never > summary.stuck_replicas:
+    waits = home is not None and home.held
+    if summary is not None and summary.eta_never > summary.stuck_replicas and not waits:
         never = plural(summary.eta_never - summary.stuck_replicas, "replica")
         target = Target(PARTITIONS, filter_text="eta:never")
         found.append(Item(f"{never} will not arrive at this rate.", "bad", target, "never"))

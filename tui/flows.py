@@ -46,6 +46,8 @@ class Flows:
     def __init__(self, app: KshuntApp) -> None:
         self._app = app
         self._desk = Desk(app)
+        self._unsent = ("", "")
+        """Title of the change that could not be sent, and why it was wanted: it is tried again."""
 
     # What can be asked for
 
@@ -269,6 +271,9 @@ class Flows:
         app = self._app
         # Thousands of partitions take a while to describe.
         intent = await asyncio.to_thread(build)
+        title, reason = self._unsent
+        if title == intent.title and not intent.reason:
+            intent = replace(intent, reason=reason)
         changed = ""
         while True:
             looked = await self._look(intent)
@@ -280,12 +285,13 @@ class Flows:
             if not await app.push_screen_wait(question):
                 app.say("Nothing was changed.")
                 return
-            agreed = replace(intent, reason=question.reason or intent.reason)
+            intent = replace(intent, reason=question.reason or intent.reason)
             try:
-                answer = await self._sent(agreed, looked.preview)
+                answer = await self._sent(intent, looked.preview)
             except Stale as stale:
                 changed = str(stale)
                 continue
+            self._unsent = (intent.title, intent.reason) if answer is None else ("", "")
             if answer is not None:
                 done()
                 app.view.clear_marks()

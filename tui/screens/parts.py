@@ -157,7 +157,8 @@ class AskPart(Vertical):
         """The lines are there when they are wanted."""
         self.query_one("#name").display = bool(self.intent.typed) and not self._shut
         self.query_one("#wrong").display = False
-        self.query_one("#why").display = False
+        # What was said before, and is said again, stands in sight.
+        self.query_one("#why").display = bool(self.reason)
         for entry in self.query(Input):
             entry.cursor_blink = False
         self.call_after_refresh(setattr, self, "_seen", True)

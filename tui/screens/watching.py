@@ -88,8 +88,8 @@ async def operation_lines(
 
 def course_text(facts: Facts | None, operation: Operation) -> str:
     """`running: 2/6 replicas, 31.2 GB left, ETA 14m to 22m`."""
-    from tui.tables.operations import eta_words, held, left_text
-    from tui.tables.progress import progress_of
+    from tui.tables.operations import eta_words, left_text
+    from tui.tables.progress import held, progress_of
     from tui.tables.shrink_course import brief, course_of
 
     state = operation.state.value

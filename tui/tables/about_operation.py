@@ -15,8 +15,8 @@ from tui.actions import ACTIONS, can, key_of
 from tui.tables.facts import Facts
 from tui.tables.forecast import LIVE, full_text
 from tui.tables.mending import drift_words, readable
-from tui.tables.operations import TONES, OperationRow, eta_words, held, kind_words, left_text
-from tui.tables.progress import moving_first, originals
+from tui.tables.operations import TONES, OperationRow, eta_words, kind_words, left_text
+from tui.tables.progress import held, moving_first, originals
 from tui.tables.shrink_course import course_lines, course_of
 from tui.text import NEVER_TEXT, Glyphs, bytes_text, duration_text, plural, rate_text
 from tui.widgets.pane import PaneLine

@@ -25,6 +25,10 @@ def eta_range_text(earliest_s: float, latest_s: float) -> str:
     return f"{text} to {duration_text(latest_s)}" if latest_s > earliest_s * ETA_RANGE else text
 
 
+HELD_TEXT: Final = "ETA held"
+"""What moves stands still on purpose: a rate tells nothing of when it goes on."""
+
+
 def eta_cells(summary: Summary) -> list[Cell]:
     """The ETA of what arrives, how many replicas never do at their rate, and how many tell nothing.
 
@@ -44,11 +48,16 @@ def eta_cells(summary: Summary) -> list[Cell]:
     return found
 
 
-def shown_etas(summary: Summary, forecast: Forecast | None, *, has_pipeline: bool) -> list[Cell]:
+def shown_etas(
+    summary: Summary, forecast: Forecast | None, *, has_pipeline: bool, held: bool = False
+) -> list[Cell]:
     """The pipeline's forecast where there is one, else the live ETA; which it is stands behind it.
 
-    Where no pipeline ever delivered anything there is nothing to tell apart.
+    Where no pipeline ever delivered anything there is nothing to tell apart. Neither counts while
+    all that moves is `held`.
     """
+    if held:
+        return [Cell(HELD_TEXT, "warn")]
     if forecast is None:
         return [*eta_cells(summary), *([Cell(f"({LIVE})", "dim")] if has_pipeline else [])]
     tone = "bad" if forecast.never else "strong"

@@ -17,9 +17,9 @@ from tui.tables.drawing import LIMIT_MARKS, area, bar
 from tui.tables.etas import joined, shown_etas
 from tui.tables.forecast import LIVE, PIPELINE, Forecast, range_text
 from tui.tables.lines import Line, Part, fitted, wrapped
-from tui.tables.operations import TONES, eta_words, held
+from tui.tables.operations import TONES, eta_words
 from tui.tables.overview import Home, OperationLine, Overview, Total, WorstReplica, share_text
-from tui.tables.progress import Progress
+from tui.tables.progress import Progress, held
 from tui.tables.shrink_course import brief, course_of, phase_now, share_of
 from tui.targets import Item, Target
 from tui.text import (
@@ -138,7 +138,9 @@ def progress(home: Home, width: int, most: int, glyphs: Glyphs) -> list[Line]:
     assert overview is not None
     if not overview.summary.moving_partitions:
         return [_idle(overview)][:most]
-    etas = shown_etas(overview.summary, home.forecast, has_pipeline=home.has_pipeline)
+    etas = shown_etas(
+        overview.summary, home.forecast, has_pipeline=home.has_pipeline, held=home.held
+    )
     bar_line = _bar_line(overview.total, width, glyphs)
     return [bar_line, _eta_line(overview, joined(etas), width, glyphs)][:most]
 

@@ -14,7 +14,7 @@ from backend.domain.steering import ShownDrift
 from tui.tables.base import Cell, Column, Order, RowKey
 from tui.tables.facts import Facts
 from tui.tables.forecast import Forecast, of_operation, range_text
-from tui.tables.progress import Progress, progress_of
+from tui.tables.progress import Progress, held, progress_of
 from tui.tables.shrink_course import course_of, eta_range, percent, phase_now, share_of
 from tui.tables.small import Field, SmallTable
 from tui.text import bytes_text, duration_text, names_text, rate_text
@@ -125,11 +125,6 @@ def eta_words(progress: Progress, to: str, never: str) -> str:
         text = f"{text}{to}{duration_text(progress.eta_latest_s)}"
     more = progress.eta_unknown or progress.waiting
     return f">{text}" if more and not math.isnan(progress.eta_s) else text
-
-
-def held(operation: Operation) -> bool:
-    """True where its copies stand still on purpose, so that an ETA would mean nothing."""
-    return operation.state in (OperationState.PAUSED, OperationState.PAUSING)
 
 
 def _course(row: OperationRow) -> ShrinkCourse | None:

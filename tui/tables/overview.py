@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from backend.domain.lifecycle import OperationState
 from backend.domain.operation import Operation
 from backend.domain.snapshot import UNKNOWN, ReplicaStatus
 from backend.domain.stuck import ABOUT, Cause
@@ -22,14 +21,12 @@ from tui.tables.facts import Facts, Summary, known_sum
 from tui.tables.forecast import Forecast, of_all, of_operation
 from tui.tables.health import Health, health_of
 from tui.tables.partitions import ReplicaKey
-from tui.tables.progress import Progress, copied_rows, progress_of, throttled
+from tui.tables.progress import Progress, all_held, copied_rows, held, progress_of, throttled
 from tui.views import OVERVIEW
 
 if TYPE_CHECKING:
     from tui.jobs import Job
 
-HELD: Final = (OperationState.PAUSED, OperationState.PAUSING)
-"""Copies stand still on purpose: when they go on, nobody can forecast."""
 WORST_MOST: Final = 20
 OPERATIONS_MOST: Final = 20
 _UNKNOWN_IS: Final = 1e19
@@ -138,6 +135,8 @@ class Home:
     """When all that moves will be done, as the data pipeline says; None where it does not."""
     has_pipeline: bool = False
     """There are results of a data pipeline."""
+    held: bool = False
+    """All that moves stands still on purpose."""
     course: tuple[Moment, ...] = ()
     """Of the time up to the newest snapshot; computed for the views that plot it."""
 
@@ -163,7 +162,8 @@ class HomeKeeper:
         if self._of != of:
             self._of = of
             health, total = health_of(facts), total_of(facts, job.operations, self._batch)
-            self._home = replace(self._home, total=total, health=health)
+            held = all_held(facts, job.operations)
+            self._home = replace(self._home, total=total, health=health, held=held)
         self._home = replace(
             self._home, forecast=forecast_of(facts, job), has_pipeline=job.has_pipeline
         )
@@ -209,7 +209,7 @@ def forecast_of(facts: Facts, job: Job) -> Forecast | None:
     if not job.forecasts:
         return None
     running = [one for one in job.operations if not one.state.ended and one.partitions]
-    if any(one.state in HELD for one in running):
+    if any(held(one) for one in running):
         return None
     ours = {partition for one in running for partition in one.partitions}
     if not ours.issuperset(facts.moving_partitions):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.cluster import TopicPartition
-from backend.domain.operation import Operation
+from backend.domain.operation import Operation, OperationState
 from backend.domain.snapshot import UNKNOWN
 from tui.tables.facts import Facts, eta_range, known_sum
 
@@ -188,6 +188,22 @@ def foreign_moves(facts: Facts, operations: Iterable[Operation]) -> int:
         if not operation.state.ended and operation.partitions:
             moving &= ~members_of(facts, places_of(facts, _plan(_ById(operation))))
     return int(moving.sum())
+
+
+def held(operation: Operation) -> bool:
+    """True where its copies stand still on purpose, so that an ETA would mean nothing."""
+    return operation.state in (OperationState.PAUSED, OperationState.PAUSING)
+
+
+def all_held(facts: Facts, operations: Iterable[Operation]) -> bool:
+    """Whether everything that moves belongs to operations that are held."""
+    moving = facts.moving[facts.starts].copy()
+    if not moving.any():
+        return False
+    for operation in operations:
+        if held(operation) and operation.partitions:
+            moving &= ~members_of(facts, places_of(facts, _plan(_ById(operation))))
+    return not moving.any()
 
 
 def throttled(facts: Facts) -> bool:

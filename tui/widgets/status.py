@@ -232,9 +232,11 @@ class StatusBar(Widget):
 
     def _eta(self, summary: Summary) -> list[str]:
         """When it will be done; replicas that never arrive do not hide when the others do."""
-        from tui.tables.etas import eta_cells, shown_etas
+        from tui.tables.etas import HELD_TEXT, eta_cells, shown_etas
 
         home = self._store.home
+        if home is not None and home.held:
+            return [HELD_TEXT]
         if home is not None and home.forecast is not None:
             eta, source = shown_etas(summary, home.forecast, has_pipeline=True)
             return [f"{eta.text} {source.text}"]
