@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backend.api.client import BackendClient, Event
+from backend.api.client import BackendClient
+from backend.api.event_reader import Event
 from backend.api.frames import MEDIA_TYPE
 from backend.domain.answers import ChangeAnswer
 from backend.domain.cluster import TopicPartition

@@ -26,7 +26,8 @@ from tui.feed import (
 )
 
 if TYPE_CHECKING:
-    from backend.api.client import BackendClient, Event
+    from backend.api.client import BackendClient
+    from backend.api.event_reader import Event
     from backend.domain.operation import Operation
 
 __all__ = [

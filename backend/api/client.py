@@ -7,7 +7,6 @@ threads so that its own loop stays free. Data libraries are loaded by `snapshots
 from __future__ import annotations
 
 import io
-import json
 import socket
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +25,7 @@ from backend.api.client_shrink import ShrinkClient
 from backend.api.client_shrinking import ShrinkingClient
 from backend.api.client_steering import SteeringClient, rates_json, replicas_json
 from backend.api.client_topics import TopicsClient
+from backend.api.event_reader import Event, read_events
 from backend.domain.answers import ChangeAnswer, GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.election import ElectionAnswer, UncleanAnswer
@@ -58,22 +58,6 @@ class ClusterInfo:
     sampled_ms: int
     backend_pid: int
     backend_version: str
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One server-sent event."""
-
-    id: int
-    """Grows by one with each event of a backend; resume from it with `Last-Event-ID`."""
-    kind: str
-    """`operation`, `alert`, or `reset` (events were missed: read the lists anew)."""
-    document: Mapping[str, Any]
-
-    @property
-    def operation(self) -> Operation:
-        """The operation that changed, for an event of that kind."""
-        return documents.read_operation(self.document)
 
 
 class BackendClient(
@@ -205,7 +189,9 @@ class BackendClient(
             _raise_for_problem(response)
             self._streams.add(response)
             try:
-                yield from _read_events(response.iter_lines())
+                yield from read_events(response.iter_bytes())
+            except ValueError as error:
+                raise BackendUnreachable(f"The events of {self.address} broke: {error}.") from None
             finally:
                 self._streams.discard(response)
 
@@ -449,24 +435,6 @@ def _raise_for_problem(response: httpx.Response) -> None:
     except (ValueError, KeyError, TypeError):
         detail, advice = f"The backend answered {response.status_code}.", ""
     raise BackendError(detail, advice=advice, status=response.status_code)
-
-
-def _read_events(lines: Iterator[str]) -> Iterator[Event]:
-    """Parse the event-stream format; comments keep the connection alive and are passed over."""
-    fields: dict[str, str] = {}
-    for line in lines:
-        if line:
-            name, _, value = line.partition(":")
-            if name:
-                fields[name] = value.removeprefix(" ")
-            continue
-        if "data" in fields:
-            yield Event(
-                int(fields.get("id", "0")),
-                fields.get("event", "message"),
-                json.loads(fields["data"]),
-            )
-        fields = {}
 
 
 class _ResponseFile(io.RawIOBase):

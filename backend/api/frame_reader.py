@@ -5,7 +5,6 @@ A snapshot shares with the one before it every column in which no row changed.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from backend.api import documents
 from backend.api.arrow import Batch, read_batches
+from backend.api.frame_header import read_header
 from backend.api.stuck_json import read_explained
 from backend.domain.snapshot import (
     COLUMNS,
@@ -27,6 +27,7 @@ from backend.domain.snapshot import (
     apply_rows,
     take,
 )
+from backend.errors import KshuntError
 
 MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
 HEADER_KEY: Final = b"kshunt"
@@ -44,7 +45,11 @@ def read_snapshots(stream: BinaryIO) -> Iterator[Snapshot]:
     for batch in read_batches(stream):
         if HEADER_KEY not in batch.metadata:
             raise ValueError("a record batch has no kshunt header")
-        snapshot = decode_frame(batch, json.loads(batch.metadata[HEADER_KEY]), snapshot)
+        header = read_header(batch.metadata[HEADER_KEY])
+        try:
+            snapshot = decode_frame(batch, header, snapshot)
+        except (KshuntError, KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"a frame cannot be read: {error!r}") from error
         yield snapshot
 
 
@@ -73,6 +78,9 @@ def _columns(batch: Batch) -> dict[str, NDArray[Any]]:
         if column is None or column.dtype != dtype:
             raise ValueError(f"the stream has no column {name!r} of {dtype}")
         found[name] = column
+    places, topics = found["topic_index"], len(batch.words["topic"])
+    if len(places) and not (places.min() >= 0 and places.max() < topics):
+        raise ValueError("a row is of no topic")
     return found
 
 
