@@ -97,12 +97,17 @@ def terminal(
     command: Sequence[str],
     environ: Mapping[str, str],
     size: tuple[int, int] = (COLUMNS, LINES),
+    *,
+    controlling: bool = True,
 ) -> Iterator[Terminal]:
-    """A program that believes to be in a terminal of this size; it is killed at the end."""
+    """A program that believes to be in a terminal of this size; it is killed at the end.
+
+    The system tells it of the end of its terminal only where that is its `controlling` one.
+    """
     master, slave = pty.openpty()
     _set_size(slave, *size)
     process = subprocess.Popen(
-        [sys.executable, "-c", TAKE_TERMINAL, *command],
+        [*([sys.executable, "-c", TAKE_TERMINAL] if controlling else []), *command],
         cwd=ROOT,
         stdin=slave,
         stdout=slave,

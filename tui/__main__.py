@@ -142,9 +142,10 @@ def _run(
     os.environ["TEXTUAL_COLOR_SYSTEM"] = terminal.colour_system
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
     # A process that only shows a dashboard; one that runs many of them must not do this.
-    from tui import footprint
+    from tui import footprint, hangup
 
     footprint.prepare()
+    hangup.end_with_terminal()
     from tui.actions import ACTIONS, use_keys
     from tui.app import KshuntApp
     from tui.text import ASCII, UNICODE
