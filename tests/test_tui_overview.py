@@ -395,3 +395,16 @@ def test_a_bar_is_full_only_at_the_end_and_empty_only_at_the_start(
     assert len(text) == width
     assert ("-" not in text) == (share == 1)
     assert ("#" not in text) == (math.isnan(share) or share == 0)
+
+
+async def test_data_of_no_broker_are_as_old_as_the_last_answer(tmp_path: Path) -> None:
+    cluster = incident()
+    async with dashboard(tmp_path / "s", cluster, start_view=OVERVIEW) as shown:
+        assert "live, <2s old" in shown.lines()[0]
+        cluster.down = dict.fromkeys(cluster.racks, "Request timed out.")
+        await shown.publish()
+        assert "stale, 12s old" in shown.lines()[0]
+        assert "Stale: data 12s old." in shown.frame()
+        cluster.down = {4: "Request timed out."}
+        await shown.publish()
+        assert "live, <2s old" in shown.lines()[0]

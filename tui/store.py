@@ -157,6 +157,12 @@ class Store:
         return max(self.now_s() - self.received_s, 0.0)
 
     @property
+    def data_age_s(self) -> float:
+        """How old what is shown is: older than its snapshot where no broker answered for it."""
+        unseen_ms = 0 if self.snapshot is None else self.snapshot.unseen_ms
+        return self.age_s + unseen_ms / 1000
+
+    @property
     def now_ms(self) -> int:
         """The backend's clock: what it said last, and the time since."""
         taken = self.snapshot.taken_ms if self.snapshot is not None else 0

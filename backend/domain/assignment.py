@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -79,6 +79,12 @@ def merge(whole: Assignment, part: Assignment, asked: frozenset[str]) -> Assignm
     }
     order = np.lexsort((columns["position"], columns["partition"], columns["topic_index"]))
     return Assignment(topics, **{name: column[order] for name, column in columns.items()})
+
+
+def with_returned(assignment: Assignment, brokers: Collection[int]) -> Assignment:
+    """An assignment from before these brokers came back: that they were away is over."""
+    back = np.isin(assignment.broker, list(brokers))
+    return replace(assignment, offline=assignment.offline & ~back) if back.any() else assignment
 
 
 def _renumbered(

@@ -140,6 +140,15 @@ class Snapshot:
     """The min.insync.replicas in force, in the order of `topics`; UNKNOWN for a topic of which it
     is not known, and empty where it is known of none."""
 
+    @property
+    def unseen_ms(self) -> int:
+        """For how long no broker had answered when this was taken; 0 where one does."""
+        statuses = self.brokers.values()
+        if not statuses or not all(status.stale for status in statuses):
+            return 0
+        answered = [s.answered_ms for s in statuses if s.answered_ms is not None]
+        return max(self.taken_ms - max(answered), 0) if answered else 0
+
     def topic_of(self, row: int) -> str:
         """The topic's name of a row."""
         return self.topics[int(self.replicas.topic_index[row])]

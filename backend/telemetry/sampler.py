@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from backend.admin.port import ClusterAdmin
 from backend.clock import Clock
-from backend.domain.assignment import Assignment, ClusterState, merge
+from backend.domain.assignment import Assignment, ClusterState, merge, with_returned
 from backend.domain.cluster import Broker, LogDir, OngoingReassignment, TopicPartition
 from backend.domain.columns import (
     LogDirColumns,
@@ -331,12 +331,16 @@ class Sampler:
         if answer.asked is None:
             picture.sweep_ms = answer.at_ms
         elif picture.state is not None:
-            assignment = merge(picture.state.assignment, state.assignment, answer.asked)
-            state = ClusterState(
-                state.cluster_id or picture.state.cluster_id,
-                state.controller,
-                state.brokers,
-                assignment,
+            known, whole = picture.state.brokers, picture.state.assignment
+            if state.brokers.keys() != known.keys():
+                # What is not watched was described before a broker came or went.
+                whole = with_returned(whole, state.brokers.keys() - known.keys())
+                self._sweep_due_s = 0.0
+                self._wake.set()
+            state = replace(
+                state,
+                cluster_id=state.cluster_id or picture.state.cluster_id,
+                assignment=merge(whole, state.assignment, answer.asked),
             )
         index = assemble.RowIndex(state.assignment)
         if picture.index is None or picture.observed is None:

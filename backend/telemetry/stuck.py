@@ -121,10 +121,14 @@ def diagnose(
 
     `dir_moves` are replicas that are being copied to another directory of their broker
     (`dir_moves_of`); a snapshot does not tell of them. The throttles of `ours` are no orphans.
+    None has one while no broker at all answers.
     """
     replicas, shape = snapshot.replicas, watched.shape
     wants = ~replicas.in_isr & ~replicas.removing & ~shape.leads
     if not len(dir_moves) and not (wants | replicas.adding).any():
+        return Diagnosis(snapshot, watched, (), np.zeros(len(replicas), np.uint8))
+    if snapshot.unseen_ms:
+        # Nobody answers: it is from here that nothing can be seen, and no broker's fault.
         return Diagnosis(snapshot, watched, (), np.zeros(len(replicas), np.uint8))
     down = down_rows(snapshot, replicas.broker, watched.began_ms)
     source_down = down_rows(snapshot, replicas.leader, watched.began_ms)

@@ -69,12 +69,12 @@ class OverviewScreen(BoardScreen):
 
     def _age_cell(self) -> Cell:
         store = self.kshunt.store
-        age = duration_text(store.age_s)
+        age = duration_text(store.data_age_s)
         if store.connection.state is ConnectionState.LOST:
             return Cell(f"CONNECTION LOST: all of this is {age} old.", "bad")
-        if store.age_s > STALE_S:
+        if store.data_age_s > STALE_S:
             return Cell(f"Stale: data {age} old.", "bad")
-        return Cell(f"Data {age if store.age_s >= FRESH_S else '<2s'} old.", "dim")
+        return Cell(f"Data {age if store.data_age_s >= FRESH_S else '<2s'} old.", "dim")
 
     def _nothing_words(self) -> str:
         store = self.kshunt.store

@@ -153,17 +153,17 @@ class StatusBar(Widget):
 
     def _freshness(self) -> tuple[str, str]:
         store = self._store
-        age = duration_text(store.age_s)
+        age = duration_text(store.data_age_s)
         if store.connection.state is ConnectionState.LOST:
             if store.snapshot is None:
                 return "no backend, trying again", "alarm"
             return f"CONNECTION LOST, frozen {age} ago", "alarm"
         if store.snapshot is None:
             return "connecting", "dim"
-        if store.age_s > STALE_S:
+        if store.data_age_s > STALE_S:
             return f"stale, {age} old", "alarm"
         # What changes every second would be sent every second.
-        return f"live, {age if store.age_s >= FRESH_S else '<2s'} old", "good"
+        return f"live, {age if store.data_age_s >= FRESH_S else '<2s'} old", "good"
 
     def _moves_line(self) -> Text:
         summary = self._store.summary
