@@ -23,12 +23,14 @@ def serving(bootstrap: str, folder: Path, *options: str) -> Iterator[str]:
 
 
 @contextmanager
-def serve_process(bootstrap: str, socket: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+def serve_process(
+    bootstrap: str, socket: Path, *options: str, module: str = "backend"
+) -> Iterator[subprocess.Popen[str]]:
     """`kshunt serve`, once it has said that it serves; on the socket, unless told `--listen`."""
     log = socket.with_suffix(".log")
     where = [] if "--listen" in options else ["--socket", str(socket)]
     with log.open("w") as output:
-        process = _spawn(["--bootstrap-server", bootstrap, *where, *options], output)
+        process = _spawn(module, ["--bootstrap-server", bootstrap, *where, *options], output)
     try:
         ready = process.stdout.readline() if process.stdout else ""
         if "kshunt serves" not in ready:
@@ -41,9 +43,9 @@ def serve_process(bootstrap: str, socket: Path, *options: str) -> Iterator[subpr
             process.stdout.close()
 
 
-def _spawn(arguments: Sequence[str], output: IO[str]) -> subprocess.Popen[str]:
+def _spawn(module: str, arguments: Sequence[str], output: IO[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "backend", "serve", *arguments],
+        [sys.executable, "-m", module, "serve", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=output,

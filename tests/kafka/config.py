@@ -26,8 +26,14 @@ PROTOCOLS = {
     "SASL": "SASL_PLAINTEXT",
     "SSL": "SSL",
     "SASLSSL": "SASL_SSL",
+    "FAR": "PLAINTEXT",
 }
 """Security protocol of each listener, by the listener's name."""
+
+
+FAR, NETWORK = "FAR", "NETWORK"
+"""A listener that is reached over a network: clients are told the port `NETWORK` for it, where
+nobody listens but whoever stands between, and passes on to the port of `FAR`."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +67,11 @@ class BrokerPlan:
         return f"{HOST}:{self.ports[listener]}"
 
 
-def listener_names(*, sasl: bool, ssl: bool) -> tuple[str, ...]:
-    """The listeners each broker opens."""
+def listener_names(*, sasl: bool, ssl: bool, far: bool = False) -> tuple[str, ...]:
+    """The listeners each broker opens; and `NETWORK`, for those that are reached over one."""
     wanted = {"PLAINTEXT": True, "CONTROLLER": True, "SASL": sasl, "SSL": ssl}
     wanted["SASLSSL"] = sasl and ssl
+    wanted |= {FAR: far, NETWORK: far}
     return tuple(name for name, on in wanted.items() if on)
 
 
@@ -116,8 +123,10 @@ def properties(
 
 
 def _identity(plan: BrokerPlan, cluster: Sequence[BrokerPlan]) -> dict[str, str]:
-    addresses = {name: f"{name}://{plan.address(name)}" for name in plan.ports}
-    advertised = [address for name, address in addresses.items() if name != "CONTROLLER"]
+    opened = [name for name in plan.ports if name != NETWORK]
+    addresses = {name: f"{name}://{plan.address(name)}" for name in opened}
+    told = addresses | ({FAR: f"{FAR}://{plan.address(NETWORK)}"} if FAR in opened else {})
+    advertised = [address for name, address in told.items() if name != "CONTROLLER"]
     voters = [f"{peer.broker_id}@{peer.address('CONTROLLER')}" for peer in cluster]
     return {
         "process.roles": "broker,controller",
@@ -128,7 +137,7 @@ def _identity(plan: BrokerPlan, cluster: Sequence[BrokerPlan]) -> dict[str, str]
         "inter.broker.listener.name": "PLAINTEXT",
         "listeners": ",".join(addresses.values()),
         "advertised.listeners": ",".join(advertised),
-        "listener.security.protocol.map": ",".join(f"{n}:{PROTOCOLS[n]}" for n in plan.ports),
+        "listener.security.protocol.map": ",".join(f"{n}:{PROTOCOLS[n]}" for n in opened),
         "log.dirs": ",".join(str(log_dir) for log_dir in plan.log_dirs),
     }
 

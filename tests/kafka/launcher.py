@@ -26,6 +26,8 @@ from typing import Self
 
 from tests.kafka.broker import BrokerProcess
 from tests.kafka.config import (
+    FAR,
+    NETWORK,
     PASSWORD,
     USER,
     BrokerPlan,
@@ -62,6 +64,7 @@ class RealKafka:
         *,
         sasl: bool = False,
         ssl: bool = False,
+        far: bool = False,
         ready_deadline_s: float = 90.0,
         pick_ports: Callable[[int], Sequence[int]] = free_ports,
     ) -> None:
@@ -69,12 +72,13 @@ class RealKafka:
 
         `sasl` adds a listener with PLAIN and SCRAM for `USER`/`PASSWORD`, `ssl` one with TLS,
         and both together a third with SASL over TLS. Clients pick one by its bootstrap property.
+        `far` adds one that is reached over a network, which the caller has to lay: `far_ports`.
         """
         self.broker_ids = tuple(range(1, brokers + 1))
         self.cluster_id = new_kafka_id()
         self.tls: TlsFiles | None = None
         self._overrides = dict(overrides or {})
-        self._sasl, self._ssl = sasl, ssl
+        self._sasl, self._ssl, self._far = sasl, ssl, far
         self._ready_deadline_s = ready_deadline_s
         self._pick_ports = pick_ports
         self._brokers: dict[int, BrokerProcess] = {}
@@ -113,6 +117,17 @@ class RealKafka:
     def sasl_ssl_bootstrap(self) -> str:
         """SASL over TLS."""
         return self._bootstrap("SASLSSL")
+
+    @property
+    def far_bootstrap(self) -> str:
+        """PLAINTEXT over a network."""
+        return self._bootstrap(NETWORK)
+
+    @property
+    def far_ports(self) -> dict[int, int]:
+        """What the network has to pass on: from the ports that clients are told to the brokers'."""
+        plans = [broker.plan for broker in self._brokers.values()]
+        return {plan.ports[NETWORK]: plan.ports[FAR] for plan in plans}
 
     @property
     def ca_pem_path(self) -> Path:
@@ -204,7 +219,7 @@ class RealKafka:
     # --- within ----------------------------------------------------------------------------
 
     def _launch(self) -> None:
-        listeners = listener_names(sasl=self._sasl, ssl=self._ssl)
+        listeners = listener_names(sasl=self._sasl, ssl=self._ssl, far=self._far)
         ports = self._pick_ports(len(self.broker_ids) * len(listeners))
         plans = plan_brokers(len(self.broker_ids), listeners, ports, self._folder)
         for plan in plans:
