@@ -53,8 +53,8 @@ ARRIVE_S: Final = 3_600.0
 """In about this time the replicas arrive under the rate that is recommended."""
 _DENSE_IDS: Final = 1 << 20
 """Ids that spread over more are sorted."""
-SILENT_MS: Final = 5_000
-"""A broker that has just been slow is not down."""
+SILENT_MS: Final = 10_000
+"""A broker that has just been slow is not down; one that hangs loses its session by then."""
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

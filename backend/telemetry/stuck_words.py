@@ -95,6 +95,12 @@ class _Replica:
 
 def _broker_down(replica: _Replica) -> Words:
     broker = replica.broker
+    status = replica.of.snapshot.brokers.get(broker)
+    if status is not None and status.broker.host:
+        return (
+            f"Broker {broker} is registered and does not answer: {replica.problem_of(broker)}.",
+            f"Look at broker {broker} and at the network between it and this backend.",
+        )
     return (
         f"Broker {broker} is down: {replica.problem_of(broker)}.",
         f"Start broker {broker}, or cancel the move and choose another one.",

@@ -93,6 +93,8 @@ def state_of(status: BrokerStatus, age_s: float) -> tuple[str, str]:
     """A broker's state in a word or two, and the reason where it is not up."""
     if not status.stale:
         return "up", status.problem
-    if status.answered_ms is None or not status.broker.host:
-        return "down", status.problem or "it has not answered yet"
+    if not status.broker.host:
+        return "down", status.problem
+    if status.answered_ms is None:
+        return "silent", status.problem or "it has not answered yet"
     return f"stale {duration_text(age_s)}", status.problem or "it does not answer"

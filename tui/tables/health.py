@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,6 +92,5 @@ def _min_isr(facts: Facts) -> NDArray[np.int32]:
 def _missing(facts: Facts) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Brokers that are not registered, and brokers that do not answer."""
     stale = {id: one for id, one in sorted(facts.snapshot.brokers.items()) if one.stale}
-    never = {id for id in stale if math.isnan(facts.broker_age_s(id))}
-    down = {id for id, one in stale.items() if id in never or not one.broker.host}
-    return tuple(sorted(down)), tuple(id for id in stale if id not in down)
+    down = tuple(id for id, one in stale.items() if not one.broker.host)
+    return down, tuple(id for id in stale if id not in down)
