@@ -1,6 +1,7 @@
 """Every route against its own OpenAPI, with requests good and bad.
 
-Many on the embedded cluster; fewer on real Kafka, where each change takes a while.
+Many on the embedded cluster, where every request shows an admin's token, and what is asked without
+one, or with a wrong one, is refused; fewer on real Kafka, where each change takes a while.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from backend.access.roles import Role
+from backend.access.tokens import TokenFile
 from backend.api.client import BackendClient
+from backend.clock import SystemClock
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas
 from backend.embedded.background import running
 from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.settings import LIMITS
 from tests.kafka.config import free_ports
 from tests.kafka.launcher import RealKafka
 from tests.serving import serve_process
@@ -44,17 +49,28 @@ def bootstrap(flavour: str, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def address(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def token(flavour: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """An admin's, and the file that lets it in; an empty one where nobody is asked for any."""
+    file = tmp_path_factory.mktemp("tokens") / "tokens.json"
+    if flavour != "embedded":
+        return "", file
+    return TokenFile(file, SystemClock()).create("schemathesis", Role.ADMIN)[1], file
+
+
+@pytest.fixture(scope="module")
+def address(
+    bootstrap: str, token: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     """A backend on a TCP port; whatever the requests throttled is lifted afterwards."""
     create_topic(bootstrap, "openapi", [[1], [2]])
     port = free_ports(1)[0]
-    with serve_process(
-        bootstrap,
-        tmp_path_factory.mktemp("openapi") / "backend",
-        "--listen",
-        f"127.0.0.1:{port}",
-    ):
+    text, file = token
+    options = ["--listen", f"127.0.0.1:{port}", *(["--tokens", str(file)] if text else [])]
+    folder = tmp_path_factory.mktemp("openapi") / "backend"
+    with serve_process(bootstrap, folder, *options), pytest.MonkeyPatch.context() as environment:
         url = f"http://127.0.0.1:{port}"
+        if text:
+            environment.setenv("KSHUNT_TOKEN", text)
         yield url
         with BackendClient(url) as client:
             present = client.throttles()
@@ -66,12 +82,18 @@ def address(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
                 )
 
 
-def test_every_route_keeps_its_word(address: str, flavour: str, tmp_path: Path) -> None:
+def test_every_route_keeps_its_word(
+    address: str, token: tuple[str, Path], flavour: str, tmp_path: Path
+) -> None:
     phases, examples = PHASES[flavour]
     command = [str(Path(sys.executable).with_name("schemathesis"))]
     command += ["--config-file", str(Path(__file__).with_name("schemathesis.toml"))]
     command += ["run", f"{address}/openapi.json", "--generation-deterministic", "--no-color"]
     command += ["--max-examples", examples, "--phases", phases, "--warnings", "off"]
+    if token[0]:
+        command += ["--header", f"Authorization: Bearer {token[0]}"]
+        # Below what one credential may ask.
+        command += ["--rate-limit", f"{LIMITS.requests_per_s * 0.9:.0f}/s"]
     for path in ENDLESS:
         command += ["--exclude-path", path]
     done = subprocess.run(
@@ -81,7 +103,8 @@ def test_every_route_keeps_its_word(address: str, flavour: str, tmp_path: Path) 
     assert "No issues found" in done.stdout
 
 
-def test_the_streams_are_described(address: str) -> None:
-    described = httpx.get(f"{address}/openapi.json").json()["paths"]
+def test_the_streams_are_described(address: str, token: tuple[str, Path]) -> None:
+    shown = {"authorization": f"Bearer {token[0]}"} if token[0] else {}
+    described = httpx.get(f"{address}/openapi.json", headers=shown).json()["paths"]
     for path in ENDLESS:
         assert "200" in described[path]["get"]["responses"]

@@ -20,6 +20,8 @@ OPEN: Final = "none"
 STREAM: Final = "x-kshunt-stream"
 """In OpenAPI, of an answer that does not end."""
 SECURITY: Final = {"bearer": {"type": "http", "scheme": "bearer"}}
+_REFUSED: Final = {"401": "Nobody who may come in", "429": "Too much at once"}
+"""What a credential may be answered, beside what the route itself answers."""
 
 
 class Routes:
@@ -71,6 +73,9 @@ def describe_access(app: FastAPI) -> None:
             for operation in methods.values():
                 if operation.get(ROLE, Role.ADMIN.value) != OPEN:
                     operation["security"] = [{"bearer": []}]
+                    answers = operation["responses"]
+                    for status, words in _REFUSED.items():
+                        answers.setdefault(status, {**answers["403"], "description": words})
         return document
 
     app.openapi = described  # type: ignore[method-assign]
