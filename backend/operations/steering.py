@@ -105,7 +105,12 @@ class Steering:
             Result(f"{partition} on broker {broker}", 0, "NONE", f"goes on: {why}")
             for (partition, broker), why in sorted(foreseen.going_on.items())
         ]
-        return ChangeAnswer(validate_only, operation_id, tuple(answers), foreseen.notes)
+        notes = foreseen.notes
+        if foreseen.going_on:
+            every = len(foreseen.held) + len(foreseen.going_on)
+            of = f"{len(foreseen.held)} of {many(every, 'copy', 'copies')}"
+            notes = (f"{of} can be held, the others go on.", *notes)
+        return ChangeAnswer(validate_only, operation_id, tuple(answers), notes)
 
     async def resume(
         self, operation_id: str, *, validate_only: bool, asker: Asker = NOBODY
