@@ -1,0 +1,260 @@
+"""The changes that can be made to take two people: what each is, and how it is carried out.
+
+A request for one of them is carried out at once, or recorded as a proposal where the rule wants
+that; an approval carries out the very body that was recorded, by the same function.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+from fastapi.responses import JSONResponse
+from pydantic import ValidationError
+
+from backend.access.calling import CALLER
+from backend.access.roles import Caller
+from backend.access.two_person import Guarded
+from backend.api.backend import Backend
+from backend.api.documents import Json, change_json, unclean_json
+from backend.api.models import UncleanRequestModel
+from backend.api.requests import asker_of, meant_for, once, partitions_of, timeout_s_of
+from backend.api.shrinking_models import ConfirmRequestModel, ShrinkRequestModel
+from backend.api.team_documents import proposal_json
+from backend.api.topic_documents import deleted_json
+from backend.api.topic_models import DeletePartitionsRequestModel
+from backend.domain.approval import NOTHING, Foreseen, Person, ProposedChange, both_names
+from backend.domain.cluster import TopicPartition
+from backend.domain.operation import Asker
+from backend.domain.shrink import DeletePartitions
+from backend.domain.wording import listed, many
+from backend.errors import Conflict
+from backend.operations.approvals import Done, Draft
+from backend.operations.audit import Touched
+from backend.operations.unclean import check_confirmation, last_seen_ends
+
+LINES_MAX: Final = 20
+"""Of what a change would do; the others are counted."""
+
+UNCLEAN: Final = "unclean_election"
+SHRINK: Final = "shrink"
+CUT_OVER: Final = "cut_over"
+DELETE: Final = "delete_partitions"
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What a request is about, in words and for the audit."""
+
+    summary: str
+    touched: Touched
+    operation_id: str = ""
+    """Of the operation that it goes on with, if it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of change."""
+
+    guarded: Guarded
+    model: type[Any]
+    """Of its request."""
+    about: Callable[[Backend, str, Any], _About]
+    run: Callable[[Backend, str, Any, Asker], Awaitable[Json]]
+    """Carries out a request on a subject, or checks it; as its route answers."""
+    whole: bool = False
+    """Whether none of it is done where any of it is refused."""
+    confirmed: Callable[[Any], None] = lambda body: None
+    """Raises where a request lacks a confirmation that a check does not ask for."""
+
+
+async def _unclean(backend: Backend, _: str, body: UncleanRequestModel, asker: Asker) -> Json:
+    partitions = partitions_of(body.partitions)
+    answer = await backend.unclean.elect(
+        partitions,
+        confirm=body.confirm,
+        validate_only=body.validate_only,
+        last_seen=last_seen_ends(backend.hub.latest, partitions),
+        timeout_s=timeout_s_of(body.timeout_ms),
+        asker=asker,
+    )
+    return unclean_json(answer)
+
+
+def _about_unclean(_: Backend, __: str, body: UncleanRequestModel) -> _About:
+    partitions = sorted(set(partitions_of(body.partitions)))
+    words = f"UNCLEAN election of {many(len(partitions), 'partition')}: {listed(partitions, 3)}"
+    return _About(words, Touched.of(partitions=partitions))
+
+
+def _every_name(body: UncleanRequestModel) -> None:
+    check_confirmation(sorted(set(partitions_of(body.partitions))), body.confirm)
+
+
+async def _shrink(backend: Backend, topic: str, body: ShrinkRequestModel, asker: Asker) -> Json:
+    return change_json(
+        await backend.shrinks.start(
+            body.request(topic), validate_only=body.validate_only, asker=asker
+        )
+    )
+
+
+def _about_shrink(_: Backend, topic: str, body: ShrinkRequestModel) -> _About:
+    name = f" as {body.target}" if body.target else ""
+    words = f"shrink {topic} to {many(body.total_count, 'partition')}{name}"
+    return _About(words, Touched.of(topics=(topic,)))
+
+
+async def _cut_over(backend: Backend, id: str, body: ConfirmRequestModel, asker: Asker) -> Json:
+    backend.claims.require((id,), asker)
+    return change_json(
+        await backend.shrinks.confirm(id, body.typed, validate_only=body.validate_only, asker=asker)
+    )
+
+
+def _about_cut_over(backend: Backend, id: str, body: ConfirmRequestModel) -> _About:
+    words = f"cut over {body.typed}: operation {id} goes on with what cannot be taken back"
+    return _About(words, Touched.of(topics=(body.typed,)), id)
+
+
+async def _delete(
+    backend: Backend, _: str, body: DeletePartitionsRequestModel, asker: Asker
+) -> Json:
+    wanted = {one.topic: DeletePartitions(one.total_count, one.delay_ms) for one in body.topics}
+    once(len(wanted), len(body.topics), "topic")
+    answer = await backend.deletions.delete(
+        wanted,
+        validate_only=body.validate_only,
+        timeout_s=timeout_s_of(body.timeout_ms),
+        asker=asker,
+    )
+    return deleted_json(answer)
+
+
+def _about_delete(_: Backend, __: str, body: DeletePartitionsRequestModel) -> _About:
+    topics = [one.topic for one in body.topics]
+    fewer = [f"{one.topic} to {many(one.total_count, 'partition')}" for one in body.topics]
+    return _About(
+        f"delete the last partitions of {listed(fewer, 3)}, with what they hold",
+        Touched.of(topics=topics),
+    )
+
+
+_KINDS: Final[Mapping[str, _Kind]] = {
+    UNCLEAN: _Kind(
+        *(Guarded.UNCLEAN, UncleanRequestModel, _about_unclean, _unclean),
+        whole=True,
+        confirmed=_every_name,
+    ),
+    SHRINK: _Kind(Guarded.SHRINK, ShrinkRequestModel, _about_shrink, _shrink),
+    CUT_OVER: _Kind(Guarded.SHRINK, ConfirmRequestModel, _about_cut_over, _cut_over),
+    DELETE: _Kind(Guarded.SHRINK, DeletePartitionsRequestModel, _about_delete, _delete),
+}
+
+
+def person_of(caller: Caller) -> Person:
+    """Whoever asks."""
+    return Person(caller.name, caller.id)
+
+
+async def asked(backend: Backend, action: str, subject: str, body: Any) -> Any:
+    """Carry out a request, or record it as a proposal; the answer of its route.
+
+    Raises:
+        KshuntError: it is refused; nothing was changed.
+    """
+    kind = _KINDS[action]
+    await meant_for(backend, body.cluster_id)
+    if not body.validate_only:
+        await backend.ready()
+    if body.validate_only or not backend.approvals.takes_two(kind.guarded):
+        return await kind.run(backend, subject, body, asker_of(body))
+    kind.confirmed(body)
+    foreseen = await GuardedDeed(backend, action, subject, body, asker_of(body)).foresee()
+    about = kind.about(backend, subject, body)
+    draft = Draft(
+        *(action, subject, about.summary, body.model_dump(mode="json"), foreseen),
+        *(about.operation_id, about.touched),
+    )
+    caller = person_of(CALLER.get())
+    proposal = await backend.approvals.propose(draft, caller, body.reason)
+    return JSONResponse(proposal_json(proposal, caller, backend.clock.now_ms()), 202)
+
+
+class GuardedDeed:
+    """One such change; a `backend.operations.approvals.Deed`."""
+
+    def __init__(
+        self, backend: Backend, action: str, subject: str, body: Any, asker: Asker
+    ) -> None:
+        self._backend = backend
+        self._kind = _KINDS[action]
+        self._subject = subject
+        self._body = body
+        self._asker = asker
+
+    @classmethod
+    def of(cls, backend: Backend, proposal: ProposedChange, approver: Person) -> GuardedDeed:
+        """What was proposed.
+
+        Raises:
+            Conflict: this kshunt does not understand it.
+        """
+        proposer = proposal.proposer.name
+        people = (proposer, approver.name)
+        asker = Asker(both_names(*people), proposal.reason, proposal.id, people)
+        try:
+            body = _KINDS[proposal.action].model.model_validate(dict(proposal.body))
+        except (KeyError, ValidationError):
+            raise Conflict(
+                f"Proposal {proposal.id} is of another version of kshunt. {NOTHING}",
+                advice="Propose anew.",
+            ) from None
+        return cls(backend, proposal.action, proposal.subject, body, asker)
+
+    async def foresee(self) -> Foreseen:
+        """What it would do.
+
+        Raises:
+            KshuntError: it would be refused, or that cannot be found out.
+        """
+        await meant_for(self._backend, self._body.cluster_id)
+        checked = self._body.model_copy(update={"validate_only": True})
+        document = await self._kind.run(self._backend, self._subject, checked, self._asker)
+        items = list(_items(document))
+        refused = [words for words, code in items if code]
+        if refused and (self._kind.whole or len(refused) == len(items)):
+            raise Conflict(f"It would be refused: {listed(refused, 3)}. {NOTHING}")
+        lines = [words for words, _ in items]
+        more = [f"and {len(lines) - LINES_MAX:,} more"] if len(lines) > LINES_MAX else []
+        text = json.dumps(items, separators=(",", ":"))
+        fingerprint = blake2b(text.encode(), digest_size=8).hexdigest()
+        return Foreseen((*lines[:LINES_MAX], *more), tuple(document["notes"]), fingerprint)
+
+    async def carry_out(self, asker: Asker) -> Done:
+        """Do it, as the request that was recorded.
+
+        Raises:
+            KshuntError: it was refused, or it is not known what became of it.
+        """
+        document = await self._kind.run(self._backend, self._subject, self._body, asker)
+        items = list(_items(document))
+        failed = [words for words, code in items if code]
+        words = f"{len(items) - len(failed)} of {len(items)} done"
+        if failed:
+            words = f"{words}; {listed(failed, 3)}"
+        return Done(document["operation_id"] or "", words, document)
+
+
+def _items(document: Json) -> Iterator[tuple[str, int]]:
+    """Each item of an answer in words, and its error code."""
+    for one in document.get("results", ()):
+        yield f"{one['item']}: {one['message'] or one['error_name']}", one["error_code"]
+    for one in document.get("partitions", ()):
+        where = TopicPartition(one["topic"], one["partition"])
+        name = str(where) if one["partition"] >= 0 else one["topic"]
+        said = one["mode_name"] if not one["error_code"] else one["message"] or one["error_name"]
+        yield f"{name}: {said}", one["error_code"]

@@ -1,0 +1,41 @@
+"""What a backend's refusal says, in words; no HTTP library is loaded for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from backend.errors import BackendError
+
+_WHO: Final = (
+    "Give a valid token by --token-file, --token-command, KSHUNT_TOKEN or the context; "
+    "`kshunt tokens` makes them, where the backend runs."
+)
+_ADVICE: Final[Mapping[int, str]] = {
+    401: _WHO,
+    403: "Ask somebody who may, or for a token with another role.",
+    407: "A proxy is in the way; kshunt uses none. Reach the backend directly or by a tunnel.",
+    421: "This is another server. Look at the address, and at --tls-server-name.",
+}
+_STRANGE: Final[Mapping[int, str]] = {
+    401: "It does not let in who asks, and does not say why: is it a kshunt backend?",
+    403: "It refuses that, and does not say why: is it a kshunt backend?",
+}
+
+
+def refusal(status: int, content: bytes) -> BackendError:
+    """An answer that is no success, as an error."""
+    try:
+        document = json.loads(content)
+        detail, advice = str(document["detail"]), str(document.get("advice", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        detail = f"The backend answered {status}."
+        if status in _STRANGE:
+            detail = f"{detail} {_STRANGE[status]}"
+        advice = ""
+    advice = advice or _ADVICE.get(status, "")
+    if status in _ADVICE:
+        # Whoever shows the message alone has to say what to do too: nothing else helps here.
+        detail, advice = f"{detail} {advice}", ""
+    return BackendError(detail, advice=advice, status=status)

@@ -1,0 +1,174 @@
+"""`kshunt proposals`: changes that take two people."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from backend.configuration import CLIENT_HELP
+from backend.domain.wording import many, moment_text, time_words
+from backend.tools import output
+from backend.tools.console import run_tool, show_report
+from backend.tools.flags import UsageError, backend_address
+from backend.tools.output import Report
+
+if TYPE_CHECKING:
+    from backend.api.client import BackendClient
+    from backend.domain.approval import Foreseen, ShownProposal
+
+PROG: Final = "kshunt proposals"
+ACTIONS: Final = ("list", "show", "approve", "reject", "withdraw")
+EPILOG: Final = """\
+Where a backend is served with --two-person, an unclean election or a shrink that somebody asks for
+changes nothing: it is proposed, and another one approves it before it dies.
+
+  kshunt proposals list                                 those that wait, and what became of others
+  kshunt proposals show ID                              what it would do at this moment, and a code
+  kshunt proposals approve ID --seen CODE               let exactly that happen, once
+  kshunt proposals reject ID --reason 'wrong topic'
+  kshunt proposals withdraw ID                          one's own
+
+Each needs a token of one's own: KSHUNT_TOKEN, KSHUNT_TOKEN_FILE or KSHUNT_TOKEN_COMMAND.
+
+exit codes:
+  0   done
+  1   refused, or the backend does not answer; or it was approved, and not all of it succeeded
+  64  wrong usage
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tool."""
+    interrupted = "Interrupted. What was approved goes on; look before asking again."
+    return run_tool(PROG, _main, argv, interrupted=interrupted, usage_code=output.USAGE)
+
+
+def _main(argv: Sequence[str]) -> int:
+    options = _parser().parse_intermixed_args(list(argv))
+    _check(options)
+    from backend.api.client import BackendClient
+
+    with closing(BackendClient(options.backend)) as client:
+        return show_report(_report(client, options), as_json=options.json)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROG,
+        description="List, approve, reject and withdraw changes that take two people.",
+        epilog=f"{EPILOG}\n{CLIENT_HELP}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("action", metavar="ACTION", choices=ACTIONS, help=", ".join(ACTIONS))
+    parser.add_argument("id", metavar="ID", nargs="?", default="", help="of a proposal")
+    parser.add_argument("--backend", metavar="URL", default="", help="the shared backend")
+    parser.add_argument("--seen", metavar="CODE", default="", help="what `show ID` printed")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the audit")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    # A context may name a cluster; a proposal is a backend's.
+    parser.add_argument("--bootstrap-server", help=argparse.SUPPRESS)
+    parser.add_argument("--command-config", help=argparse.SUPPRESS)
+    return parser
+
+
+def _check(options: argparse.Namespace) -> None:
+    if not backend_address({"backend": options.backend}):
+        raise UsageError(
+            "Proposals are of a shared backend: name it by --backend, or by a context that has one."
+        )
+    if options.action != "list" and not options.id:
+        raise UsageError(f"{options.action} needs the ID of a proposal, which `list` shows.")
+    if options.action == "list" and options.id:
+        raise UsageError("list takes no ID; show does.")
+    if options.action == "approve" and not options.seen:
+        raise UsageError(
+            f"Look at what it would do: `{PROG} show {options.id}` prints a code for --seen."
+        )
+    if options.action == "reject" and not options.reason.strip():
+        raise UsageError("reject needs a --reason.")
+
+
+def _report(client: BackendClient, options: argparse.Namespace) -> Report:
+    match options.action:
+        case "list":
+            return _listed(client.proposals())
+        case "show":
+            return _shown(client, options.id)
+        case "approve":
+            return _approved(client, options)
+        case "reject":
+            found = client.reject_proposal(options.id, reason=options.reason)
+            return Report(f"Proposal {found.id} was rejected: {found.summary}.", _row(found))
+        case _:
+            found = client.withdraw_proposal(options.id, reason=options.reason)
+            return Report(f"Proposal {found.id} was withdrawn: {found.summary}.", _row(found))
+
+
+def _listed(proposals: Sequence[ShownProposal]) -> Report:
+    now_ms = time.time_ns() // 1_000_000
+    lines = [line for one in proposals for line in _lines(one, now_ms)]
+    return Report(
+        "\n".join(lines) or "Nothing was proposed.", {"proposals": list(map(_row, proposals))}
+    )
+
+
+def _lines(proposal: ShownProposal, now_ms: int) -> list[str]:
+    """One proposal: what and who, then what may be done or what came of it."""
+    reason = f": {proposal.reason}" if proposal.reason else ""
+    head = f"{proposal.id}  {proposal.state:9}  {proposal.summary}"
+    lines = [head, f"          by {proposal.who}{reason}"]
+    if proposal.waiting:
+        left = time_words(max(proposal.expires_ms - now_ms, 0))
+        able = " or ".join(proposal.actions) or "look at"
+        lines.append(f"          dies in {left}; you may {able} it")
+        return lines
+    by = f"by {proposal.settled_by} " if proposal.settled_by else ""
+    why = f": {proposal.settled_reason}" if proposal.settled_reason else ""
+    when = "" if proposal.settled_ms is None else moment_text(proposal.settled_ms)
+    lines.append(f"          {by}{when}{why}".rstrip())
+    if proposal.outcome:
+        lines.append(f"          {proposal.outcome}")
+    return lines
+
+
+def _shown(client: BackendClient, id: str) -> Report:
+    proposal = next((one for one in client.proposals() if one.id == id), None)
+    if proposal is None:
+        raise UsageError(f"There is no proposal {id}.")
+    lines = _lines(proposal, time.time_ns() // 1_000_000)
+    if not proposal.waiting:
+        return Report("\n".join(lines), {"proposal": _row(proposal)})
+    foreseen = client.foresee_proposal(id)
+    lines += ["", *_foreseen_lines(foreseen)]
+    if "approve" in proposal.actions:
+        lines += ["", f"To let that happen: {PROG} approve {id} --seen {foreseen.fingerprint}"]
+    return Report("\n".join(lines), {"proposal": _row(proposal), "foreseen": asdict(foreseen)})
+
+
+def _foreseen_lines(foreseen: Foreseen) -> list[str]:
+    than = ", which is something else than when it was proposed" if foreseen.changed else ""
+    return [
+        f"It would do this{than}:",
+        *(f"  {line}" for line in foreseen.lines),
+        *(f"  {note}" for note in foreseen.notes),
+    ]
+
+
+def _approved(client: BackendClient, options: argparse.Namespace) -> Report:
+    proposal, answer = client.approve_proposal(
+        options.id, preview=options.seen, reason=options.reason
+    )
+    failed = answer.failures
+    where = f", operation {proposal.operation_id}" if proposal.operation_id else ""
+    text = f"Proposal {proposal.id} was carried out{where}: {proposal.outcome}."
+    problems = (f"{many(len(failed), 'item')} failed.",) if failed else ()
+    document = {"proposal": _row(proposal), "answer": asdict(answer)}
+    return Report(text, document, output.FAILED if failed else output.DONE, problems)
+
+
+def _row(proposal: ShownProposal) -> dict[str, Any]:
+    return asdict(proposal)

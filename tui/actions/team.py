@@ -1,0 +1,51 @@
+"""What people who share a backend tell each other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tui.actions.action import HELD, PROPOSED, Action
+from tui.views import OPERATIONS
+
+_OPERATED: Final = (OPERATIONS,)
+
+TEAM: Final = (
+    Action(
+        "here",
+        ("H",),
+        "Who is here",
+        "Who else is connected to the backend, and what they look at.",
+        "Look",
+    ),
+    Action(
+        "proposals",
+        ("Y",),
+        "Proposals",
+        "Changes that take two people: approve, reject or withdraw them.",
+        "Change",
+        hint="proposals",
+        rank=-3,
+        when=(PROPOSED,),
+    ),
+    Action(
+        "claim",
+        ("K",),
+        "Claim or release",
+        "Say that you steer the operation; take it over, with a reason; again to release it.",
+        "Change",
+        _OPERATED,
+        hint="take over",
+        rank=-1,
+        when=(HELD,),
+        changes=True,
+    ),
+    Action(
+        "remark",
+        ("N",),
+        "Note on the operation",
+        "One line that everybody sees with it, and that the audit keeps.",
+        "Change",
+        _OPERATED,
+        changes=True,
+    ),
+)

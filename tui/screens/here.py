@@ -1,0 +1,58 @@
+"""Who is connected to the backend, and what they look at; kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+
+from tui.screens.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_lines
+from tui.team import here_facts
+
+if TYPE_CHECKING:
+    from tui.app import KshuntApp
+
+
+class HereScreen(Dialog[None]):
+    """One line a session."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *CLOSE_KEYS,
+        *SCROLL_KEYS,
+        Binding("H", "close", "Close", show=False),
+    ]
+
+    def __init__(self, app: KshuntApp) -> None:
+        super().__init__("Who is here")
+        self._kshunt = app
+        self._shown: list[tuple[str, str]] | None = None
+
+    def compose_body(self) -> Iterable[Widget]:
+        """The sessions."""
+        yield VerticalScroll(id="details", can_focus=False)
+        yield Lines("Esc closes", classes="hint")
+
+    def on_mount(self) -> None:
+        """Follow the store."""
+        self._kshunt.changed.subscribe(self, self._on_changed)
+        self._on_changed("")
+
+    def _on_changed(self, view: str) -> None:
+        self.ask(self._show)
+
+    async def _show(self) -> None:
+        store, box = self._kshunt.store, self.query_one("#details")
+        facts = here_facts(store.presence, store.session)
+        if facts == self._shown:
+            return
+        self._shown = facts
+        await box.remove_children()
+        nobody = [Lines("The backend has not said who is here.")]
+        await box.mount_all(fact_lines(facts) if facts else nobody)
+
+    def action_scroll(self, rows: int) -> None:
+        """Scroll as the arrow keys do."""
+        self.query_one("#details").scroll_relative(y=rows, animate=False)

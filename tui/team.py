@@ -1,0 +1,189 @@
+"""People who share a backend: who is here, who steers what, and what waits for a second one. Pure.
+
+Names are those that the backend knows, or what people say of themselves where it asks for nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from backend.domain.answers import ChangeAnswer, Result
+from backend.domain.approval import ShownProposal
+from backend.domain.operation import Operation
+from backend.domain.steering import Preview
+from backend.domain.team import Presence, Present
+from backend.domain.wording import moment_text
+from tui.intent import Intent, Sending, Target
+from tui.tables.mending import readable
+from tui.text import duration_text, printable
+from tui.views import TITLES
+from tui.who import who_am_i
+
+if TYPE_CHECKING:
+    from backend.api.client import BackendClient
+    from backend.domain.approval import Foreseen
+    from tui.store import Store
+
+SELECTED_MAX: Final = 300
+STATES: Final = {
+    "waiting": "warn",
+    "approved": "warn",
+    "done": "good",
+    "failed": "bad",
+    "rejected": "dim",
+    "withdrawn": "dim",
+    "expired": "dim",
+}
+
+
+def my_name(store: Store) -> str:
+    """What the backend calls whoever sits here."""
+    return (store.presence.you if store.presence is not None else "") or who_am_i()
+
+
+# Who is here
+
+
+def others(presence: Presence | None, session: str) -> tuple[Present, ...]:
+    """Everybody else."""
+    found = () if presence is None else presence.present
+    return tuple(one for one in found if one.session != session)
+
+
+def here_forms(presence: Presence | None, session: str) -> tuple[str, ...]:
+    """`2 here: you, bob`, and shorter forms of it; none where nobody else is here."""
+    found = others(presence, session)
+    if not found:
+        return ()
+    names = list(dict.fromkeys(printable(one.who.partition("@")[0]) or "?" for one in found))
+    count = f"{len(found) + 1} here"
+    few = names if len(names) <= 3 else [*names[:2], f"{len(names) - 2} more"]
+    return f"{count}: you, {', '.join(few)}", count
+
+
+def here_facts(presence: Presence | None, session: str) -> list[tuple[str, str]]:
+    """Name, and what is looked at since when; whoever sits here stands first."""
+    found = () if presence is None else presence.present
+    mine = [one for one in found if one.session == session]
+    return [
+        (
+            f"{one.who or '?'}{' (you)' if one in mine else ''}",
+            f"{looks_at(one)} (here since {moment_text(one.since_ms)[11:16]} UTC)",
+        )
+        for one in (*mine, *others(presence, session))
+    ]
+
+
+def looks_at(one: Present) -> str:
+    """`Partitions: orders-0 on 3`."""
+    title = TITLES[one.screen].full if one.screen in TITLES else one.screen
+    if not title:
+        return "does not say what it looks at"
+    return f"{title}: {readable(one.selected)}" if one.selected else title
+
+
+def selected_words(key: object) -> str:
+    """What is under a cursor, for others to read."""
+    if isinstance(key, tuple):
+        words = "-".join(str(part) for part in key)
+    else:
+        words = "" if key is None else str(key)
+    return "".join(c if c.isprintable() else " " for c in words)[:SELECTED_MAX]
+
+
+# Claims
+
+
+def claim_words(operation: Operation, me: str) -> str:
+    """`claimed by ada`, or `yours`; empty where nobody steers it."""
+    claim = operation.claim
+    if claim is None:
+        return ""
+    return "yours" if claim.who == me else f"claimed by {claim.who}"
+
+
+def held_words(operation: Operation, me: str, key: str) -> str:
+    """Why an operation cannot be steered from here, or empty."""
+    claim = operation.claim
+    if claim is None or claim.who == me:
+        return ""
+    why = f": {claim.reason}" if claim.reason else ""
+    return f"{claim.who} steers it since {moment_text(claim.since_ms)[11:]}{why}. {key} takes over."
+
+
+# Proposals
+
+
+def awaits_me(proposals: Sequence[ShownProposal]) -> tuple[ShownProposal, ...]:
+    """Those that whoever sits here may approve."""
+    return tuple(one for one in proposals if "approve" in one.actions)
+
+
+def left_text(proposal: ShownProposal, now_ms: int) -> str:
+    """How long it waits still, in minutes: what changes every second would be drawn every one."""
+    minutes = math.ceil(max(proposal.expires_ms - now_ms, 0) / 60_000)
+    return duration_text(minutes * 60.0)[:-3] if 0 < minutes < 60 else duration_text(minutes * 60.0)
+
+
+def proposal_lines(proposal: ShownProposal, now_ms: int) -> tuple[str, str]:
+    """What it is, and who stands where."""
+    head = f"{proposal.state:9} {proposal.summary}"
+    by = f"{proposal.id}, by {proposal.who}" + (f": {proposal.reason}" if proposal.reason else "")
+    if proposal.waiting:
+        able = " or ".join(proposal.actions) or "look at"
+        return head, f"{by}; dies in {left_text(proposal, now_ms)}; you may {able} it"
+    came = proposal.outcome or proposal.settled_reason
+    who = f" by {proposal.settled_by}" if proposal.settled_by else ""
+    return head, f"{by}; {proposal.state}{who}" + (f": {readable(came)}" if came else "")
+
+
+def approve_intent(target: Target, proposal: ShownProposal, now_ms: int) -> Intent:
+    """Let what another one proposed happen."""
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        if sending.validate_only:
+            return rehearsed(client.foresee_proposal(proposal.id))
+        _, answer = client.approve_proposal(
+            proposal.id,
+            preview=sending.fingerprint,
+            cluster_id=sending.target.cluster_id,
+            reason=sending.reason,
+        )
+        return answer
+
+    def preview(client: BackendClient) -> Preview:
+        foreseen = client.foresee_proposal(proposal.id)
+        changed = "It would do something else than when it was proposed."
+        return Preview(
+            f"{proposal.summary}.", (changed,) if foreseen.changed else (), foreseen.fingerprint
+        )
+
+    return Intent(
+        title=f"Approve proposal {proposal.id}",
+        button="Approve it",
+        target=target,
+        touches=(
+            ("Proposed by", proposal.who),
+            ("Why", proposal.reason or "-"),
+            ("Dies in", left_text(proposal, now_ms)),
+        ),
+        send=send,
+        preview=preview,
+        effect="It happens at once, as it was proposed, and once. The audit names both of you.",
+        typed=(proposal.id,),
+    )
+
+
+def rehearsed(foreseen: Foreseen) -> ChangeAnswer:
+    """What a proposal would do, as every other change says it."""
+    parts = [line.partition(": ") for line in foreseen.lines]
+    results = tuple(Result(item, 0, "NONE", words) for item, _, words in parts)
+    return ChangeAnswer(True, None, results, foreseen.notes)
+
+
+def words_of(proposal: ShownProposal, now_ms: int, key: str) -> str:
+    """One sentence about a proposal that waits for whoever sits here."""
+    left = left_text(proposal, now_ms)
+    return f"{proposal.who} proposes (dies in {left}; {key} approves): {proposal.summary}."
