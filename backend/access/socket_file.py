@@ -1,0 +1,77 @@
+"""Who may open a backend's Unix-domain socket: the mode and the group of its file.
+
+To connect takes the right to write to the file. Whoever has it is an administrator of the cluster
+without a name of their own, so others than a group are never let in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import grp
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from backend.errors import ConfigError
+
+ALONE: Final = 0o600
+GROUP: Final = 0o660
+_MODE: Final = re.compile(r"0?[0-7]{3}")
+
+
+@dataclass(frozen=True, slots=True)
+class SocketFile:
+    """How a socket's file is made."""
+
+    mode: int = ALONE
+    group: int | None = None
+    """A group's number; None: that of the process."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    group = parser.add_argument_group("who is let in, on a socket")
+    group.add_argument(
+        "--socket-mode", metavar="MODE", help="of its file: 0600 (default), or 0660 for a group"
+    )
+    group.add_argument("--socket-group", metavar="NAME", help="that group (default: one's own)")
+
+
+def socket_file(options: argparse.Namespace) -> SocketFile:
+    """How the socket's file shall be made.
+
+    Raises:
+        ConfigError: others could connect, its owner could not, there is no such group, or a flag
+            lacks another one.
+    """
+    text, name = options.socket_mode, options.socket_group
+    if options.socket is None and (text or name):
+        raise ConfigError("--socket-mode and --socket-group are for a --socket PATH.")
+    mode = ALONE if text is None else _mode(text)
+    if name is None:
+        return SocketFile(mode)
+    if not mode & 0o020:
+        raise ConfigError(
+            f"Mode {mode:04o} lets nobody of {name} connect.", advice="Give --socket-mode 0660."
+        )
+    try:
+        return SocketFile(mode, grp.getgrnam(name).gr_gid)
+    except KeyError:
+        raise ConfigError(f"There is no group '{name}' on this machine.") from None
+
+
+def _mode(text: str) -> int:
+    if not _MODE.fullmatch(text):
+        raise ConfigError(f"--socket-mode '{text}' is no mode.", advice="Write 0600 or 0660.")
+    mode = int(text, 8)
+    if mode & 0o007:
+        raise ConfigError(
+            f"--socket-mode {mode:04o} would let in everybody on this machine.",
+            advice="Write 0660 and name a --socket-group, or serve on a port with --tokens.",
+        )
+    if mode & ~GROUP or mode & ALONE != ALONE:
+        raise ConfigError(
+            f"--socket-mode {mode:04o}: its owner has to read and write, and nobody executes it.",
+            advice="Write 0600 or 0660.",
+        )
+    return mode

@@ -1,0 +1,127 @@
+"""All hooks of a backend: what is told is kept on the disk first, and then queued for each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from backend.clock import Clock
+from backend.domain.hook import HookStanding
+from backend.notify.hook import Hook
+from backend.notify.keeping import Keeping
+from backend.notify.message import Message, News
+from backend.notify.policy import Policy
+
+log = logging.getLogger(__name__)
+
+NO_HOOK: Final = "no webhook of that address is configured any more"
+UNWRITTEN_MAX: Final = 10_000
+"""Messages that wait for a disk that hangs; the oldest is lost then, and that is logged."""
+
+
+def new_id() -> str:
+    """Of a message; no other one has it."""
+    return f"msg_{secrets.token_hex(12)}"
+
+
+class Notifier:
+    """Tells every hook; `start` and `stop` bracket its life, `tell` may be called in between."""
+
+    def __init__(
+        self,
+        hooks: Sequence[Hook],
+        keeping: Keeping,
+        clock: Clock,
+        policy: Policy,
+        make_id: Callable[[], str] = new_id,
+    ) -> None:
+        self._hooks = tuple(hooks)
+        self._keeping = keeping
+        self._clock = clock
+        self._policy = policy
+        self._make_id = make_id
+        self._told: deque[Message] = deque()
+        self._some = asyncio.Event()
+        self._all_kept = asyncio.Event()
+        self._all_kept.set()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def standing(self) -> tuple[HookStanding, ...]:
+        """How each hook goes."""
+        return tuple(hook.standing for hook in self._hooks)
+
+    def tell(self, news: News, cluster: str) -> None:
+        """Have a message sent to every hook; returns at once."""
+        message = Message.of(news, self._make_id(), self._clock.now_ms(), cluster)
+        self._told.append(message)
+        if len(self._told) > UNWRITTEN_MAX:
+            lost = self._told.popleft()
+            log.error("the disk hangs; message %s (%s) is lost: %s", lost.id, lost.type, lost.text)
+        self._all_kept.clear()
+        self._some.set()
+
+    async def start(self) -> None:
+        """Begin, with what was left when the last backend ended.
+
+        Raises:
+            ConfigError: the file of what waits cannot be used.
+        """
+        left = await self._keeping.open()
+        by_id = {hook.target.id: hook for hook in self._hooks}
+        for hook_id, message in left:
+            if hook_id not in by_id:
+                await self._keeping.bury(hook_id, "", message, 0, NO_HOOK)
+        for hook in self._hooks:
+            await hook.take([message for id, message in left if id == hook.target.id])
+        works = [self._keep(), *(hook.run() for hook in self._hooks)]
+        self._tasks = [asyncio.create_task(work, name="webhooks") for work in works]
+        for task in self._tasks:
+            task.add_done_callback(_look)
+
+    async def stop(self) -> None:
+        """Try what waits once more, for `Policy.grace_s` at most; the rest is kept for later."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._policy.grace_s):
+                await self._all_kept.wait()
+                # What is on its way has perhaps arrived: to send it again would tell it twice.
+                await asyncio.gather(*(hook.halt() for hook in self._hooks))
+        await self._end_tasks()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._policy.grace_s):
+                await asyncio.gather(*(hook.last_try() for hook in self._hooks))
+        for hook in self._hooks:
+            if waiting := hook.standing.waiting:
+                log.warning("webhook %s: %d messages wait for a next start", hook.target, waiting)
+            await hook.close()
+        await self._keeping.close()
+
+    async def _end_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    async def _keep(self) -> None:
+        """Write what is told to the disk, and hand it to the hooks."""
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            batch, self._told = tuple(self._told), deque()
+            ids = [hook.target.id for hook in self._hooks]
+            await self._keeping.put([(id, message) for message in batch for id in ids])
+            for hook in self._hooks:
+                await hook.take(batch)
+            if not self._told:
+                self._all_kept.set()
+
+
+def _look(task: asyncio.Task[None]) -> None:
+    """Say that a task has failed: nothing would be sent any more."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.critical("webhooks have stopped", exc_info=error)

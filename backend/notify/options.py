@@ -1,0 +1,138 @@
+"""Flags of `kshunt serve` and `kshunt webhooks` that say whom to tell, and where it is kept."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from backend.access.secret_files import read_secret
+from backend.clock import Clock
+from backend.errors import ConfigError
+
+if TYPE_CHECKING:
+    from backend.notify.notifier import Notifier
+    from backend.notify.target import Target
+
+SECRET: Final = "KSHUNT_WEBHOOK_SECRET"
+
+
+def add_target_options(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that name webhooks."""
+    group = parser.add_argument_group("webhooks")
+    group.add_argument(
+        "--webhook",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="tell it what changes, as Standard Webhooks; may be given several times",
+    )
+    group.add_argument(
+        "--webhook-secret-file",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help=f"the key that signs, whsec_… or a text: one for all, or one for each --webhook in "
+        f"their order (default: what {SECRET} holds)",
+    )
+    group.add_argument(
+        "--webhook-ca", metavar="FILE", type=Path, help="PEM: who vouches for their certificates"
+    )
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a backend."""
+    add_target_options(parser)
+    parser.add_argument(
+        "--webhook-dead-letter",
+        metavar="FILE",
+        type=Path,
+        help="what could not be delivered (default: webhooks/dead-letters.jsonl in the user's "
+        "folder for states); FILE.waiting is what waits",
+    )
+
+
+def targets_of(options: argparse.Namespace, environment: Mapping[str, str]) -> tuple[Target, ...]:
+    """The webhooks that are named.
+
+    Raises:
+        ConfigError: an address, a key or a file cannot be used, or does not fit the others.
+    """
+    from backend.notify.target import target_of
+
+    urls: Sequence[str] = options.webhook
+    if not urls:
+        if options.webhook_secret_file or options.webhook_ca is not None:
+            raise ConfigError("--webhook-secret-file and --webhook-ca are for a --webhook URL.")
+        return ()
+    if len(set(urls)) < len(urls):
+        raise ConfigError("The same --webhook is given twice.")
+    keys = _keys(options.webhook_secret_file, len(urls), environment)
+    return tuple(
+        target_of(url, key, options.webhook_ca) for url, key in zip(urls, keys, strict=True)
+    )
+
+
+def _keys(
+    files: Sequence[Path], count: int, environment: Mapping[str, str]
+) -> Sequence[tuple[bytes, ...]]:
+    from backend.notify.signing import keys_of
+
+    if not files:
+        text = environment.get(SECRET, "")
+        return [keys_of(text, SECRET) if text else ()] * count
+    if len(files) not in (1, count):
+        raise ConfigError(
+            f"{len(files)} --webhook-secret-file are given for {count} --webhook.",
+            advice="Give one for all of them, or one for each, in their order.",
+        )
+    what = "The webhook's key"
+    found = [keys_of(read_secret(path, what), f"{what} {path}") for path in files]
+    return found * count if len(files) == 1 else found
+
+
+def dead_letter_path(options: argparse.Namespace, environment: Mapping[str, str]) -> Path:
+    """Where dead letters go."""
+    named: Path | None = options.webhook_dead_letter
+    if named is not None:
+        return named.absolute()
+    base = environment.get("XDG_STATE_HOME", "")
+    folder = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
+    return folder / "kshunt" / "webhooks" / "dead-letters.jsonl"
+
+
+def waiting_path(dead_letters: Path) -> Path:
+    """Where messages are kept that wait, beside the dead letters."""
+    return dead_letters.with_name(f"{dead_letters.name}.waiting")
+
+
+def notifier_of(
+    options: argparse.Namespace, clock: Clock, environment: Mapping[str, str] = os.environ
+) -> Notifier | None:
+    """What tells the webhooks; None, and nothing is loaded, where there are none.
+
+    Raises:
+        ConfigError: as `targets_of`.
+    """
+    targets = targets_of(options, environment)
+    if not targets:
+        return None
+    from backend.notify.dead_letters import DeadLetters
+    from backend.notify.hook import Hook
+    from backend.notify.keeping import Keeping
+    from backend.notify.notifier import Notifier
+    from backend.notify.policy import Policy
+    from backend.notify.sending import HttpSender
+    from backend.notify.spool import Spool
+
+    policy, path = Policy(), dead_letter_path(options, environment)
+    keeping = Keeping(Spool(waiting_path(path)), DeadLetters(path), clock)
+    hooks = [
+        Hook(target, HttpSender(target, policy), keeping, clock, policy, secrets.randbits(64))
+        for target in targets
+    ]
+    return Notifier(hooks, keeping, clock, policy)

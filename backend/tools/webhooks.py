@@ -1,0 +1,129 @@
+"""`kshunt webhooks`: what a backend could not deliver, and sending it again."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from backend.clock import SystemClock
+from backend.domain.wording import listed, many, moment_text
+from backend.errors import BadInput
+from backend.notify.dead_letters import Letter, read_letters, remove_letters
+from backend.notify.options import add_target_options, targets_of
+from backend.notify.policy import Policy, Verdict
+from backend.notify.sending import HttpSender
+from backend.notify.target import Target
+from backend.tools import output
+from backend.tools.console import run_tool, show_report
+from backend.tools.output import Report
+
+PROG: Final = "kshunt webhooks"
+EPILOG: Final = """\
+A dead letter names its webhook by host and hash, not by its address, which may be a secret: resend
+needs the --webhook again, or those of [serve] in the configuration. What is delivered leaves the
+file; what is not stays. Receivers know by its id a message that they have already.
+
+exit codes:
+  0   everything in the file was delivered, or there was nothing
+  1   something was not delivered and is still in the file
+  64  wrong usage; nothing was sent
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tool."""
+    words = "Interrupted. What was delivered and is still in the file, receivers know by its id."
+    return run_tool(PROG, _main, argv, interrupted=words, usage_code=output.USAGE)
+
+
+def _main(argv: Sequence[str]) -> int:
+    options = _parser().parse_intermixed_args(list(argv))
+    if options.action == "list":
+        return show_report(_listed(options.file), as_json=options.json)
+    targets = targets_of(options, os.environ)
+    if not targets:
+        raise BadInput("No --webhook is named; nothing was sent.")
+    return show_report(asyncio.run(resent(options.file, targets)), as_json=options.json)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROG,
+        description="See and send again what a backend's webhooks did not take.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "action", metavar="ACTION", choices=("list", "resend"), help="list, or resend in order"
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="of dead letters")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_target_options(parser)
+    return parser
+
+
+def _listed(path: Path) -> Report:
+    letters, damaged = read_letters(path)
+    lines = [
+        f"{moment_text(one.message.time_ms)}  {one.host or one.hook}  {one.message.type}: "
+        f"{one.message.text} (given up after {many(one.attempts, 'attempt')}: {one.error})"
+        for one in letters
+    ]
+    rows = [{**one.message.as_json(), "host": one.host, "error": one.error} for one in letters]
+    text = output.printable("\n".join(lines)) or "There are no dead letters."
+    return Report(text, {"letters": rows, "damaged": damaged}, problems=_damage(path, damaged))
+
+
+def _damage(path: Path, damaged: int) -> tuple[str, ...]:
+    return (f"{many(damaged, 'line')} of {path} cannot be read.",) if damaged else ()
+
+
+async def resent(path: Path, targets: Sequence[Target], policy: Policy | None = None) -> Report:
+    """Send each letter once, in its order; a webhook that fails is asked no more."""
+    letters, damaged = await asyncio.to_thread(read_letters, path)
+    policy = policy or Policy()
+    senders = {target.id: HttpSender(target, policy) for target in targets}
+    delivered: set[tuple[str, str]] = set()
+    silent: set[str] = set()
+    problems: dict[str, None] = {}
+    try:
+        for letter in letters:
+            if letter.hook not in senders or letter.hook in silent:
+                continue
+            answer = await senders[letter.hook].send(letter.message, SystemClock().now_ms())
+            if answer.verdict is Verdict.DELIVERED:
+                delivered.add((letter.hook, letter.message.id))
+                continue
+            problems[f"{letter.host}: {answer.words}"] = None
+            if answer.verdict is not Verdict.REFUSED:
+                # Whoever is not there is not there for the next one either.
+                silent.add(letter.hook)
+    finally:
+        for sender in senders.values():
+            await sender.close()
+        if delivered:
+            await asyncio.to_thread(remove_letters, path, delivered)
+    said = (*problems, *_damage(path, damaged))
+    return _report(path, letters, delivered, {*senders}, said)
+
+
+def _report(
+    path: Path,
+    letters: Sequence[Letter],
+    delivered: set[tuple[str, str]],
+    known: set[str],
+    problems: tuple[str, ...],
+) -> Report:
+    strange = Counter(one.host or one.hook for one in letters if one.hook not in known)
+    left = len(letters) - len(delivered)
+    words = f"{many(len(delivered), 'message')} delivered, {left} still in {path}."
+    if strange:
+        named = listed(f"{host} ({count})" for host, count in strange.items())
+        problems = (*problems, f"No --webhook is named for {named}.")
+    document = {"delivered": len(delivered), "left": left, "problems": list(problems)}
+    return Report(words, document, output.FAILED if left else output.DONE, problems)
