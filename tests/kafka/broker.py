@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.kafka.config import HOST, BrokerPlan
 from tests.kafka.guard import Guard
-from tests.kafka.java import java_command
+from tests.kafka.java import LIBS, java_command
 from tests.support import wait_until
 
 HEAP_MB = 400
@@ -30,8 +30,11 @@ _silent.propagate = False
 class BrokerProcess:
     """A broker as planned, running or not."""
 
-    def __init__(self, plan: BrokerPlan, guard: Guard) -> None:
+    def __init__(
+        self, plan: BrokerPlan, guard: Guard, libs: Path = LIBS, heap_mb: int = HEAP_MB
+    ) -> None:
         self.plan = plan
+        self._libs, self._heap_mb = libs, heap_mb
         self.paused = False
         self._guard = guard
         self._process: subprocess.Popen[bytes] | None = None
@@ -46,7 +49,9 @@ class BrokerProcess:
         if self._process is not None:
             raise ValueError(f"broker {self.plan.broker_id} runs already")
         args = [str(self.plan.properties_file)]
-        command = java_command("kafka.Kafka", args, heap_mb=HEAP_MB, log_level="warn")
+        command = java_command(
+            "kafka.Kafka", args, heap_mb=self._heap_mb, log_level="warn", libs=self._libs
+        )
         with self.plan.log_file.open("ab") as log:
             self._process = self._guard.spawn(command, log)
 

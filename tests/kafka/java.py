@@ -59,14 +59,19 @@ def ensure_jars() -> Path:
         raise KafkaLaunchError(reason)
     with tempfile.TemporaryDirectory(prefix=".libs-", dir=HERE) as folder:
         arriving = Path(folder) / "libs"
-        _copy_dependencies(arriving)
+        copy_dependencies(POM, arriving)
         shutil.rmtree(LIBS, ignore_errors=True)
         arriving.rename(LIBS)
     return LIBS
 
 
-def _copy_dependencies(target: Path) -> None:
-    command = ["mvn", "-q", "-B", "-f", str(POM)]
+def copy_dependencies(pom: Path, target: Path) -> None:
+    """Have Maven put the jars that a pom names into a new folder.
+
+    Raises:
+        KafkaLaunchError: it could not.
+    """
+    command = ["mvn", "-q", "-B", "-f", str(pom)]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={target}"]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=MAVEN_DEADLINE_S
@@ -76,7 +81,12 @@ def _copy_dependencies(target: Path) -> None:
 
 
 def java_command(
-    main_class: str, args: Sequence[str], *, heap_mb: int, log_level: LogLevel
+    main_class: str,
+    args: Sequence[str],
+    *,
+    heap_mb: int,
+    log_level: LogLevel,
+    libs: Path = LIBS,
 ) -> list[str]:
     """The command line of one of Kafka's Java programs.
 
@@ -93,7 +103,7 @@ def java_command(
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         "-cp",
-        f"{LIBS}/*",
+        f"{libs}/*",
         main_class,
         *args,
     ]

@@ -1,0 +1,54 @@
+"""What a way to a cluster cannot do, and why: said before anything is written down or changed."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias
+
+from backend.errors import NotSupported
+
+
+class Verb(enum.StrEnum):
+    """What not every way to a cluster can do."""
+
+    CANCEL = "cancel"
+    UNCLEAN_ELECTION = "unclean election"
+    LOG_DIRS = "moves between log directories"
+    ALTER_TOPICS = "altering topics"
+    SHRINK = "shrinking topics"
+
+
+NotOffered: TypeAlias = Mapping[Verb, str]
+"""Why, by what is not offered."""
+
+
+class Way(Protocol):
+    """A way to a cluster."""
+
+    @property
+    def not_offered(self) -> NotOffered:
+        """What it cannot do; empty for one that can do all."""
+        ...
+
+
+def refusal(verb: Verb, way: Way) -> NotSupported | None:
+    """Why this cannot be done this way, or None where it can."""
+    why = way.not_offered.get(verb)
+    if why is None:
+        return None
+    return NotSupported(
+        f"This cluster is reached through ZooKeeper, which does not offer {verb}: {why}. "
+        "Nothing was changed.",
+        advice="Brokers do it: start kshunt with --bootstrap-server.",
+    )
+
+
+def require(verb: Verb, way: Way) -> None:
+    """Return only where this can be done this way.
+
+    Raises:
+        NotSupported: it cannot; nothing was changed.
+    """
+    if (refused := refusal(verb, way)) is not None:
+        raise refused

@@ -1,0 +1,245 @@
+"""KIP-179's removal records in ZooKeeper: which throttles go when the reassignment has ended.
+
+Goals
+    While a throttle of ours that shall go by itself is on, its topic or broker is in the seed's
+    znodes; what another program has put there stays there until its throttle is off. Whatever has
+    died, no throttle that is named there stays on for good.
+Constraints
+    The seed gives the znodes, `/admin/throttled_replicas_removal` and
+    `/admin/throttled_rates_removal`, and no format: here `{"version":1,"topics":[...]}` and
+    `{"version":1,"brokers":[...]}`. They say what to remove, and not what was there before: that is
+    in the journal's own records.
+Algorithm
+    The journal commits the znodes together with its records (`changes_for`). While this backend
+    acts, `Recovery` follows the seed's "On Controller Failover" for every name that no record of
+    the journal explains: while something moves, nothing; else the keys are removed, and then the
+    name. A name that the journal explains is left to the engine, which restores what was there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from backend.admin import zk_configs, zk_reads, zk_tree
+from backend.admin.configs import Changes
+from backend.admin.zk_session import Create, Delete, Op, Outdated, Put, Session, Znode
+from backend.clock import Clock
+from backend.domain.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from backend.errors import Conflict, KshuntError
+from backend.operations.journal_codec import Body, Kind
+from backend.operations.lease import Duty
+from backend.operations.ownership_cells import ListShare, RateShare, ShareState
+from backend.operations.ownership_json import readable
+from backend.operations.seat import Seat
+
+LOOK_S: Final = 2.0
+"""Between two looks at the znodes."""
+PATIENCE_S: Final = 15.0
+"""So long nothing moves before the throttles go: the names are written first, and whoever wrote
+them may be about to begin the reassignment."""
+TIMEOUT_S: Final = 5.0
+
+LEFT: Final = ShareState.LEFT
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The names in one of the two znodes, or in both of them."""
+
+    topics: frozenset[str] = frozenset()
+    brokers: frozenset[int] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.topics or self.brokers)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The two znodes as they were read."""
+
+    names: Removal = field(default_factory=Removal)
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """By path; one that is not there is absent."""
+    unreadable: Mapping[str, zk_tree.UnreadableZnode] = field(default_factory=dict)
+    """By path."""
+
+
+def named_by(records: Mapping[str, Body]) -> Removal:
+    """Whose throttles go by themselves, by the journal's records of throttles.
+
+    What cannot be understood is named: its throttle may have to go.
+    """
+    topics, brokers = set(), set()
+    for key, body in records.items():
+        ownership, _ = readable({key: body})
+        shares: list[RateShare | ListShare] = [
+            *(share for cell in ownership.rates.values() for share in cell.shares.values()),
+            *(share for cell in ownership.lists.values() for share in cell.shares.values()),
+        ]
+        stays = shares and not any(s.auto_remove and s.state is not LEFT for s in shares)
+        kind, _, name = key.rpartition("/")
+        if stays:
+            continue
+        if kind == Kind.TOPIC_THROTTLE:
+            topics.add(name)
+        elif kind == Kind.BROKER_THROTTLE:
+            brokers.add(int(name))
+    return Removal(frozenset(topics), frozenset(brokers))
+
+
+async def read(session: Session, *, timeout_s: float) -> Found:
+    """What the znodes hold."""
+    paths = (zk_tree.TOPICS_REMOVAL, zk_tree.BROKERS_REMOVAL)
+    znodes = dict(zip(paths, await session.read_many(paths, timeout_s=timeout_s), strict=True))
+    unreadable: dict[str, zk_tree.UnreadableZnode] = {}
+    topics = _names(znodes, zk_tree.TOPICS_REMOVAL, "topics", str, unreadable)
+    brokers = _names(znodes, zk_tree.BROKERS_REMOVAL, "brokers", int, unreadable)
+    versions = {path: znode.version for path, znode in znodes.items() if znode is not None}
+    return Found(Removal(topics, brokers), versions, unreadable)
+
+
+def _names(
+    znodes: Mapping[str, Znode | None],
+    path: str,
+    field_name: str,
+    kind: type[zk_tree.Name],
+    unreadable: dict[str, zk_tree.UnreadableZnode],
+) -> frozenset[zk_tree.Name]:
+    znode = znodes[path]
+    if znode is None:
+        return frozenset()
+    try:
+        return frozenset(zk_tree.read_removal(path, field_name, znode.data, kind))
+    except zk_tree.UnreadableZnode as error:
+        unreadable[path] = error
+        return frozenset()
+
+
+def changes_for(found: Found, before: Removal, after: Removal) -> list[Op]:
+    """What to commit so that the znodes name `after` where they named `before`.
+
+    What else they name stays.
+
+    Raises:
+        Conflict: a znode that would change cannot be understood.
+    """
+    there = found.names
+    return [
+        *_side(found, zk_tree.TOPICS_REMOVAL, "topics", there.topics, before.topics, after.topics),
+        *_side(
+            *(found, zk_tree.BROKERS_REMOVAL, "brokers"),
+            *(there.brokers, before.brokers, after.brokers),
+        ),
+    ]
+
+
+def _side(
+    found: Found,
+    path: str,
+    field_name: str,
+    there: frozenset[zk_tree.Name],
+    before: frozenset[zk_tree.Name],
+    after: frozenset[zk_tree.Name],
+) -> list[Op]:
+    """What to commit so that one znode names `after` where it named `before`."""
+    if path in found.unreadable:
+        if before == after:
+            return []
+        unreadable = found.unreadable[path]
+        raise Conflict(unreadable.message, advice=unreadable.advice)
+    wanted = (there - before) | after
+    if wanted == there and (wanted or path not in found.versions):
+        return []
+    version = found.versions.get(path)
+    text = zk_tree.removal_text(field_name, sorted(wanted))
+    if version is None:
+        return [Create(path, text)]
+    return [Put(path, text, version) if wanted else Delete(path, version)]
+
+
+class Recovery:
+    """See the module's text: `run` is a task beside a backend."""
+
+    def __init__(
+        self,
+        session: Session,
+        seat: Seat,
+        clock: Clock,
+        explained: Callable[[], Removal],
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """`explained`: the names that the journal's records explain."""
+        self._session, self._seat, self._clock = session, seat, clock
+        self._explained = explained
+        self._patience_s = patience_s
+        self._since_s: float | None = None
+        """Since when there are such names, and nothing moves."""
+        self._said = ""
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled; act only where this backend does."""
+        while True:
+            try:
+                await self._look()
+                self._said = ""
+            except (KshuntError, Outdated) as error:
+                if str(error) != self._said:
+                    log.warning("Throttles that ZooKeeper says shall go: %s", error)
+                self._said = str(error)
+            await self._clock.wait_s(LOOK_S)
+
+    async def _look(self) -> None:
+        found = await read(self._session, timeout_s=TIMEOUT_S)
+        if not self._unexplained(found) or await zk_reads.ongoing(
+            self._session, timeout_s=TIMEOUT_S
+        ):
+            self._since_s = None
+            return
+        now_s = self._clock.monotonic_s()
+        self._since_s = now_s if self._since_s is None else self._since_s
+        keeper = self._seat.keeper
+        if keeper is None or now_s - self._since_s < self._patience_s:
+            return
+        if keeper.duty is Duty.ACT:
+            await self._remove(found, self._unexplained(found))
+        elif keeper.duty is not Duty.FOLLOW:
+            # What is to be done here is a need to act.
+            keeper.want()
+
+    def _unexplained(self, found: Found) -> Removal:
+        ours = self._explained()
+        return Removal(found.names.topics - ours.topics, found.names.brokers - ours.brokers)
+
+    async def _remove(self, found: Found, gone: Removal) -> None:
+        """The seed's "Throttle removal": the keys, then the names."""
+        self._seat.guard()
+        wishes: list[tuple[str, Changes]] = [
+            *((zk_configs.topic_entity(topic), _NO_LISTS) for topic in sorted(gone.topics)),
+            *((zk_configs.broker_entity(broker), _NO_RATES) for broker in sorted(gone.brokers)),
+        ]
+        for entity, changes in await self._configured(wishes):
+            result = await zk_configs.change(self._session, entity, changes, timeout_s=TIMEOUT_S)
+            if not result.ok:
+                raise Conflict(f"{entity} keeps its throttle: {result.message}")
+        operations = changes_for(found, gone, Removal())
+        if operations:
+            await self._session.commit(operations, timeout_s=TIMEOUT_S)
+        names = ", ".join(entity for entity, _ in wishes)
+        log.info("Removed throttles that ZooKeeper said shall go: %s", names)
+
+    async def _configured(self, wishes: Iterable[tuple[str, Changes]]) -> list[tuple[str, Changes]]:
+        """Those that have a configuration: nothing is made for what was deleted meanwhile."""
+        listed = list(wishes)
+        found = await zk_configs.configured(
+            self._session, [entity for entity, _ in listed], timeout_s=TIMEOUT_S
+        )
+        return [wish for wish, config in zip(listed, found, strict=True) if config is not None]
+
+
+_NO_LISTS: Final[Changes] = {LEADER_REPLICAS: None, FOLLOWER_REPLICAS: None}
+_NO_RATES: Final[Changes] = {LEADER_RATE: None, FOLLOWER_RATE: None}
