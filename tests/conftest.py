@@ -11,8 +11,9 @@ import pytest
 from hypothesis import settings
 
 from backend.api.client import BackendClient
-from tests.contract import FLAVOURS, KAFKA, ContractCluster, embedded
+from tests.contract import FLAVOURS, ContractCluster, flavours, found
 from tests.kafka.launcher import RealKafka, missing_reason
+from tests.kafka.zookeeper import ZooKeeperKafka
 from tests.serving import serving
 from tests.spark import spark as spark
 from tests.support import require
@@ -39,8 +40,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _group(item: pytest.Item) -> str:
-    """What has to run in one process: tests on the real brokers, on Spark, else of one file."""
-    shared = (name for name in ("kafka", "spark") if item.get_closest_marker(name) is not None)
+    """What has to run in one process: tests on the same brokers, on Spark, else of one file."""
+    names = ("zookeeper", "kafka", "spark")
+    shared = (name for name in names if item.get_closest_marker(name) is not None)
     return next(shared, item.path.name)
 
 
@@ -65,20 +67,18 @@ def kafka() -> Iterator[RealKafka]:
         yield cluster
 
 
-def _flavour(name: str) -> object:
-    return pytest.param(name, marks=pytest.mark.kafka) if name == KAFKA else name
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[ZooKeeperKafka]:
+    """Three brokers that keep their metadata in a ZooKeeper, shared likewise."""
+    with ZooKeeperKafka() as cluster:
+        yield cluster
 
 
-@pytest.fixture(scope="module", params=[_flavour(name) for name in FLAVOURS])
+@pytest.fixture(scope="module", params=flavours(FLAVOURS))
 def cluster(request: pytest.FixtureRequest) -> Iterator[ContractCluster]:
     """Each cluster of the contract in turn: embedded, with the seeds' RPCs or not, and Kafka."""
-    if request.param != KAFKA:
-        with embedded(request.param) as found:
-            yield found
-        return
-    kafka: RealKafka = request.getfixturevalue("kafka")
-    dirs = {broker: tuple(map(str, kafka.log_dirs(broker))) for broker in kafka.broker_ids}
-    yield ContractCluster(KAFKA, kafka.bootstrap_servers, kafka.cluster_id, dirs)
+    with found(request, request.param) as one:
+        yield one
 
 
 @pytest.fixture(scope="session")
