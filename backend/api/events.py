@@ -62,7 +62,8 @@ class EventLog:
     async def wait(self, timeout_s: float) -> bool:
         """True once something is published, False after the time."""
         try:
-            await asyncio.wait_for(self._arrived.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._arrived.wait()
         except TimeoutError:
             return False
         return True

@@ -150,7 +150,8 @@ class Recorder:
         loop = asyncio.get_running_loop()
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._full.wait(), self._settings.flush_s)
+                async with asyncio.timeout(self._settings.flush_s):
+                    await self._full.wait()
             self._full.clear()
             await loop.run_in_executor(self._writer, self._flush)
             self._keep_sometimes(loop)
