@@ -175,7 +175,8 @@ async def the_disk_is_full(scene: Scene, shown: Dashboard, client: BackendClient
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
     await shown.until(lambda: recorded()[1], "the recorder says that it cannot write")
     before, problem = recorded()
-    say(f"--- the disk is full: {problem}")
+    await shown.words("Samples are not recorded")
+    shown.tell(f"the disk is full: {problem}")
     assert the_move(client).state is OperationState.RUNNING
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
     await shown.until(lambda: not recorded()[1], "it writes again")

@@ -3,22 +3,26 @@
     python -m tests.bench.bench_streams
 
 serves the replica stream over snapshots of 200,000 replicas, one a second, of which one row in a
-hundred changes. Of 50 clients in another process five decode what they read, 44 only read it, and
-one reads 1 KB a second. The sampler is not part of it.
+hundred changes, to whom shows one of five tokens. Of 50 clients in another process five decode what
+they read, 44 only read it, and one reads 1 KB a second. The sampler is not part of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import resource
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import cycle, islice
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -27,9 +31,13 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
+from backend.access.roles import Role
+from backend.access.tokens import TokenFile
 from backend.api.client import BackendClient
 from backend.api.feed import FrameFeed
 from backend.api.frames import MEDIA_TYPE
+from backend.api.gate import Door, Gate
+from backend.api.routes import Declared, Routes
 from backend.api.stream import replica_stream
 from backend.clock import SystemClock
 from backend.errors import BackendUnreachable
@@ -44,22 +52,29 @@ SHARE: Final = 0.01
 SECONDS: Final = 45.0
 SETTLE_S: Final = 15.0
 """Until then the first frames, some 20 MB for each client, are on their way."""
-ASK: Final = b"GET /v1/replicas/stream HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+PEOPLE: Final = 5
+"""So many tokens there are; one may have sixteen streams."""
+ASK: Final = (
+    "GET /v1/replicas/stream HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {}\r\n\r\n"
+)
 
 
-def serve(listener: socket.socket, told: Connection) -> None:
+def serve(listener: socket.socket, told: Connection, tokens: Path) -> None:
     """The backend's process: its CPU and memory go to `told` whenever something comes of it."""
-    asyncio.run(_serve(listener, told))
+    asyncio.run(_serve(listener, told, tokens))
 
 
-async def _serve(listener: socket.socket, told: Connection) -> None:
+async def _serve(listener: socket.socket, told: Connection, tokens: Path) -> None:
     hub, feed, app = SnapshotHub(), FrameFeed(), FastAPI()
+    file = TokenFile(tokens, SystemClock())
+    await file.start()
 
-    @app.get("/v1/replicas/stream")
+    @Routes(app, Role.VIEWER).get("/v1/replicas/stream", stream=True)
     async def stream() -> StreamingResponse:
         return StreamingResponse(replica_stream(hub, feed), media_type=MEDIA_TYPE)
 
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+    gate = Gate(app, Declared(app), Door(credentials=[file]), SystemClock())
+    server = uvicorn.Server(uvicorn.Config(gate, log_config=None, access_log=False))
     ticking = asyncio.create_task(_tick(hub))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     # It is killed in the end.
@@ -97,22 +112,26 @@ class Observer(threading.Thread):
 
 
 @contextmanager
-def drained(port: int, clients: int) -> Iterator[list[int]]:
+def drained(port: int, clients: int, tokens: list[str]) -> Iterator[list[int]]:
     """Clients that only read, in one thread, and one that reads slowly; bytes of each."""
     read = [0] * (clients + 1)
     loop, clock = asyncio.new_event_loop(), SystemClock()
 
-    async def one(number: int, pause_s: float) -> None:
+    async def one(number: int, token: str, pause_s: float) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
-        writer.write(ASK)
+        writer.write(ASK.format(token).encode())
         while data := await reader.read(SLOW_BYTES_PER_S if pause_s else 1 << 20):
             read[number] += len(data)
             await clock.wait_s(pause_s)
 
     async def all_of_them() -> None:
         with suppress(asyncio.CancelledError):
+            shown = islice(cycle(tokens), clients + 1)
             await asyncio.gather(
-                *(one(number, float(number == clients)) for number in range(clients + 1))
+                *(
+                    one(number, token, float(number == clients))
+                    for number, token in enumerate(shown)
+                )
             )
 
     task = loop.create_task(all_of_them())
@@ -129,14 +148,21 @@ def measure(clients: int) -> tuple[float, float, list[int], list[int]]:
     spawning = multiprocessing.get_context("spawn")
     ours, theirs = spawning.Pipe()
     waiting = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        socket.create_server(("127.0.0.1", 0)) as listener,
+    ):
+        file = TokenFile(Path(folder) / "tokens.json", SystemClock())
+        tokens = [file.create(f"person-{n}", Role.VIEWER)[1] for n in range(PEOPLE)]
+        os.environ["KSHUNT_TOKEN"] = tokens[0]
         port = int(listener.getsockname()[1])
-        process = spawning.Process(target=serve, args=(listener, theirs))
+        arguments = (listener, theirs, Path(folder) / "tokens.json")
+        process = spawning.Process(target=serve, args=arguments)
         process.start()
         observers = [Observer(f"http://127.0.0.1:{port}") for _ in range(min(clients, OBSERVERS))]
         for observer in observers:
             observer.start()
-        with drained(port, max(clients - len(observers) - 1, 0)) as read:
+        with drained(port, max(clients - len(observers) - 1, 0), tokens[1:]) as read:
             waiting.wait(SETTLE_S)
             ours.send(True)
             before_s, _ = ours.recv()
