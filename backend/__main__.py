@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from backend import __version__
-from backend.configuration import expanded
-from backend.endpoints import cluster_options, loopback
+from backend.configuration import CLIENT_HELP, expanded
+from backend.endpoints import ZOOKEEPER_WARNING, cluster_options, loopback, take_zookeeper
 from backend.errors import KshuntError
 
 _DASHBOARD = ("tui.app", "tui.tables.partitions", "backend.api.client", "backend.api.frames")
@@ -33,6 +33,8 @@ commands:
   plan                        plan and rehearse a reassignment; see its own --help
   config                      what the file and the environment say, and where from
   tokens                      who may ask a backend on a TCP port; see its own --help
+  proposals                   changes that take two people: approve or reject; see its own --help
+  webhooks                    what a backend's webhooks did not take; sends it again
   web                         the dashboard in a browser, read-only unless told otherwise
   audit                       who asked for what and why, from the journal; see its own --help
   pipeline                    results over days by Spark: rates, stalls; see its own --help
@@ -76,6 +78,14 @@ def main(argv: Sequence[str] | None = None) -> int:
                 from backend.tools.tokens import main as tokens
 
                 return tokens(arguments[1:])
+            case ["proposals"]:
+                from backend.tools.proposals import main as proposals
+
+                return proposals(arguments[1:])
+            case ["webhooks"]:
+                from backend.tools.webhooks import main as webhooks
+
+                return webhooks(arguments[1:])
             case ["web"]:
                 return _web(arguments[1:])
             case ["replay"]:
@@ -106,7 +116,7 @@ def _dashboard(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="kshunt",
         description="Watch and steer Kafka reassignments.",
-        epilog=TOOLS,
+        epilog=f"{TOOLS}\n{CLIENT_HELP}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     cluster_options(parser, required=False)
@@ -124,8 +134,11 @@ def _dashboard(arguments: list[str]) -> int:
     )
     parser.add_argument("--version", action="version", version=f"kshunt {__version__}")
     options = parser.parse_args(arguments)
+    in_zookeeper = take_zookeeper(parser, options)
     if (options.backend is None) == (options.bootstrap_server is None):
         parser.error("give either --bootstrap-server, --backend or --context")
+    if in_zookeeper:
+        sys.stderr.write(f"{ZOOKEEPER_WARNING}\n")
     from tui.__main__ import run
 
     kept = {"record": not options.no_record, "record_path": options.record}
@@ -170,6 +183,8 @@ def _web(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="kshunt web",
         description="Show the dashboard in a browser; the address that is printed lets in.",
+        epilog=CLIENT_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     cluster_options(parser, required=False)
     parser.add_argument("--backend", metavar="URL", help="join a backend that runs already")
@@ -183,6 +198,8 @@ def _web(arguments: list[str]) -> int:
         "--allow-changes", action="store_true", help="let browsers change the cluster"
     )
     options = parser.parse_args(arguments)
+    if options.zookeeper is not None or options.zk_tls_config_file is not None:
+        parser.error("a browser is shown clusters by --bootstrap-server or --backend")
     if (options.backend is None) == (options.bootstrap_server is None):
         parser.error("give either --bootstrap-server or --backend")
     from importlib.util import find_spec

@@ -27,14 +27,16 @@ Algorithm
     1. A command that names neither a cluster nor a backend gets the flags of the context.
     2. `serve` gets those of `[serve]`, and of variables such as `KSHUNT_SERVE_LISTEN`; but not one
        that a tool or the demo has started for itself (`--linger`, `--from-stdin`).
-    3. What has no flag (tokens and certificates of a client) goes into the variables that mean it,
-       unless they are set.
+    3. What a client shows and believes (its token, authorities) goes into the variables that mean
+       it: by flag whatever they say, by the context unless they are set. So every command that
+       takes `--backend` takes these flags, and has no code for them.
+    4. `webhooks` gets what `[serve]` and the variables say of webhooks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +45,7 @@ from backend.errors import ConfigError
 
 FILE: Final = "KSHUNT_CONFIG"
 CONTEXT: Final = "KSHUNT_CONTEXT"
+WEBHOOK_FLAGS: Final = ("webhook", "webhook-secret-file", "webhook-ca")
 SERVE_PREFIX: Final = "KSHUNT_SERVE_"
 
 CLUSTER_FLAGS: Final = ("bootstrap-server", "backend", "command-config")
@@ -51,12 +54,24 @@ CLIENT_VARIABLES: Final[Mapping[str, str]] = {
     "token-file": "KSHUNT_TOKEN_FILE",
     "token-command": "KSHUNT_TOKEN_COMMAND",
     "ca-file": "KSHUNT_CA_FILE",
+    "tls-server-name": "KSHUNT_TLS_SERVER_NAME",
 }
-"""What a context may say besides, and the variables that mean it."""
+"""What a context may say besides, and flags with `--backend`; and the variables that mean it."""
+TOKEN_VARIABLES: Final = ("KSHUNT_TOKEN", "KSHUNT_TOKEN_FILE", "KSHUNT_TOKEN_COMMAND")
+"""Of these the first that is there counts, so whoever sets one takes the others away."""
+CLIENT_HELP: Final = """\
+with --backend, or a context that names one:
+  --token-file FILE         the token that lets in; a file that nobody else may read
+  --token-command COMMAND   what prints it, run without a shell: a keyring's, for example
+  --ca-file FILE            PEM: who vouches for the backend, instead of the system's authorities
+  --tls-server-name NAME    what its certificate is for, where the address says something else
+A flag goes before KSHUNT_TOKEN, KSHUNT_TOKEN_FILE, KSHUNT_TOKEN_COMMAND, KSHUNT_CA_FILE and
+KSHUNT_TLS_SERVER_NAME, and these before what the context says.
+"""
 TAKES_CLUSTER: Final = frozenset(
     {
         *("", "audit", "kafka-preferred-replica-election", "kafka-reassign-partitions"),
-        *("kafka-topics", "plan", "serve", "web"),
+        *("kafka-topics", "plan", "proposals", "serve", "web"),
     }
 )
 """Commands that a context names a cluster for; the dashboard has no name."""
@@ -182,23 +197,31 @@ def expanded(arguments: Sequence[str], environment: MutableMapping[str, str]) ->
     Raises:
         ConfigError: the file is wrong, or there is no such context.
     """
-    words, named = _without_context(arguments)
+    words, given = _without(arguments, ("context",))
+    named = given.get("context")
     command = words[0] if words and not words[0].startswith("-") else ""
+    if command == "webhooks" and not _ABOUT & set(words):
+        return _with_webhooks(words, environment)
     if command not in TAKES_CLUSTER or _ABOUT & set(words):
         if named is not None:
             raise ConfigError(f"--context says nothing to kshunt {command}.")
         return list(words)
+    shown: dict[str, str] = {}
+    if command != "serve":
+        words, shown = _without(words, tuple(CLIENT_VARIABLES))
+        _refuse_token(words)
+        _show(shown, environment)
     found = load(environment)
     added: list[str] = []
+    defaults: dict[str, str] = {}
     if command == "serve" and not _OWN & set(words):
         for setting in serve_settings(found, environment):
             if not _given(words, setting.name):
                 added += setting.flags()
     if not any(_given([*words, *added], name.removeprefix("--")) for name in _NAMES_ONE):
         for setting in context_settings(found, environment, named):
-            variable = CLIENT_VARIABLES.get(setting.name)
-            if variable is not None:
-                environment.setdefault(variable, str(setting.value))
+            if setting.name in CLIENT_VARIABLES:
+                defaults.setdefault(CLIENT_VARIABLES[setting.name], str(setting.value))
             elif not _given(words, setting.name) and (command, setting.name) != (
                 "serve",
                 "backend",
@@ -206,6 +229,48 @@ def expanded(arguments: Sequence[str], environment: MutableMapping[str, str]) ->
                 added += setting.flags()
     elif named is not None:
         raise ConfigError("--context goes with neither --bootstrap-server nor --backend.")
+    if shown and not _given([*words, *added], "backend"):
+        raise ConfigError(f"--{next(iter(shown))} goes with --backend, and none is named.")
+    _default(defaults, environment)
+    return [*words, *added]
+
+
+def _refuse_token(words: Sequence[str]) -> None:
+    if _given(words, "token"):
+        raise ConfigError(
+            "A token is no flag: everybody on this machine sees the command lines of all.",
+            advice="Give --token-file FILE or --token-command COMMAND, or set KSHUNT_TOKEN; and "
+            "revoke the one that was typed.",
+        )
+
+
+def _show(shown: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
+    """Let the flags of a client say what the variables say."""
+    if {"token-file", "token-command"} <= shown.keys():
+        raise ConfigError("--token-file and --token-command say the same; give one of them.")
+    for name, value in shown.items():
+        if name.startswith("token-"):
+            for variable in TOKEN_VARIABLES:
+                environment.pop(variable, None)
+        environment[CLIENT_VARIABLES[name]] = value
+
+
+def _default(defaults: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
+    """Let a context say what neither flags nor the environment say."""
+    token_set = any(environment.get(variable) for variable in TOKEN_VARIABLES)
+    for variable, value in defaults.items():
+        if not (token_set and variable in TOKEN_VARIABLES):
+            environment.setdefault(variable, value)
+
+
+def _with_webhooks(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """`kshunt webhooks`, told of webhooks as `serve` is."""
+    added = [
+        word
+        for setting in serve_settings(load(environment), environment)
+        if setting.name in WEBHOOK_FLAGS and not _given(words, setting.name)
+        for word in setting.flags()
+    ]
     return [*words, *added]
 
 
@@ -248,16 +313,19 @@ def _given(words: Sequence[str], name: str) -> bool:
     return any(word == f"--{name}" or word.startswith(f"--{name}=") for word in words)
 
 
-def _without_context(arguments: Sequence[str]) -> tuple[list[str], str | None]:
-    words, named = [], None
+def _without(arguments: Sequence[str], names: Collection[str]) -> tuple[list[str], dict[str, str]]:
+    """The words that are left without these flags, and what they were given."""
+    words: list[str] = []
+    found: dict[str, str] = {}
     rest = iter(arguments)
     for word in rest:
-        if word == "--context":
-            named = next(rest, None)
-            if not named:
-                raise ConfigError("--context needs a name.")
-        elif word.startswith("--context="):
-            named = word.removeprefix("--context=")
-        else:
+        name, equals, value = word.partition("=")
+        if not word.startswith("--") or name.removeprefix("--") not in names:
             words.append(word)
-    return words, named
+            continue
+        value = value if equals else next(rest, "")
+        if not value:
+            what = "a name" if name == "--context" else "a value"
+            raise ConfigError(f"{name} needs {what}.")
+        found[name.removeprefix("--")] = value
+    return words, found

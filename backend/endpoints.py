@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 from pathlib import Path
 
 from backend.errors import ConfigError
+from backend.settings import ZOOKEEPER_SCHEME
+
+ZOOKEEPER_WARNING = (
+    "Warning: --zookeeper is deprecated and will be removed in a future version; "
+    "--bootstrap-server replaces it."
+)
+"""KIP-179 and KIP-183 want it on standard error."""
+ZOOKEEPER_HELP = (
+    "Deprecated; use --bootstrap-server. The ZooKeeper of the cluster, as in zookeeper.connect."
+)
+ZK_CONFIG_HELP = (
+    "properties with zookeeper.ssl.* as in a broker's, and zookeeper.digest=USER:PASSWORD; with "
+    "those of a Kafka client, for the brokers"
+)
 
 
 def cluster_options(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -22,6 +37,54 @@ def cluster_options(parser: argparse.ArgumentParser, *, required: bool) -> None:
         type=Path,
         help="Kafka client properties (security), as Kafka's own tools take them",
     )
+    parser.add_argument("--zookeeper", metavar="HOST:PORT,…", help=ZOOKEEPER_HELP)
+    parser.add_argument("--zk-tls-config-file", metavar="FILE", type=Path, help=ZK_CONFIG_HELP)
+
+
+def take_zookeeper(parser: argparse.ArgumentParser, options: argparse.Namespace) -> bool:
+    """Put what `--zookeeper` names into the place of the brokers; whether it was given.
+
+    Ends the program where the flags do not go together.
+    """
+    if options.zookeeper is None:
+        if options.zk_tls_config_file is not None:
+            parser.error("--zk-tls-config-file goes with --zookeeper")
+        return False
+    if options.bootstrap_server is not None:
+        parser.error("please don't specify both --zookeeper and --bootstrap-server")
+    if options.command_config is not None and options.zk_tls_config_file is not None:
+        parser.error("--zk-tls-config-file takes the place of --command-config")
+    options.bootstrap_server = zookeeper_address(options.zookeeper)
+    options.command_config = options.zk_tls_config_file or options.command_config
+    return True
+
+
+def zookeeper_address(connect: str) -> str:
+    """What takes the place of the brokers' addresses.
+
+    Raises:
+        ConfigError: it is no `host:port,host:port/chroot`.
+    """
+    check_connect(connect.strip())
+    return f"{ZOOKEEPER_SCHEME}{connect.strip()}"
+
+
+def check_connect(connect: str) -> None:
+    """Whether it can be meant as a `zookeeper.connect`.
+
+    Raises:
+        ConfigError: a server has no port, or the chroot is none.
+    """
+    servers, slash, chroot = connect.partition("/")
+    for server in servers.split(","):
+        host, colon, port = server.strip().rpartition(":")
+        if not colon or not host or not (port.isascii() and port.isdigit()):
+            raise ConfigError(
+                f"'{server}' is no address of a ZooKeeper server.",
+                advice="Write host:port,host:port/chroot, as in zookeeper.connect.",
+            )
+    if slash and (not chroot or chroot[0] == "/" or chroot[-1] == "/" or "//" in chroot):
+        raise ConfigError(f"'/{chroot}' is no chroot.", advice="Write host:port/chroot.")
 
 
 def host_and_port(address: str) -> tuple[str, int]:
@@ -34,6 +97,16 @@ def host_and_port(address: str) -> tuple[str, int]:
     if not colon or not host or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"'{address}' is no HOST:PORT.")
     return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address is this machine's own."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def loopback(address: str) -> tuple[str, int]:

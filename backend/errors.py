@@ -12,6 +12,7 @@ Our exception hierarchy::
     │   └── WrongCluster         the cluster is not the one the request names
     ├── ClusterError             a whole call to the cluster failed
     │   ├── ClusterUnreachable   no broker answered in time                (retriable)
+    │   │   └── InDoubt          a change was not answered (`backend.admin.zk_session`)
     │   ├── BrokerUnreachable    one broker did not answer in time         (retriable)
     │   │   └── BrokerDown       it does not run (`backend.admin.faults`)  (retriable)
     │   ├── NotAuthorized        the cluster refuses this principal
@@ -19,6 +20,7 @@ Our exception hierarchy::
     │   │   └── ReadBehind       its end was not reached (`backend.admin.journal_log`)
     │   ├── JournalFenced        another backend writes the journal
     │   ├── JournalUnusable      the journal's topic would lose entries
+    │   ├── UnreadableZnode      a znode holds no JSON of Kafka's (`backend.admin.zk_tree`)
     │   └── WireError            an answer breaks its protocol (`backend.wire.reader`)
     ├── LogError                 a partition's log refuses (`backend.embedded.logs.errors`)
     ├── Conflict                 the cluster's state forbids what was asked
@@ -26,6 +28,7 @@ Our exception hierarchy::
     │   ├── ResultsBusy          another run writes the results (`backend.pipeline.runs`)
     │   ├── Refused              what a shrink has to do is refused (`backend.operations.shrink`)
     │   └── StillThere           what a shrink takes away is not gone yet          (retriable)
+    ├── AwaitsApproval           it takes two people, and one has asked; nothing was changed yet
     ├── UnreadableOwnership      a stored throttle record cannot be understood
     ├── TooManyStreams           every place for a stream is taken             (retriable)
     ├── NotSupported             this cluster or this version cannot do it
@@ -216,6 +219,19 @@ class NotActing(Conflict):
         super().__init__(message, advice=advice)
         self.acting = acting
         """Who acts instead, where that is known."""
+
+
+class AwaitsApproval(KshuntError):
+    """It takes two people: what was asked for is a proposal, and nothing was changed yet."""
+
+    title = "Awaits approval"
+    kafka_code = 29
+    http_status = 202
+
+    def __init__(self, message: str, *, advice: str = "", proposal_id: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.proposal_id = proposal_id
+        """What somebody else approves."""
 
 
 class UnreadableOwnership(KshuntError):

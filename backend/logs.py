@@ -34,3 +34,5 @@ def set_up(format: str) -> None:
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    # It tells of every request with its whole address, which may be a secret (a webhook's).
+    logging.getLogger("httpx").setLevel(logging.WARNING)

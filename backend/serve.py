@@ -8,19 +8,29 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backend.access import two_person
 from backend.access.options import add_options, credentials_of
-from backend.endpoints import cluster_options, host_and_port
+from backend.access.socket_file import socket_file
+from backend.endpoints import (
+    ZOOKEEPER_WARNING,
+    cluster_options,
+    host_and_port,
+    take_zookeeper,
+)
 from backend.errors import ConfigError, KshuntError
 from backend.logs import FORMATS, set_up
+from backend.notify import options as notify
 
 if TYPE_CHECKING:
     import asyncio
 
     from backend.admin.kafka import KafkaAdmin
     from backend.admin.placing import Placing
+    from backend.admin.zk_parts import ZooKeeperParts
     from backend.api.server import Listen
     from backend.clock import Clock
     from backend.operations.journal import Journal
@@ -86,9 +96,19 @@ def main(arguments: Sequence[str]) -> int:
         "--log-format", choices=FORMATS, default="text", help="of standard error (default text)"
     )
     add_options(parser)
+    notify.add_options(parser)
+    two_person.add_options(parser)
     # The demo's: the brokers are the first line of standard input, and its end is ours.
     parser.add_argument("--from-stdin", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(list(arguments))
+    if take_zookeeper(parser, options):
+        sys.stderr.write(f"{ZOOKEEPER_WARNING}\n")
+    _check(parser, options)
+    return _run_server(options)
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse flags that lack another one."""
     if options.from_stdin == (options.bootstrap_server is not None):
         parser.error("the following arguments are required: --bootstrap-server")
     if options.keep_samples < 1:
@@ -97,16 +117,16 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("--pipeline makes results of files: name their folder by --samples")
     if options.replica_placer_config is not None and not options.replica_placer:
         parser.error("--replica-placer-config is for a placer: name it by --replica-placer")
-    return _run_server(options)
 
 
 def _run_server(options: argparse.Namespace) -> int:
     import asyncio
     import contextlib
 
-    from backend.admin.kafka import KafkaAdmin
+    from backend.admin.reach import reach
     from backend.api.backend import Backend
     from backend.api.server import check_reach, serve
+    from backend.api.telling import telling
     from backend.clock import SystemClock
     from backend.operations.shrink.job import JobSettings, ProcessJob
     from backend.settings import PlacerSettings, RecordingSettings, Settings
@@ -119,18 +139,25 @@ def _run_server(options: argparse.Namespace) -> int:
         options.samples, options.samples_topic or "", keep_days=options.keep_samples
     )
     placer = PlacerSettings(options.replica_placer, options.replica_placer_config)
-    settings = Settings(bootstrap, options.command_config, recording=kept, placer=placer)
     listen = _listen(options)
     clock = SystemClock()
     credentials = credentials_of(options, clock)
     check_reach(listen, credentials)
+    told_apart = listen.path is None and bool(credentials)
+    settings = Settings(
+        *(bootstrap, options.command_config),
+        recording=kept,
+        placer=placer,
+        two_person=two_person.rule_of(options, told_apart=told_apart),
+    )
 
     async def run() -> None:
         if options.from_stdin:
             _stop_at_end_of_input(asyncio.get_running_loop())
         for each in credentials:
             await each.start()
-        admin = KafkaAdmin(settings, owned_throttles=True)
+        notifier = notify.notifier_of(options, clock)
+        admin = await reach(settings, clock, owned_throttles=True)
         try:
             admin.placing = _placing(settings, admin)
             await admin.connect()
@@ -139,20 +166,26 @@ def _run_server(options: argparse.Namespace) -> int:
             raise
         linger_s = options.linger_seconds if options.linger else None
         pipeline = _pipeline(options, clock)
+        parts = _in_zookeeper(settings, admin, clock)
+        reached = replace(settings, bootstrap_servers=admin.bootstrap_servers)
         jobs = JobSettings(bootstrap, options.command_config, options.pipeline_master)
         backend = Backend(
             settings,
             admin,
             clock,
-            _journals(settings, clock),
-            record=_recorders(settings, clock, admin.placing),
+            _journals(settings, clock) if parts is None else parts.open_journal,
+            record=_recorders(reached, clock, admin.placing),
             results=_results(options, clock),
             pipeline_process=lambda: None if pipeline is None else pipeline.standing(),
             repartition=lambda: ProcessJob(jobs),
             placing=admin.placing,
         )
         admin.guard = backend.seat.guard
-        async with contextlib.nullcontext() if pipeline is None else pipeline.beside():
+        async with (
+            contextlib.nullcontext() if pipeline is None else pipeline.beside(),
+            contextlib.nullcontext() if parts is None else parts.recovering(backend.seat),
+            contextlib.nullcontext() if notifier is None else telling(backend, notifier),
+        ):
             await serve(backend, listen, credentials, linger_s=linger_s)
 
     try:
@@ -172,6 +205,16 @@ def _placing(settings: Settings, admin: KafkaAdmin) -> Placing | None:
     from backend.admin.placing import placing_of
 
     return placing_of(settings.placer, admin)
+
+
+def _in_zookeeper(settings: Settings, admin: KafkaAdmin, clock: Clock) -> ZooKeeperParts | None:
+    """What a cluster in ZooKeeper needs besides; None, and nothing is loaded, for another one."""
+    if not settings.zookeeper:
+        return None
+    from backend.admin.zk_parts import ZooKeeperParts
+    from backend.admin.zookeeper import ZooKeeperAdmin
+
+    return ZooKeeperParts(admin.session, clock) if isinstance(admin, ZooKeeperAdmin) else None
 
 
 def _journals(settings: Settings, clock: Clock) -> Callable[[str, str], Journal]:
@@ -259,8 +302,10 @@ def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _listen(options: argparse.Namespace) -> Listen:
-    from backend.api.server import Listen, Tls
+    from backend.api.certificates import Tls
+    from backend.api.server import Listen
 
+    file = socket_file(options)
     if (options.tls_certificate is None) != (options.tls_key is None):
         raise ConfigError("--tls-certificate and --tls-key go together; nothing was started.")
     tls = None if options.tls_key is None else Tls(options.tls_certificate, options.tls_key)
@@ -270,6 +315,6 @@ def _listen(options: argparse.Namespace) -> Listen:
                 "TLS, tokens and claims are for a TCP port; the mode of its file guards a socket.",
                 advice="Give --listen HOST:PORT instead of --socket.",
             )
-        return Listen(options.socket)
+        return Listen(options.socket, file=file)
     host, port = host_and_port(options.listen or "127.0.0.1:8095")
     return Listen(None, host, port, tls)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from backend.access.two_person import TwoPersonRule
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -32,6 +34,16 @@ class Limits:
     """Ended operations that are still listed."""
     audit_kept: int = 10_000
     """Audit entries that stay in the journal."""
+    proposals_waiting: int = 50
+    """Proposals that may wait for a second person at once."""
+    proposals_kept: int = 100
+    """Those that have ended and are still listed."""
+    notes_per_operation: int = 200
+    """Notes on one operation."""
+    present: int = 200
+    """Sessions that one backend remembers as being here."""
+    present_per_caller: int = 16
+    """Those of one credential."""
     streams: int = 64
     """Open replica streams."""
     streams_per_caller: int = 16
@@ -119,12 +131,16 @@ class PlacerSettings:
         return cls(name, Path(config).absolute() if config else None)
 
 
+ZOOKEEPER_SCHEME: Final = "zookeeper://"
+"""Before what `--zookeeper` names, where it takes the place of brokers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One backend's settings."""
 
     bootstrap_servers: str
-    """`host:port,host:port`, as Kafka's tools take it."""
+    """`host:port,host:port`, as Kafka's tools take it; or `zookeeper://host:port,.../chroot`."""
     command_config: Path | None = None
     """A Java client properties file, or none for PLAINTEXT."""
     sampler: SamplerSettings = field(default_factory=SamplerSettings)
@@ -132,3 +148,10 @@ class Settings:
     """A call that changes the cluster may take this long."""
     recording: RecordingSettings = field(default_factory=RecordingSettings)
     placer: PlacerSettings = field(default_factory=PlacerSettings)
+    two_person: TwoPersonRule = field(default_factory=TwoPersonRule)
+
+    @property
+    def zookeeper(self) -> str:
+        """What `--zookeeper` names, or empty where brokers are named."""
+        named = self.bootstrap_servers
+        return named.removeprefix(ZOOKEEPER_SCHEME) if named.startswith(ZOOKEEPER_SCHEME) else ""

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from backend.admin.kafka import KafkaAdmin
+from backend.admin.port import PartitionResults
+from backend.admin.reach import reach
 from backend.domain.assignment import partition_states
 from backend.domain.cluster import PartitionState, TopicPartition
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
@@ -16,6 +18,8 @@ from tests.support import create_topic, produce, wait_until_async
 NO_RATE = ThrottledRate(None, None)
 DEADLINE_S = 30.0
 TIMEOUT_S = 5.0
+NOWHERE = 99
+"""No broker has this id."""
 
 _numbers = itertools.count()
 
@@ -24,8 +28,8 @@ _numbers = itertools.count()
 async def connected(
     bootstrap_servers: str, command_config: Path | None = None
 ) -> AsyncIterator[KafkaAdmin]:
-    """An admin of the cluster, closed at the end."""
-    admin = KafkaAdmin(Settings(bootstrap_servers, command_config))
+    """An admin of the cluster, closed at the end; `bootstrap_servers` as in `Settings`."""
+    admin = await reach(Settings(bootstrap_servers, command_config))
     try:
         await admin.connect()
         yield admin
@@ -76,11 +80,12 @@ async def lags_of(admin: KafkaAdmin, partition: TopicPartition) -> dict[int, int
 async def replicas_become(
     admin: KafkaAdmin, partition: TopicPartition, replicas: tuple[int, ...]
 ) -> None:
-    """Wait until a partition has these replicas, in this order."""
+    """Wait until a partition has these replicas, in this order, and others may move."""
 
     async def now() -> bool:
         states = await states_of(admin, partition.topic)
-        return states[partition.partition].replicas == replicas
+        there = states[partition.partition].replicas == replicas
+        return there and not await admin.accepts_moves(timeout_s=TIMEOUT_S)
 
     await wait_until_async(now, DEADLINE_S, f"{partition} is on {replicas}")
 
@@ -113,3 +118,28 @@ async def unthrottle(admin: KafkaAdmin, brokers: Sequence[int]) -> None:
 def lists(leaders: str, followers: str) -> ThrottledReplicas:
     """Throttled replicas from Kafka's notation."""
     return ThrottledReplicas(ReplicaSet.parse(leaders), ReplicaSet.parse(followers))
+
+
+class Misdirected(KafkaAdmin):
+    """Sends some partitions to a broker that does not exist, so that the controller refuses."""
+
+    wrong: Sequence[TopicPartition] = ()
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
+    ) -> PartitionResults:
+        sent = {p: [NOWHERE] if p in self.wrong else target for p, target in targets.items()}
+        return await super().alter_reassignments(sent, timeout_s=timeout_s)
+
+
+@asynccontextmanager
+async def misdirected(
+    bootstrap_servers: str, wrong: Sequence[TopicPartition]
+) -> AsyncIterator[Misdirected]:
+    """Such an admin, closed at the end."""
+    admin = Misdirected(Settings(bootstrap_servers))
+    admin.wrong = wrong
+    try:
+        yield admin
+    finally:
+        await admin.close()

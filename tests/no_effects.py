@@ -6,11 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from backend.admin.effects import KnownTopic, WriteBlock
 from backend.admin.items import ItemResult
+from backend.admin.offered import NotOffered
 from backend.errors import NotSupported
 
 
 class NoEffects:
     """Every call of `ClusterEffects` is refused."""
+
+    @property
+    def not_offered(self) -> NotOffered:
+        return {}
+
+    async def accepts_moves(self, *, timeout_s: float) -> str:
+        return ""
 
     async def create_topic(
         self,

@@ -177,6 +177,7 @@ def test_a_token_from_a_file_or_a_command_is_shown(
 ) -> None:
     monkeypatch.setenv("KSHUNT_CA_FILE", str(served.files.ca))
     path = tmp_path / "token"
+    path.touch(0o600)
     path.write_text("kshunt_old\n")
     monkeypatch.setenv("KSHUNT_TOKEN_FILE", str(path))
     with BackendClient(served.url) as client:

@@ -153,6 +153,21 @@ def test_a_wrong_value_of_the_file_is_the_commands_to_refuse(tmp_path: Path) -> 
     assert "--nonsense" in done.stderr
 
 
+def test_of_a_webhook_config_shows_the_host_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.toml"
+    hooks = ["https://u:secret@hooks.example.org/secret?x=secret", "https://[secret"]
+    path.write_text(f"[serve]\nwebhook = {json.dumps(hooks)}\n")
+    monkeypatch.setenv("KSHUNT_CONFIG", str(path))
+    run = run_with(config.main, capsys)
+    assert "webhook = ('https://hooks.example.org/…', '…')" in run()[1]
+    monkeypatch.setenv("KSHUNT_SERVE_WEBHOOK", "https://hooks.example.org/secret")
+    for shown in (run()[1], run("--json")[1]):
+        assert "hooks.example.org" in shown
+        assert "secret" not in shown.replace("webhook-secret-file", "")
+
+
 def test_config_shows_each_value_with_its_source(
     environment: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,

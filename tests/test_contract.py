@@ -1,41 +1,55 @@
-"""`KafkaAdmin` on three clusters: what it reads, what it changes, and what it takes back.
+"""The admin on four clusters: what it reads, what it changes, and what it takes back.
 
 The same body runs on the embedded cluster with the seeds' RPCs, on the embedded cluster without
-them, and on real Kafka. What differs is in one table, `tests.contract.DIFFERENCES`.
+them, on real Kafka, and on real Kafka that is reached through ZooKeeper.
+What differs is in one table, `tests.contract.DIFFERENCES`.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from backend.admin.decisions import columns_of
 from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import PartitionResults, ReassignOptions
+from backend.admin.port import ReassignOptions
 from backend.domain.cluster import TopicPartition
 from backend.domain.throttle import ThrottledRate
-from backend.errors import BrokerUnreachable
-from backend.settings import Settings
+from backend.errors import BrokerUnreachable, NotSupported
 from backend.wire import seeds
 from tests.admin_support import (
     DEADLINE_S,
     NO_RATE,
+    NOWHERE,
     TIMEOUT_S,
     connected,
     lags_of,
     lists,
+    misdirected,
     replicas_become,
     settled,
     states_of,
     topic_with,
     unthrottle,
 )
-from tests.contract import DIFFERENCES, ContractCluster, differs
+from tests.contract import (
+    DIFFERENCES,
+    EVERY,
+    ContractCluster,
+    differs,
+    flavours,
+    found,
+)
 from tests.support import wait_until_async
 
 RATE = 2_000_000
-NOWHERE = 99
-"""No broker has this id."""
+
+
+@pytest.fixture(scope="module", params=flavours(EVERY))
+def cluster(request: pytest.FixtureRequest) -> Iterator[ContractCluster]:
+    """Also Kafka that is reached through ZooKeeper."""
+    with found(request, request.param) as one:
+        yield one
 
 
 @pytest.fixture
@@ -241,6 +255,11 @@ async def test_a_move_is_cancelled_and_says_when_there_is_none(
     results = await admin.cancel_reassignments(
         [moving, resting, TopicPartition(topic, 9)], timeout_s=TIMEOUT_S
     )
+    if not differs("cancels moves", cluster):
+        assert {result.error_name for result in results.values()} == {"UNSUPPORTED_VERSION"}
+        await unthrottle(admin, cluster.broker_ids)
+        await replicas_become(admin, moving, (2, 3))
+        return
     assert results[moving].ok
     assert results[resting].error_name == "NO_REASSIGNMENT_IN_PROGRESS"
     assert results[TopicPartition(topic, 9)].error_name == "UNKNOWN_TOPIC_OR_PARTITION"
@@ -248,13 +267,20 @@ async def test_a_move_is_cancelled_and_says_when_there_is_none(
 
 
 async def test_a_second_plan_is_throttled_and_says_what_a_cancellation_leaves(
-    admin: KafkaAdmin,
+    cluster: ContractCluster, admin: KafkaAdmin
 ) -> None:
     topic = await topic_with(admin, "second", [[1]], records=20_000)
     partition = TopicPartition(topic, 0)
     options = ReassignOptions(throttle_bytes_per_s=100_000)
     await admin.reassign_partitions({partition: [2]}, options, {})
     outcome = await admin.reassign_partitions({partition: [3]}, options, {})
+    if not differs("replaces a move that runs", cluster):
+        assert outcome.results[partition].error_name == "REASSIGNMENT_IN_PROGRESS"
+        left = await admin.throttles([], [topic], timeout_s=TIMEOUT_S)
+        assert left.replicas == {topic: lists("0:1", "0:2")}
+        await unthrottle(admin, cluster.broker_ids)
+        await replicas_become(admin, partition, (2,))
+        return
     assert "was moving to [2]" in outcome.results[partition].message
     read = await admin.throttles([], [topic], timeout_s=TIMEOUT_S)
     assert read.replicas == {topic: lists("0:1", "0:2,0:3")}
@@ -262,20 +288,6 @@ async def test_a_second_plan_is_throttled_and_says_what_a_cancellation_leaves(
     assert (ongoing.target, ongoing.original) == ((3,), (1, 2))
     await admin.cancel_reassignments([partition], timeout_s=TIMEOUT_S)
     await replicas_become(admin, partition, (1, 2))
-
-
-class Misdirected(KafkaAdmin):
-    """Sends some partitions to a broker that does not exist, so that the controller refuses."""
-
-    def __init__(self, settings: Settings, wrong: Sequence[TopicPartition]) -> None:
-        super().__init__(settings)
-        self.wrong = wrong
-
-    async def alter_reassignments(
-        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
-    ) -> PartitionResults:
-        sent = {p: [NOWHERE] if p in self.wrong else target for p, target in targets.items()}
-        return await super().alter_reassignments(sent, timeout_s=timeout_s)
 
 
 async def test_a_refused_plan_leaves_the_throttles_as_they_were(
@@ -291,15 +303,16 @@ async def test_a_refused_plan_leaves_the_throttles_as_they_were(
         {topic: lists("1:2,1:1", "")}, validate_only=False, timeout_s=TIMEOUT_S
     )
     before = await admin.throttles([1, 2, 3], [topic], timeout_s=TIMEOUT_S)
-    misdirected = Misdirected(Settings(cluster.bootstrap_servers), [partition])
     options = ReassignOptions(throttle_bytes_per_s=RATE, log_dirs_throttle_bytes_per_s=RATE)
     path = cluster.dirs[3][0]
-    try:
-        outcome = await misdirected.reassign_partitions(
-            {partition: [1, 3]}, options, {(partition, 3): path}
-        )
-    finally:
-        await misdirected.close()
+    asked = {partition: [1, 3]}, options, {(partition, 3): path}
+    if not differs("moves between directories", cluster):
+        with pytest.raises(NotSupported, match="moves between log directories"):
+            await admin.reassign_partitions(*asked)
+        assert await admin.throttles([1, 2, 3], [topic], timeout_s=TIMEOUT_S) == before
+        return
+    async with misdirected(cluster.bootstrap_servers, [partition]) as wrong:
+        outcome = await wrong.reassign_partitions(*asked)
     assert outcome.results[partition].error_name == "INVALID_REPLICA_ASSIGNMENT"
     assert outcome.undone
     after = await admin.throttles([1, 2, 3], [topic], timeout_s=TIMEOUT_S)
@@ -320,14 +333,17 @@ async def test_a_throttle_shrinks_to_what_was_accepted(
     await admin.alter_interbroker_throttled_replicas(
         {first: lists("1:3", "*")}, validate_only=False, timeout_s=TIMEOUT_S
     )
-    misdirected = Misdirected(Settings(cluster.bootstrap_servers), not_taken)
+    options = ReassignOptions(throttle_bytes_per_s=100_000)
+    if not differs("says which partitions it refuses", cluster):
+        plan = {taken: [2], not_taken[0]: [NOWHERE]}
+        outcome = await admin.reassign_partitions(plan, options, {})
+        assert not any(result.ok for result in outcome.results.values())
+        read = await admin.throttles([], [first, other], timeout_s=TIMEOUT_S)
+        assert read.replicas == {first: lists("1:3", "*")}
+        return
     plan = {taken: [2], not_taken[0]: [2], not_taken[1]: [2]}
-    try:
-        outcome = await misdirected.reassign_partitions(
-            plan, ReassignOptions(throttle_bytes_per_s=100_000), {}
-        )
-    finally:
-        await misdirected.close()
+    async with misdirected(cluster.bootstrap_servers, not_taken) as wrong:
+        outcome = await wrong.reassign_partitions(plan, options, {})
     assert [outcome.results[p].ok for p in plan] == [True, False, False]
     assert not outcome.undone
     read = await admin.throttles([1, 2, 3], [first, other], timeout_s=TIMEOUT_S)
@@ -375,6 +391,10 @@ async def test_replicas_move_to_the_directories_they_are_sent_to(
     paths = [log_dir.path for log_dir in here.dirs]
     elsewhere = paths[1 - int(here.dir_index[0])]
     wanted = {(partition, 1): elsewhere, (partition, 3): cluster.dirs[3][1]}
+    if not differs("moves between directories", cluster):
+        with pytest.raises(NotSupported, match="moves between log directories"):
+            await admin.reassign_partitions({partition: [1, 3]}, ReassignOptions(), wanted)
+        return
     outcome = await admin.reassign_partitions({partition: [1, 3]}, ReassignOptions(), wanted)
     assert outcome.results[partition].ok
     assert all(result.ok for result in outcome.log_dir_results.values())
@@ -396,9 +416,12 @@ async def test_a_directory_that_does_not_exist_stops_the_plan(
 ) -> None:
     topic = await topic_with(admin, "no-dir", [[1]])
     partition = TopicPartition(topic, 0)
-    outcome = await admin.reassign_partitions(
-        {partition: [2]}, ReassignOptions(), {(partition, 2): str(tmp_path)}
-    )
+    asked = {partition: [2]}, ReassignOptions(), {(partition, 2): str(tmp_path)}
+    if not differs("moves between directories", cluster):
+        with pytest.raises(NotSupported, match="moves between log directories"):
+            await admin.reassign_partitions(*asked)
+        return
+    outcome = await admin.reassign_partitions(*asked)
     assert outcome.results[partition].error_name == "LOG_DIR_NOT_FOUND"
     assert (await states_of(admin, topic))[0].replicas == (1,)
 

@@ -81,13 +81,13 @@ def test_a_wrong_command_line_does_nothing_and_says_why(line: str, tool: Tool) -
     assert json.loads(out)["error"]["detail"].startswith(MISUSES[line])
 
 
-def test_zookeeper_alone_warns_and_then_says_that_it_is_not_served(tool: Tool) -> None:
+def test_zookeeper_warns_before_anything_else_is_done(tool: Tool) -> None:
     code, out, err = tool("--zookeeper", "z:1", "--path-to-json-file", "missing")
     assert (code, out) == (1, "")
     warning, error = err.splitlines()
     assert "--zookeeper is deprecated and will be removed in a future version" in warning
     assert "--bootstrap-server" in warning
-    assert error.startswith("Error: This version does not serve clusters through ZooKeeper.")
+    assert error.startswith("Error: Unable to read file missing")
 
 
 def test_help_says_what_a_preferred_replica_is_and_when_nothing_is_needed(tool: Tool) -> None:

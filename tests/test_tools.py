@@ -23,6 +23,7 @@ from backend.tools.options import FLAGS, build_parser
 from backend.tools.output import EXISTING_ASSIGNMENT
 from backend.tools.reassign import main
 from backend.tools.sockets import PATH_BYTES_MAX, answers, runtime_dir, socket_path
+from tests.kafka.config import free_ports
 from tests.kafka.launcher import RealKafka
 from tests.support import create_topic, wait_until
 from tests.tool_support import Stub, Tool, run_with, write
@@ -96,6 +97,12 @@ OUR_MISUSES = {
     f"--execute --zookeeper z:1 {HOST} {FILE}": (
         "Please don't specify both --zookeeper and --bootstrap-server"
     ),
+    f"--execute --zk-tls-config-file f {HOST} {FILE}": (
+        "--zk-tls-config-file goes with --zookeeper"
+    ),
+    f"--cancel --zookeeper z:1 {FILE}": (
+        'Option "[zookeeper]" can\'t be used with action "[cancel]"'
+    ),
     f"--progress --zookeeper z:1 {FILE}": (
         'Option "[zookeeper]" can\'t be used with action "[progress]"'
     ),
@@ -145,15 +152,21 @@ def test_apaches_tool_says_the_same_of_a_wrong_command_line(kafka: RealKafka) ->
         assert KAFKAS_MISUSES[line] in java.stderr.splitlines()
 
 
-def test_zookeeper_alone_warns_and_then_says_that_it_is_not_served(
-    tool: Tool, plan_file: str
-) -> None:
-    code, out, err = tool("--execute", "--zookeeper", "z:1", "--reassignment-json-file", plan_file)
+def test_zookeeper_warns_and_then_says_who_does_not_answer(tool: Tool) -> None:
+    (port,) = free_ports(1)
+    code, out, err = tool("--list", "--zookeeper", f"127.0.0.1:{port}")
     assert (code, out) == (1, "")
     warning, error = err.splitlines()
     assert "--zookeeper is deprecated and will be removed in a future version" in warning
     assert "--bootstrap-server" in warning
-    assert error.startswith("Error: This version does not serve clusters through ZooKeeper.")
+    assert error.startswith(f"Error: ZooKeeper (127.0.0.1:{port}) cannot be reached")
+
+
+@pytest.mark.parametrize("connect", ["z", "z:1/", "z:1,y"])
+def test_what_is_no_address_of_zookeeper_is_refused(connect: str, tool: Tool) -> None:
+    code, out, err = tool("--list", "--zookeeper", connect)
+    assert (code, out) == (1, "")
+    assert "host:port" in err
 
 
 def test_a_controller_is_not_asked_directly(tool: Tool) -> None:

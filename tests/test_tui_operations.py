@@ -16,7 +16,17 @@ from backend.errors import BadInput
 from tests.tui_backend import Problem
 from tests.tui_cluster import START_MS, ScriptedCluster, incident, running_move
 from tests.tui_support import Shown, answer_form, at_step, dashboard, go_through
-from tui.rounds import DRIFT, ORPHANS, OWNED, PIPELINE, STANDING, Moment, due
+from tui.rounds import (
+    DRIFT,
+    ORPHANS,
+    OWNED,
+    PIPELINE,
+    PRESENCE,
+    PROPOSALS,
+    STANDING,
+    Moment,
+    due,
+)
 from tui.screens.attention import AttentionScreen
 from tui.screens.confirm import ConfirmScreen
 from tui.screens.result import ErrorScreen, ResultScreen
@@ -404,11 +414,12 @@ async def test_a_backend_that_follows_says_whom(shown: Shown) -> None:
 
 def test_an_idle_cluster_is_asked_for_no_configuration() -> None:
     idle = Moment(100.0, live=True, running=False, leftovers_matter=False)
-    assert set(due(idle, {})) == {STANDING, PIPELINE}
+    always = {STANDING, PIPELINE, PRESENCE, PROPOSALS}
+    assert set(due(idle, {})) == always
     assert due(replace(idle, live=False), {}) == ()
     busy = replace(idle, running=True, leftovers_matter=True)
-    assert set(due(busy, {})) == {STANDING, PIPELINE, DRIFT, ORPHANS, OWNED}
-    asked = dict.fromkeys((STANDING, PIPELINE, DRIFT, ORPHANS, OWNED), 98.0)
+    assert set(due(busy, {})) == {*always, DRIFT, ORPHANS, OWNED}
+    asked = dict.fromkeys((*always, DRIFT, ORPHANS, OWNED), 98.0)
     assert due(busy, asked) == (DRIFT,)
 
 

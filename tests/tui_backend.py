@@ -26,6 +26,7 @@ from backend.domain.steering import AuditLine, Preview, ShownDrift, ShownOrphan,
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from tests.tui_cluster import ScriptedCluster
 from tests.tui_delivered_answers import answer_of
+from tests.tui_team import TeamAnswers
 from tests.tui_wire import CuttableServer, chunk, next_or_gone, respond, start_stream
 
 Json = dict[str, Any]
@@ -38,6 +39,7 @@ class Problem(Exception):
     def __init__(self, status: int, detail: str, advice: str = "") -> None:
         super().__init__(detail)
         self.status, self.detail, self.advice = status, detail, advice
+        self.document: Json = {"detail": detail, "advice": advice}
 
 
 class ScriptedBackend:
@@ -84,6 +86,7 @@ class ScriptedBackend:
         """By the beginning of a path: answers that a test gives itself."""
         self.looked: list[str] = []
         """Paths that were read."""
+        self.team = TeamAnswers(cluster, self.announce)
         self.snapshot = cluster.step()
         self.readers = 0
         """Snapshot streams that are open."""
@@ -167,8 +170,7 @@ class ScriptedBackend:
             document = await self._answer(method, path, json.loads(body) if body else {})
             respond(writer, 200, "application/json", document)
         except Problem as problem:
-            document = {"detail": problem.detail, "advice": problem.advice}
-            respond(writer, problem.status, "application/problem+json", document)
+            respond(writer, problem.status, "application/problem+json", problem.document)
         await writer.drain()
         return True
 
@@ -212,6 +214,8 @@ class ScriptedBackend:
             self._events.discard(queue)
 
     async def _answer(self, method: str, path: str, body: Json) -> Json:
+        if (told := self.team.answer(method, path, body)) is not None:
+            return told
         if method == "GET":
             self.looked.append(path)
             return self._read(path)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from tui.flows import Flows
     from tui.recorder.recorder import Recorder
     from tui.recorder.reel import Reel
+    from tui.teamwork import Teamwork
 
 
 class KshuntApp(InputApp):
@@ -149,6 +150,21 @@ class KshuntApp(InputApp):
 
         return Flows(self)
 
+    @cached_property
+    def teamwork(self) -> Teamwork:
+        """What others see; loaded when it is first wanted."""
+        from tui.teamwork import Teamwork
+
+        return Teamwork(self)
+
+    @property
+    def seen(self) -> tuple[str, str]:
+        """The view in sight, and what is under its cursor, for others to read."""
+        # A timer may come while the screens are being taken down.
+        stack = self.get_screen_stack(self.current_mode)
+        view = stack[0] if stack else None
+        return self.current_mode, view.looked_at if isinstance(view, ViewScreen) else ""
+
     def views(self) -> Iterator[ViewScreen]:
         """The views that were opened so far."""
         for mode in VIEWS:
@@ -186,6 +202,7 @@ class KshuntApp(InputApp):
 
     async def on_unmount(self) -> None:
         """Let go of the backend; its threads may take a moment."""
+        await self.rounds.leave()
         await asyncio.to_thread(self.live.stop)
         await asyncio.to_thread(self._deriver.stop)
         await self.travel.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from backend.api.client import BackendClient
-from backend.errors import KshuntError
+from backend.errors import AwaitsApproval, KshuntError
 from tui.feed import ActionTaken
 from tui.text import names_text, plural, rate_text
 
@@ -14,6 +14,7 @@ _READS: Final = (
     "/v1/reassignments/progress",
     "/v1/reassignments/verify",
     "/v1/reassignments/generate",
+    "/v1/presence",
 )
 """These are posted because what they ask about is long; they are no changes."""
 PREVIEW: Final = "/v1/preview"
@@ -35,6 +36,10 @@ class AskedClient(BackendClient):
         self._tell(ActionTaken(stage, what, who, reason))
         try:
             answer = super()._post(path, body, endless=endless)
+        except AwaitsApproval as waits:
+            words = f"{what}: proposed as {waits.proposal_id}, for somebody else to approve"
+            self._tell(ActionTaken("answered", words, who))
+            raise
         except KshuntError as error:
             self._tell(ActionTaken("refused", f"{what}: {error.message}", who))
             raise
@@ -64,6 +69,12 @@ def asked_words(path: str, body: Mapping[str, Any]) -> str:
             return f"cancel the moves of {_partitions(body)}"
         case ["elections", kind]:
             return f"elect {kind} leaders of {_partitions(body)}"
+        case ["operations", id, "notes"]:
+            return f"note on operation {id}: {body.get('text', '')}"
+        case ["operations", id, "claim"] if body.get("take_over"):
+            return f"take over operation {id}"
+        case ["proposals", id, verb]:
+            return f"{verb} proposal {id}"
         case ["operations", id, verb]:
             return f"{verb} operation {id}"
         case ["throttles", "rates"]:
@@ -123,7 +134,7 @@ def _rates(body: Mapping[str, Any]) -> str:
 
 def answer_words(answer: Any) -> str:
     """What became of a change."""
-    if not isinstance(answer, Mapping):
+    if not isinstance(answer, Mapping) or not {"results", "partitions"} & answer.keys():
         return "answered"
     results = answer.get("results") or ()
     failed = [one for one in results if one["error_code"] not in (0, 84)]

@@ -10,6 +10,7 @@ from backend.domain.lifecycle import OperationState
 from backend.domain.operation import OperationKind
 from tui.actions import key_of, view_key
 from tui.targets import Item, Target
+from tui.team import awaits_me, words_of
 from tui.text import names_text, plural
 from tui.views import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
 
@@ -28,7 +29,8 @@ SILENT_EACH: Final = 3
 
 def attention(store: Store) -> tuple[Item, ...]:
     """One sentence for each thing that an operator should look at."""
-    found = [_drift(one) for one in sorted(store.drift, key=lambda one: one.id)]
+    found = _proposed(store)
+    found += [_drift(one) for one in sorted(store.drift, key=lambda one: one.id)]
     found += _shrinking(store.operations)
     found += _paused(store.operations)
     found += _offline(store)
@@ -53,6 +55,15 @@ def attention(store: Store) -> tuple[Item, ...]:
     ]
     found += [Item(store.recording, id="recording")] if store.recording else []
     return tuple(found)
+
+
+def _proposed(store: Store) -> list[Item]:
+    """Changes that wait for whoever sits here, before they die."""
+    target = Target(OPERATIONS, mends="proposals")
+    return [
+        Item(words_of(one, store.now_ms, key_of("proposals")), "warn", target, f"proposal {one.id}")
+        for one in awaits_me(store.proposals)
+    ]
 
 
 def watchful(store: Store) -> tuple[Item, ...]:

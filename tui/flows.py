@@ -262,6 +262,10 @@ class Flows:
         every = partitions is None
         await self._carry_out(lambda: intents.cancel_intent(facts, target, chosen, every=every))
 
+    def carry_out(self, build: Callable[[], Intent]) -> None:
+        """Ask about an intent that needs no more words, and send it."""
+        self._start(lambda facts, target: self._carry_out(build))
+
     # Rehearse, ask, send, show
 
     async def _carry_out(

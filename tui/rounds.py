@@ -8,14 +8,19 @@ only where there are any: forecasts while an operation runs, the rest while it i
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.errors import BackendUnreachable, KshuntError
+from backend.domain.team import Presence
+from backend.errors import BackendError, BackendUnreachable, KshuntError
 from tui.feed import AnswerArrived, AnswerFailed, AuditArrived, Scene
 from tui.store import ConnectionState, Store
 from tui.views import HISTORY, OPERATIONS, OVERVIEW, THROTTLES
+from tui.who import who_am_i
 
 if TYPE_CHECKING:
     from backend.api.client import BackendClient
@@ -30,6 +35,8 @@ PIPELINE: Final = "the data pipeline"
 FORECASTS: Final = "forecasts of the pipeline"
 EFFECTS: Final = "what throttles did"
 DELIVERED: Final = "results of the pipeline"
+PRESENCE: Final = "who is here"
+PROPOSALS: Final = "proposals"
 EVERY_S: Final[Mapping[str, float]] = {
     STANDING: 5.0,
     DRIFT: 2.0,
@@ -39,10 +46,16 @@ EVERY_S: Final[Mapping[str, float]] = {
     FORECASTS: 5.0,
     EFFECTS: 30.0,
     DELIVERED: 30.0,
+    PRESENCE: 5.0,
+    PROPOSALS: 5.0,
 }
+LOOKED_S: Final = 2.0
+"""What is looked at is told to others at most this often."""
+NOT_FOUND: Final = 404
 ETA: Final = "eta"
 EFFECT: Final = "throttle_effect"
 """Tables of results, by their names."""
+LEAVE_S: Final = 0.5
 TICK_S: Final = 0.5
 """How often it is looked whether a question is due."""
 
@@ -55,6 +68,7 @@ _QUESTIONS: Final[Mapping[str, Callable[[BackendClient], Any]]] = {
     FORECASTS: lambda client: client.pipeline_etas(),
     EFFECTS: lambda client: client.pipeline_effects(),
     DELIVERED: lambda client: client.pipeline_past(),
+    PROPOSALS: lambda client: client.proposals(),
 }
 
 _PLACES: Final[Mapping[str, str]] = {
@@ -66,6 +80,8 @@ _PLACES: Final[Mapping[str, str]] = {
     FORECASTS: "forecasts",
     EFFECTS: "effects",
     DELIVERED: "delivered",
+    PRESENCE: "presence",
+    PROPOSALS: "proposals",
 }
 """Where the store keeps each answer."""
 
@@ -78,6 +94,8 @@ _NONE: Final[Mapping[str, Any]] = {
     FORECASTS: None,
     EFFECTS: None,
     DELIVERED: None,
+    PRESENCE: None,
+    PROPOSALS: (),
 }
 """What stands there before anybody has answered."""
 
@@ -109,7 +127,8 @@ def wanted(moment: Moment) -> frozenset[str]:
     forecasts = {FORECASTS} if moment.running and ETA in moment.tables else set()
     effects = {EFFECTS} if moment.throttles_in_sight and EFFECT in moment.tables else set()
     past = {DELIVERED} if moment.past_in_sight and moment.tables else set()
-    return frozenset({STANDING, PIPELINE} | drift | orphans | forecasts | effects | past)
+    always = {STANDING, PIPELINE, PRESENCE, PROPOSALS}
+    return frozenset(always | drift | orphans | forecasts | effects | past)
 
 
 def due(moment: Moment, asked_s: Mapping[str, float]) -> tuple[str, ...]:
@@ -129,6 +148,9 @@ class Rounds:
         self._asked_s: dict[str, float] = {}
         self._open: set[str] = set()
         """Questions without an answer yet."""
+        self._told: tuple[str, str] | None = None
+        """Which view and what under its cursor others were told of last."""
+        app.store.session = secrets.token_hex(8)
 
     def nudge(self) -> None:
         """Ask everything anew: something was changed."""
@@ -145,6 +167,7 @@ class Rounds:
             if store.snapshot is not None and not _throttles_stand(app):
                 self._forget(ORPHANS)
                 self._forget(OWNED)
+        self._look_elsewhere(moment.now_s)
         for about in due(moment, self._asked_s):
             if about not in self._open:
                 self._asked_s[about] = moment.now_s
@@ -181,11 +204,13 @@ class Rounds:
     async def _ask(self, about: str) -> None:
         travel = self._app.travel
         try:
-            answer = await self._app.live.ask(_QUESTIONS[about])
+            answer = await self._app.live.ask(self._question(about))
         except BackendUnreachable:
             # The streams notice, and say so.
             return
         except KshuntError as error:
+            if _goes_without(about, error):
+                return
             if travel.live.unanswered.get(about) != error.message:
                 travel.tell(AnswerFailed(about, error.message))
         else:
@@ -195,6 +220,33 @@ class Rounds:
                 travel.tell(AnswerArrived(about, answer))
         finally:
             self._open.discard(about)
+
+    def _question(self, about: str) -> Callable[[BackendClient], Any]:
+        if about != PRESENCE:
+            return _QUESTIONS[about]
+        screen, selected = self._told = self._app.seen
+        session = self._app.store.session
+
+        def be_present(client: BackendClient) -> Presence:
+            return client.be_present(session, who=who_am_i(), screen=screen, selected=selected)
+
+        return be_present
+
+    def _look_elsewhere(self, now_s: float) -> None:
+        """Tell others soon what is looked at, where that is something else."""
+        asked_s = self._asked_s.get(PRESENCE)
+        elsewhere = self._told not in (None, self._app.seen)
+        if elsewhere and asked_s is not None and now_s - asked_s >= LOOKED_S:
+            del self._asked_s[PRESENCE]
+
+    async def leave(self) -> None:
+        """Tell others that nobody sits here any more, if that can be done at once."""
+        session = self._app.store.session
+        if self._told is None or self._app.travel.replay:
+            return
+        with suppress(KshuntError, TimeoutError):
+            gone = self._app.live.ask(lambda client: client.be_present(session, leaves=True))
+            await asyncio.wait_for(gone, LEAVE_S)
 
     async def audit(self, operation_id: str) -> None:
         """The history of one operation, for whoever looks at it; in the past, as it was known."""
@@ -220,6 +272,15 @@ class Rounds:
         if put_answers(app.store, scene):
             app.derive(app.current_mode)
             app.changed.publish("")
+
+
+def _goes_without(about: str, error: KshuntError) -> bool:
+    """Whether nothing is wrong with a backend that does not answer this.
+
+    An earlier version knows of neither, and one that is full remembers nobody more.
+    """
+    unknown = isinstance(error, BackendError) and error.status == NOT_FOUND
+    return about == PRESENCE or (about == PROPOSALS and unknown)
 
 
 def put_answers(store: Store, scene: Scene) -> bool:

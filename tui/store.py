@@ -31,11 +31,13 @@ from tui.views import (
 
 if TYPE_CHECKING:
     from backend.api.client import ClusterInfo
+    from backend.domain.approval import ShownProposal
     from backend.domain.operation import Operation
     from backend.domain.owned import OwnedThrottle
     from backend.domain.pipeline import EffectRow, EtaRow, PipelinePast, PipelineStanding, Rows
     from backend.domain.snapshot import Snapshot
     from backend.domain.steering import AuditLine, ShownDrift, ShownOrphan, Standing
+    from backend.domain.team import Presence
     from tui.tables.facts import Facts, Summary
     from tui.tables.kept_table import KeptTable
     from tui.tables.overview import Home, HomeKeeper
@@ -120,6 +122,12 @@ class Store:
     """Throttles that no move justifies, as far as somebody has asked."""
     owned: tuple[OwnedThrottle, ...] | None = None
     """Whose the throttles are; None while nobody has said."""
+    presence: Presence | None = None
+    """Who is connected to the backend; None while nobody has said."""
+    session: str = ""
+    """Which of them this dashboard is."""
+    proposals: tuple[ShownProposal, ...] = ()
+    """Changes that take two people, newest first."""
     home: Home | None = None
     """What the head and the home screen say of the snapshot; None before the first one."""
     answered: set[str] = field(default_factory=set)

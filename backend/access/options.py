@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from backend.access import socket_file
 from backend.access.roles import Role, role_of
 from backend.clock import Clock
 from backend.errors import BadInput, ConfigError
@@ -21,6 +22,7 @@ _TOGETHER: Final = ("oidc_issuer", "oidc_audience", "oidc_keys")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
+    socket_file.add_options(parser)
     group = parser.add_argument_group("who is let in, on a TCP port")
     group.add_argument("--tls-certificate", metavar="FILE", type=Path, help="PEM, with its chain")
     group.add_argument("--tls-key", metavar="FILE", type=Path, help="PEM, without a passphrase")

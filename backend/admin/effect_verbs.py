@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from backend.admin.effects import KnownTopic, WriteBlock
 from backend.admin.items import ItemResult
 from backend.admin.native_calls import Native
+from backend.admin.offered import NotOffered
 
 if TYPE_CHECKING:
     from backend.admin.topic_effects import Cluster
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 class EffectVerbs:
     """A part of `KafkaAdmin`."""
+
+    @property
+    def not_offered(self) -> NotOffered:
+        """See `ClusterEffects.not_offered`: brokers do all."""
+        return {}
+
+    async def accepts_moves(self, *, timeout_s: float) -> str:
+        """See `ClusterEffects.accepts_moves`: brokers take moves at any time (KIP-455)."""
+        return ""
 
     async def create_topic(
         self: Native,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from backend.admin.items import ItemResult
+from backend.admin.offered import NotOffered
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,19 @@ class ClusterEffects(Protocol):
     asks looks, or repeats it: each may be repeated. Any other result but OK is a refusal, and
     nothing was changed.
     """
+
+    @property
+    def not_offered(self) -> NotOffered:
+        """What this way to the cluster cannot do, and why; see `backend.admin.offered`."""
+        ...
+
+    async def accepts_moves(self, *, timeout_s: float) -> str:
+        """Why no move could be asked for at this moment; empty where one can.
+
+        Raises:
+            ClusterUnreachable: it did not answer in time.
+        """
+        ...
 
     async def create_topic(
         self,

@@ -97,6 +97,9 @@ value.serializer
 HARMLESS: Final = frozenset(re.findall(r"\S+", _HARMLESS_TEXT))
 """Keys of Java clients that have nothing to do here: our calls carry their own deadlines."""
 
+OF_ZOOKEEPER: Final = ("zookeeper.", "jute.")
+"""Keys that begin so are for ZooKeeper; see `backend.admin.zk_config`."""
+
 WHY_NOT: Final[Mapping[str, str]] = {
     "config.providers": "values are not looked up elsewhere; write them into the file",
     "security.providers": "it names Java classes",
@@ -260,7 +263,10 @@ def _refuse_unusable(properties: Mapping[str, str], protocol: str) -> None:
     unusable = sorted(
         key
         for key in properties
-        if key not in USED | HARMLESS and not _idle(key, protocol) and properties[key]
+        if key not in USED | HARMLESS
+        and not key.startswith(OF_ZOOKEEPER)
+        and not _idle(key, protocol)
+        and properties[key]
     )
     if unusable:
         reasons = (f"{key} ({WHY_NOT.get(key, 'not known here')})" for key in unusable)

@@ -14,6 +14,7 @@ from backend import __version__
 from backend.access.roles import Role
 from backend.api import (
     documents,
+    guarded,
     health,
     models,
     pipeline,
@@ -22,6 +23,7 @@ from backend.api import (
     shrink_check,
     shrinking,
     steering,
+    team,
     topics,
 )
 from backend.api.backend import Backend
@@ -41,11 +43,11 @@ from backend.api.requests import (
 from backend.api.routes import Routes, describe_access
 from backend.api.rows import RowFilter, matching_rows, row_json, stuck_in
 from backend.api.stream import StreamPlaces, event_stream, replica_stream
+from backend.api.team_models import PROPOSED
 from backend.domain.progress import with_causes
 from backend.operations.blast import Request
 from backend.operations.election import Pacing
 from backend.operations.reassign import ReassignRequest
-from backend.operations.unclean import last_seen_ends
 from backend.settings import LIMITS
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -89,6 +91,7 @@ def create_app(backend: Backend, *, secured: bool = False) -> FastAPI:
     pipeline.install(app, backend)
     planning.install(app, backend)
     health.install(app, backend)
+    team.install(app, backend)
     if secured:
         describe_access(app)
     return app
@@ -187,7 +190,7 @@ def _streams(app: FastAPI, backend: Backend) -> None:
         await backend.snapshot()
         places.take()
         return StreamingResponse(
-            places.held(replica_stream(backend.hub, feed)),
+            places.held(replica_stream(backend.hub, feed, backend.ending)),
             media_type=MEDIA_TYPE,
             headers=_UNBUFFERED,
         )
@@ -203,7 +206,7 @@ def _streams(app: FastAPI, backend: Backend) -> None:
     ) -> StreamingResponse:
         """Server-sent events: operations that change; resumes after `Last-Event-ID`."""
         return StreamingResponse(
-            event_stream(backend.events, last_event_id),
+            event_stream(backend.events, last_event_id, backend.ending),
             media_type="text/event-stream",
             headers=_UNBUFFERED,
         )
@@ -288,6 +291,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         await meant_for(backend, body.cluster_id)
         partitions = partitions_of(body.partitions)
         await prepare(body, await previews.cancel(partitions) if body.preview else None)
+        backend.claims.require_moves(partitions, asker_of(body))
         answer = await backend.reassignments.cancel(
             partitions,
             preserve_throttles=body.preserve_throttles,
@@ -303,6 +307,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         wanted = rates_of(body.rates)
         await meant_for(backend, body.cluster_id)
         await prepare(body, previews.throttle(wanted, {}))
+        backend.claims.require_rates(wanted, asker_of(body))
         answer = await backend.throttles.alter_rates(
             wanted,
             validate_only=body.validate_only,
@@ -317,6 +322,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         wanted = replicas_of(body.replicas)
         await meant_for(backend, body.cluster_id)
         await prepare(body, previews.throttle({}, wanted))
+        backend.claims.require_lists(wanted, asker_of(body))
         answer = await backend.throttles.alter_replicas(
             wanted,
             validate_only=body.validate_only,
@@ -346,18 +352,7 @@ def _elections(app: FastAPI, backend: Backend) -> None:
         )
         return documents.election_json(answer)
 
-    @admins.post("/v1/elections/unclean", response_model=models.UncleanModel)
+    @admins.post("/v1/elections/unclean", response_model=models.UncleanModel, responses=PROPOSED)
     async def elect_unclean(body: models.UncleanRequestModel) -> Any:
         """Elect leaders that may lack messages; `validate_only` says how many would be lost."""
-        await meant_for(backend, body.cluster_id)
-        partitions = partitions_of(body.partitions)
-        await prepare(body, None)
-        answer = await backend.unclean.elect(
-            partitions,
-            confirm=body.confirm,
-            validate_only=body.validate_only,
-            last_seen=last_seen_ends(backend.hub.latest, partitions),
-            timeout_s=timeout_s_of(body.timeout_ms),
-            asker=asker_of(body),
-        )
-        return documents.unclean_json(answer)
+        return await guarded.asked(backend, guarded.UNCLEAN, "", body)

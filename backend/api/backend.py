@@ -20,14 +20,21 @@ from backend.admin.port import ClusterAdmin
 from backend.api import documents
 from backend.api.client import ClusterInfo
 from backend.api.events import EventLog
+from backend.api.presence import EVENT_S, PresenceBoard
 from backend.api.steering_json import waiting_plan
+from backend.api.team_documents import present_json, proposal_json
 from backend.clock import Clock
+from backend.domain.approval import ProposedChange
 from backend.domain.cluster import TopicPartition
+from backend.domain.hook import HookStanding
 from backend.domain.operation import Operation
 from backend.domain.pipeline import PipelineProcess
 from backend.domain.snapshot import Snapshot
-from backend.errors import ClusterUnreachable
+from backend.domain.team import Present
+from backend.errors import ClusterUnreachable, KshuntError
 from backend.operations.alteration import Alterations
+from backend.operations.approvals import Approvals
+from backend.operations.claims import Claims
 from backend.operations.context import Context
 from backend.operations.deletion import PartitionDeletions
 from backend.operations.election import Elections
@@ -124,9 +131,20 @@ class Backend:
     placing: Placing | None = None
     """Places what this backend proposes and creates; None: as Kafka does (KIP-660)."""
     recording: Recording | None = field(init=False, default=None)
+    listeners: list[Callable[[Operation], None]] = field(init=False, default_factory=list)
+    """Told of each operation that is new or different, as it is shown."""
+    hooks: Callable[[], tuple[HookStanding, ...]] = field(init=False, default=tuple)
+    """How the webhooks go that are told what changes here."""
+    stopping: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set once this backend was told to stop: nobody shall be sent here any more."""
+    ending: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set once streams shall end."""
     hub: SnapshotHub = field(init=False)
     events: EventLog = field(init=False)
     registry: Registry = field(init=False)
+    claims: Claims = field(init=False)
+    approvals: Approvals = field(init=False)
+    presence: PresenceBoard = field(init=False)
     seat: Seat = field(init=False)
     queries: Queries = field(init=False)
     engine: Engine = field(init=False)
@@ -154,7 +172,12 @@ class Backend:
         me = Self.here(f"kshunt-{secrets.token_hex(4)}", self.address, clock.now_ms())
         self.hub, self.events = SnapshotHub(), EventLog(clock.now_ms())
         self.seat = Seat(self._cluster_id, self.open_journal, me, clock, self._duty_is, self.terms)
-        self.registry = Registry(clock, self._operation_changed, self.seat, me.backend)
+        self.registry = Registry(
+            clock, self._operation_changed, self.seat, me.backend, self._proposal_changed
+        )
+        self.claims = Claims(self.registry, clock)
+        self.approvals = Approvals(self.registry, clock, self.settings.two_person)
+        self.presence = PresenceBoard(clock, self._present_changed)
         self.queries = Queries(
             *(admin, clock, lambda: self.registry.ownership),
             timeout_s=timeout_s,
@@ -191,6 +214,7 @@ class Backend:
             asyncio.create_task(self.sampler.run(), name="sampler"),
             asyncio.create_task(self.seat.run(), name="seat"),
             asyncio.create_task(self._watch(), name="operations"),
+            asyncio.create_task(self._look_round(), name="presence"),
         ]
         if self.record is not None:
             self.recording = self.record(self.hub, self._moving)
@@ -238,9 +262,10 @@ class Backend:
         """Advance the operations with each snapshot, or each sweep where none comes."""
         version = 0
         while True:
+            # `wait_for` of Python 3.11 may swallow a cancellation, and `stop` would wait for ever.
             with contextlib.suppress(TimeoutError):
-                waiting = self.hub.newer_than(version)
-                version = (await asyncio.wait_for(waiting, self.settings.sampler.sweep_s)).version
+                async with asyncio.timeout(self.settings.sampler.sweep_s):
+                    version = (await self.hub.newer_than(version)).version
             if self.seat.duty is Duty.ACT:
                 await self._act()
             elif self.seat.duty not in WRITERS:
@@ -251,6 +276,9 @@ class Backend:
         try:
             await self._recover()
             await self.engine.tick()
+            await self.approvals.tidy()
+        except KshuntError as error:
+            log.info("A tick of the engine came to nothing: %s", error)
         except Exception:
             log.exception("A tick of the engine failed")
 
@@ -280,10 +308,13 @@ class Backend:
         }
 
     def shown(self, operation: Operation) -> Operation:
-        """An operation with what can be done with it now, and where what waits shall be."""
+        """An operation with what can be done with it now, where what waits shall be, and what
+        people said about it."""
+        team = self.registry.team(operation.id)
+        operation = replace(operation, claim=team.claim, notes=team.notes)
         work = self.registry.work(operation.id)
         shrink = self.registry.shrink(operation.id)
-        actions = actions_of(operation, work, shrink)
+        actions = self._offered(actions_of(operation, work, shrink))
         if shrink is not None:
             course = self.shrink_runner.course(operation, shrink).as_json()
             details = {**operation.details, "shrink": course}
@@ -295,13 +326,34 @@ class Backend:
         waiting = len(plan["partitions"])
         return replace(operation, actions=actions, waiting=waiting, details=details)
 
+    def _offered(self, actions: tuple[str, ...]) -> tuple[str, ...]:
+        """Those that this way to the cluster can do."""
+        return tuple(action for action in actions if action not in self.admin.not_offered)
+
     def _operation_changed(self, operation: Operation) -> None:
         self._tell(operation)
         self.sampler.nudge()
 
     def _tell(self, operation: Operation) -> None:
-        document = documents.operation_json(self.shown(operation))
-        self.events.publish("operation", document, of=operation.id)
+        shown = self.shown(operation)
+        self.events.publish("operation", documents.operation_json(shown), of=operation.id)
+        for listener in self.listeners:
+            listener(shown)
+
+    def _proposal_changed(self, proposal: ProposedChange) -> None:
+        # What one may do with it is another thing for each reader, who asks for the list.
+        document = proposal_json(proposal, proposal.proposer, self.clock.now_ms())
+        self.events.publish("proposal", {**document, "actions": []}, of=proposal.id)
+
+    def _present_changed(self, present: tuple[Present, ...]) -> None:
+        here = [present_json(one) for one in present]
+        self.events.publish("presence", {"present": here}, of="all")
+
+    async def _look_round(self) -> None:
+        """Notice who has fallen silent."""
+        while True:
+            await self.clock.wait_s(EVENT_S)
+            self.presence.tell()
 
     def _job(self) -> RepartitionJob:
         """What copies or compares two topics once."""

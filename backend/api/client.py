@@ -18,14 +18,16 @@ from urllib.parse import quote
 import httpx
 
 from backend.api import documents
-from backend.api.bearer import Bearer, trusted
+from backend.api.bearer import Bearer, NamedTransport, server_name, trusted
 from backend.api.client_pipeline import PipelineClient
 from backend.api.client_planning import PlanningClient
 from backend.api.client_shrink import ShrinkClient
 from backend.api.client_shrinking import ShrinkingClient
 from backend.api.client_steering import SteeringClient, rates_json, replicas_json
+from backend.api.client_team import TeamClient, raise_if_proposed
 from backend.api.client_topics import TopicsClient
 from backend.api.event_reader import Event, read_events
+from backend.api.refusals import refusal
 from backend.domain.answers import ChangeAnswer, GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.election import ElectionAnswer, UncleanAnswer
@@ -34,7 +36,7 @@ from backend.domain.plan import ReassignmentPlan
 from backend.domain.steering import MoveCaps
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
 from backend.domain.topic_config import TopicConfig
-from backend.errors import BackendError, BackendUnreachable
+from backend.errors import BackendUnreachable
 
 if TYPE_CHECKING:
     from backend.domain.snapshot import Snapshot
@@ -61,7 +63,13 @@ class ClusterInfo:
 
 
 class BackendClient(
-    SteeringClient, TopicsClient, ShrinkClient, ShrinkingClient, PipelineClient, PlanningClient
+    SteeringClient,
+    TeamClient,
+    TopicsClient,
+    ShrinkClient,
+    ShrinkingClient,
+    PipelineClient,
+    PlanningClient,
 ):
     """One backend, at `unix:/path/to.sock` or `http://host:port`."""
 
@@ -73,9 +81,9 @@ class BackendClient(
             # No TLS runs over the socket, and building a context for it takes 30 ms.
             transport = httpx.HTTPTransport(uds=address.removeprefix("unix:"), verify=False)
         else:
-            bearer = Bearer()
+            bearer = Bearer(address)
             verify = trusted() if address.startswith("https:") else False
-            transport = httpx.HTTPTransport(verify=verify)
+            transport = NamedTransport(server_name(), verify)
         self._http = httpx.Client(
             base_url=base, transport=transport, auth=bearer, timeout=timeout_s, trust_env=False
         )
@@ -422,19 +430,15 @@ def _shut_down(response: httpx.Response) -> None:
 
 def _document(response: httpx.Response) -> Any:
     _raise_for_problem(response)
-    return response.json()
+    document = response.json()
+    raise_if_proposed(response.status_code, document)
+    return document
 
 
 def _raise_for_problem(response: httpx.Response) -> None:
     if response.is_success:
         return
-    response.read()
-    try:
-        problem = response.json()
-        detail, advice = str(problem["detail"]), str(problem.get("advice", ""))
-    except (ValueError, KeyError, TypeError):
-        detail, advice = f"The backend answered {response.status_code}.", ""
-    raise BackendError(detail, advice=advice, status=response.status_code)
+    raise refusal(response.status_code, response.read())
 
 
 class _ResponseFile(io.RawIOBase):

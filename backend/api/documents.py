@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from backend.api.team_documents import claim_json, note_json, read_claim, read_note
 from backend.domain.answers import (
     ChangeAnswer,
     GeneratedPlan,
@@ -173,6 +174,8 @@ def operation_json(operation: Operation) -> Json:
         "reason": operation.reason,
         "actions": list(operation.actions),
         "waiting": operation.waiting,
+        "claim": claim_json(operation.claim),
+        "notes": list(map(note_json, operation.notes)),
     }
 
 
@@ -194,6 +197,9 @@ def read_operation(document: Mapping[str, Any]) -> Operation:
         reason=document["reason"],
         actions=tuple(document["actions"]),
         waiting=document["waiting"],
+        # What was recorded by a dashboard of an earlier version has neither.
+        claim=read_claim(document.get("claim")),
+        notes=tuple(map(read_note, document.get("notes", ()))),
     )
 
 

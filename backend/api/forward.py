@@ -46,6 +46,7 @@ _READS: Final = frozenset(
         "/v1/topics/describe",
         "/v1/plans",
         "/v1/rehearsals",
+        "/v1/presence",
     }
 )
 _ENDS: Final = frozenset({"preview"})

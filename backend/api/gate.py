@@ -7,8 +7,8 @@ Constraints
     A browser can be made to send requests to a loopback port by any page that it shows: without
     credentials only requests that no page can send are answered.
 Algorithm
-    1. The socket of a file, and a loopback port without credentials: the caller is local. On such
-       a port a request whose `Host` is not loopback's, or that bears an `Origin`, is refused.
+    1. The socket of a file, and a loopback port without credentials: the caller is local. There a
+       request whose `Host` is somebody else's, or that bears an `Origin`, is refused.
     2. Otherwise the bearer token names the caller: one of the file's, or signed claims.
     3. The role that the route declares (`routes.Declared`) has to be among the caller's.
     4. Each credential has a bucket of requests that fills at `Limits.requests_per_s`, and so many
@@ -17,7 +17,6 @@ Algorithm
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,6 +32,7 @@ from backend.access.roles import LOCAL, Caller, Role
 from backend.api.problems import problem
 from backend.api.routes import OPEN, Declared
 from backend.clock import Clock
+from backend.endpoints import is_loopback
 from backend.errors import ConfigError
 from backend.settings import LIMITS
 
@@ -134,10 +134,8 @@ class Gate:
         return sent
 
     async def _admitted(self, scope: Any, role: str) -> tuple[Caller, JSONResponse | None]:
-        if self._door.by_file:
-            return LOCAL, None
         if self._door.open:
-            return LOCAL, _foreign(scope)
+            return LOCAL, _foreign(scope, by_file=self._door.by_file)
         if role == OPEN:
             return LOCAL, None
         given = _bearer(scope)
@@ -178,22 +176,17 @@ def _bearer(scope: Any) -> str:
     return text.strip() if scheme.lower() == "bearer" else ""
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host's name or address is this machine's own."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+def _foreign(scope: Any, *, by_file: bool) -> JSONResponse | None:
+    """A refusal of what a web page of somebody else could have sent.
 
-
-def _foreign(scope: Any) -> JSONResponse | None:
-    """A refusal of what a web page of somebody else could have sent."""
+    A page reaches a socket too, where somebody has a tunnel from a port to it. Who connects to the
+    socket itself names any host; a page that is rebound to the port names one with a dot.
+    """
     headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
     hosts = [value for name, value in headers if name == b"host"]
     try:
-        local = all(is_loopback(urlsplit(f"//{host}").hostname or "") for host in hosts)
+        names = [urlsplit(f"//{host}").hostname or "" for host in hosts]
+        local = all(is_loopback(name) or (by_file and "." not in name) for name in names)
     except ValueError:
         local = False
     if local and not any(name == b"origin" for name, _ in headers):
@@ -218,7 +211,8 @@ def _unknown(given: str) -> JSONResponse:
         401,
         "Who are you?",
         detail,
-        advice="Give a valid one in KSHUNT_TOKEN or KSHUNT_TOKEN_FILE; `kshunt tokens` makes them.",
+        advice="Give a valid one by --token-file, --token-command or KSHUNT_TOKEN; `kshunt tokens` "
+        "makes them.",
         kafka_code=58,
     )
     answer.headers["www-authenticate"] = "Bearer"

@@ -20,7 +20,6 @@ from backend.api.backend import Backend
 from backend.api.metrics import CONTENT_TYPE, exposition
 from backend.api.routes import Routes
 from backend.operations.lease import Duty
-from backend.settings import SamplerSettings
 
 LATE: Final = 3.0
 """So many sweeps may pass without a newer look at the cluster."""
@@ -80,6 +79,8 @@ def install(app: FastAPI, backend: Backend) -> None:
 def checked(backend: Backend) -> Iterator[Check]:
     """What has to be so for a backend to do its work. The words name no broker and no address."""
     snapshot, now_ms = backend.hub.latest, backend.clock.now_ms()
+    if backend.stopping.is_set():
+        yield Check("stopping", False, "it was told to stop")
     if snapshot is None:
         yield Check("cluster", False, "it has not answered yet")
         yield Check("samples", False, "there are none yet")
@@ -89,7 +90,15 @@ def checked(backend: Backend) -> Iterator[Check]:
         words = f"{there - silent} of {there} brokers answer"
         yield Check("cluster", silent < there, words)
         age_s = (now_ms - snapshot.taken_ms) / 1000
-        sampler: SamplerSettings = backend.settings.sampler
-        yield Check("samples", age_s <= LATE * sampler.sweep_s, f"the newest is {age_s:.0f} s old")
+        fresh = age_s <= LATE * backend.settings.sampler.sweep_s
+        yield Check("samples", fresh, f"the newest is {age_s:.0f} s old")
     duty = backend.seat.duty
     yield Check("journal", duty is not Duty.BLOCKED, f"duty: {duty}")
+
+
+def answers(backend: Backend) -> bool | None:
+    """Whether the cluster is seen from here at this moment; None before the first look."""
+    if backend.hub.latest is None:
+        return None
+    found = {check.name: check.ok for check in checked(backend)}
+    return found["cluster"] and found["samples"]

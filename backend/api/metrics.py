@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
@@ -19,6 +19,7 @@ from backend.domain.snapshot import ReplicaStatus, Snapshot
 from backend.operations.lease import Duty
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+_HOOK_LABELS: Final = ("hook", "result")
 
 
 def exposition(backend: Backend, checks: Mapping[str, bool]) -> bytes:
@@ -44,8 +45,26 @@ class _Found(Collector):
         states = Counter(operation.state for operation in self._backend.registry)
         counts = {state.value: states[state] for state in OperationState}
         yield _by("kshunt_operations", "Operations that are listed.", "state", counts)
+        yield from self._hooks()
         if self._backend.hub.latest is not None:
             yield from self._cluster(self._backend.hub.latest)
+
+    def _hooks(self) -> Iterator[Metric]:
+        hooks = self._backend.hooks()
+        if not hooks:
+            return
+        messages = CounterMetricFamily(
+            "kshunt_webhook_messages", "What became of messages and attempts.", None, _HOOK_LABELS
+        )
+        for hook in hooks:
+            messages.add_metric([hook.name, "delivered"], hook.delivered)
+            messages.add_metric([hook.name, "given_up"], hook.given_up)
+            messages.add_metric([hook.name, "failed_attempt"], hook.failed)
+        yield messages
+        waiting = {hook.name: hook.waiting for hook in hooks}
+        yield _by("kshunt_webhook_waiting", "Messages that wait.", "hook", waiting)
+        stopped = {hook.name: hook.stopped for hook in hooks}
+        yield _by("kshunt_webhook_stopped", "Whether it wants nothing (410).", "hook", stopped)
 
     def _cluster(self, snapshot: Snapshot) -> Iterator[Metric]:
         age_s = (self._backend.clock.now_ms() - snapshot.taken_ms) / 1000

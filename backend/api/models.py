@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from backend.api.claim_models import ClaimModel, NoteModel
 from backend.api.stuck_models import CauseKey, RateNeedModel
 from backend.domain.throttle import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S
 
@@ -470,6 +471,8 @@ class OperationModel(BaseModel):
     reason: str
     actions: list[str] = Field(description="what can be done with it now")
     waiting: int = Field(description="of its partitions, how many wait for their turn")
+    claim: ClaimModel | None = Field(description="who steers it; others have to take it over first")
+    notes: list[NoteModel]
 
 
 class OperationsModel(BaseModel):

@@ -12,37 +12,34 @@ import logging
 import os
 import signal
 import socket
-import ssl
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 import uvicorn
 
+from backend.access.socket_file import SocketFile
 from backend.api.app import create_app
 from backend.api.backend import Backend
+from backend.api.certificates import Certificates, Tls
 from backend.api.forward import Forward
-from backend.api.gate import Credentials, Door, Gate, is_loopback
+from backend.api.gate import Credentials, Door, Gate
 from backend.api.problems import problem
 from backend.api.protocol import PatientProtocol
 from backend.api.routes import Declared
 from backend.clock import Clock
+from backend.endpoints import is_loopback
 from backend.errors import ConfigError
 from backend.settings import LIMITS
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """What a backend shows to its clients."""
-
-    certificate: Path
-    """PEM, with the chain."""
-    key: Path
+NOTICE_S: Final = 1.0
+"""From the signal to stop until a port is closed; a socket's clients are not sent elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +51,8 @@ class Listen:
     port: int = 0
     tls: Tls | None = None
     """Of a port; None: without."""
+    file: SocketFile = field(default_factory=SocketFile)
+    """Of a socket."""
 
     @property
     def address(self) -> str:
@@ -125,15 +124,15 @@ def _limited(receive: Any) -> Any:
 def bind(listen: Listen) -> tuple[socket.socket, Listen]:
     """A listening socket, and where it listens.
 
-    A Unix-domain socket is created with mode 0600, under a mask, so that there is no moment in
-    which somebody else could connect.
+    A Unix-domain socket is created with mode 0600, under a mask, and opened to a group only once
+    it is that group's, so that there is no moment in which somebody else could connect.
 
     Raises:
         ConfigError: another backend serves there, or the address cannot be used.
     """
     try:
         if listen.path is not None:
-            return _bind_path(listen.path), listen
+            return _bind_path(listen.path, listen.file), listen
         family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
         server = socket.create_server((listen.host, listen.port), family=family)
         return server, replace(listen, port=server.getsockname()[1])
@@ -141,20 +140,31 @@ def bind(listen: Listen) -> tuple[socket.socket, Listen]:
         raise ConfigError(f"Cannot serve on {listen.address}: {error.strerror or error}.") from None
 
 
-def _bind_path(path: Path) -> socket.socket:
-    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def _bind_path(path: Path, file: SocketFile) -> socket.socket:
     if path.exists():
         if not stat.S_ISSOCK(path.stat().st_mode):
             raise ConfigError(f"{path} exists and is not a socket; it was left alone.")
         if _answers(path):
             raise ConfigError(f"Another backend serves on {path}.")
         path.unlink()
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
         server.bind(str(path))
+    except OSError:
+        server.close()
+        raise
     finally:
         os.umask(mask)
-    server.listen(128)
+    try:
+        if file.group is not None:
+            os.chown(path, -1, file.group, follow_symlinks=False)
+        path.chmod(file.mode)
+        server.listen(128)
+    except OSError:
+        server.close()
+        path.unlink()
+        raise
     return server
 
 
@@ -192,26 +202,6 @@ def check_reach(listen: Listen, credentials: Sequence[Credentials]) -> None:
         )
 
 
-def load_certificate(tls: Tls) -> ssl.SSLContext:
-    """What TLS 1.2 and later are served with.
-
-    Raises:
-        ConfigError: the files cannot be read, or do not belong together.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        # Nobody is there to type a passphrase.
-        context.load_cert_chain(tls.certificate, tls.key, password=lambda: b"")
-    except (OSError, ValueError) as error:
-        said = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-        raise ConfigError(
-            f"{tls.certificate} and {tls.key} cannot be used: {said}.",
-            advice="Give a certificate and its key, both PEM, the key without a passphrase.",
-        ) from None
-    return context
-
-
 async def serve(
     backend: Backend,
     listen: Listen,
@@ -228,7 +218,7 @@ async def serve(
             it asks for no credentials or has no certificate.
     """
     check_reach(listen, credentials)
-    certificate = None if listen.tls is None else load_certificate(listen.tls)
+    certificates = None if listen.tls is None else Certificates(listen.tls)
     listener, listen = bind(listen)
     backend.address = listen.address
     door = Door(listen.path is not None, credentials)
@@ -247,12 +237,16 @@ async def serve(
         http=PatientProtocol,
     )
     config.load()
-    config.ssl = certificate
+    config.ssl = None if certificates is None else certificates.context
     served = f"kshunt serves {backend.settings.bootstrap_servers} at {listen.address}"
-    server = _Server(config, served)
+    notice_s = 0.0 if listen.path is not None else NOTICE_S
+    server = _Server(config, served, backend, notice_s)
     watchers = []
     if linger_s is not None:
         watchers.append(asyncio.create_task(_stop_when_alone(server, activity, backend, linger_s)))
+    if certificates is not None:
+        watchers.append(asyncio.create_task(certificates.watch(backend.clock)))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, certificates.reload)
     try:
         await server.serve(sockets=[listener])
     finally:
@@ -264,11 +258,19 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which says when it is ready, and ends in an orderly way on a signal."""
+    """uvicorn's server, which says when it is ready, and ends in an orderly way on a signal.
 
-    def __init__(self, config: uvicorn.Config, ready: str) -> None:
+    Whoever sends requests to several backends learns by `/readyz` that this one stops, and has
+    `notice_s` to send them elsewhere; then no connection is accepted, and streams end.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, ready: str, backend: Backend, notice_s: float
+    ) -> None:
         super().__init__(config)
         self._ready = ready
+        self._backend = backend
+        self._notice_s = notice_s
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -285,6 +287,20 @@ class _Server(uvicorn.Server):
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Give notice, then stop; a second signal stops at once."""
+        if self._backend.stopping.is_set() or not self._notice_s:
+            super().handle_exit(sig, frame)
+        else:
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._notice_s, super().handle_exit, sig, frame)
+        self._backend.stopping.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then the connections, then the backend."""
+        self._backend.ending.set()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections, and say so on standard output."""

@@ -59,4 +59,5 @@ class ConfirmRequestModel(Intent):
     """The point of no return of a shrink: its topic's name, typed."""
 
     typed: str = Field(max_length=249, description="the name of the topic, as somebody typed it")
+    validate_only: bool = False
     cluster_id: ClusterId = None

@@ -24,6 +24,7 @@ from backend.api.requests import (
 )
 from backend.api.routes import Routes
 from backend.domain.alteration import AlteredTopic
+from backend.domain.operation import Asker
 from backend.errors import BadInput
 from backend.operations.audit import audit_json, read_audit, selected
 from backend.operations.audit_report import as_markdown
@@ -81,27 +82,23 @@ def _operations(app: FastAPI, backend: Backend) -> None:
     @changes.post("/v1/operations/{operation_id}/pause", response_model=ChangeModel)
     async def pause(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
         """Hold the operation's copies; nothing is cancelled, and no byte is lost."""
-        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
+        asker = await _asker(backend, operation_id, body)
         if body.preview:
             await previews.check(body.preview, previews.pause(operation_id))
-        answer = await steering.pause(
-            operation_id, validate_only=body.validate_only, asker=asker_of(body)
-        )
+        answer = await steering.pause(operation_id, validate_only=body.validate_only, asker=asker)
         return documents.change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/resume", response_model=ChangeModel)
     async def resume(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
         """Go on with an operation that was paused."""
-        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
-        answer = await steering.resume(
-            operation_id, validate_only=body.validate_only, asker=asker_of(body)
-        )
+        asker = await _asker(backend, operation_id, body)
+        answer = await steering.resume(operation_id, validate_only=body.validate_only, asker=asker)
         return documents.change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/cancel", response_model=ChangeModel)
     async def cancel(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
         """Return every partition of the operation that still moves."""
-        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
+        asker = await _asker(backend, operation_id, body)
         if body.preview:
             wanted = previews.partitions_of(operation_id)
             await previews.check(body.preview, await previews.cancel(wanted))
@@ -110,30 +107,30 @@ def _operations(app: FastAPI, backend: Backend) -> None:
             preserve_throttles=body.preserve_throttles,
             validate_only=body.validate_only,
             timeout_s=timeout_s_of(body.timeout_ms),
-            asker=asker_of(body),
+            asker=asker,
         )
         return documents.change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/undo", response_model=ChangeModel)
     async def undo(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
         """Move back what an operation that has ended moved."""
-        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
+        asker = await _asker(backend, operation_id, body)
         if body.preview:
             await previews.check(body.preview, await previews.undo(operation_id))
         answer = await steering.undo(
             operation_id,
             validate_only=body.validate_only,
             timeout_s=timeout_s_of(body.timeout_ms),
-            asker=asker_of(body),
+            asker=asker,
         )
         return documents.change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/abandon", response_model=ChangeModel)
     async def abandon(operation_id: OperationId, body: models.AbandonRequestModel) -> Any:
         """End an operation although brokers that are gone for good still have its throttle."""
-        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
+        asker = await _asker(backend, operation_id, body)
         answer = await steering.abandon(
-            operation_id, body.brokers, validate_only=body.validate_only, asker=asker_of(body)
+            operation_id, body.brokers, validate_only=body.validate_only, asker=asker
         )
         return documents.change_json(answer)
 
@@ -264,6 +261,17 @@ def _topics(app: FastAPI, backend: Backend) -> None:
             partitions_of(body.partitions), timeout_s=backend.settings.request_timeout_s
         )
         return {"replicas": [steering_json.status_json(lag) for lag in lags]}
+
+
+async def _asker(
+    backend: Backend, operation_id: str, body: models.SteerRequestModel | models.AbandonRequestModel
+) -> Asker:
+    """Who steers; stops a request that this backend may not carry out, and whoever has to take the
+    operation over first."""
+    await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
+    asker = asker_of(body)
+    backend.claims.require((operation_id,), asker)
+    return asker
 
 
 async def _prepare(backend: Backend, cluster_id: str | None, *, validate_only: bool) -> None:

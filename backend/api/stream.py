@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Final
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from typing import Any, Final, TypeVar
 
 from backend.api.events import EventLog, LoggedEvent
 from backend.api.feed import FrameFeed, pieces
@@ -19,6 +19,10 @@ from backend.telemetry.hub import SnapshotHub
 
 HEARTBEAT_S: Final = 5.0
 """A stream that has nothing to say says so at least this often."""
+END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""Of Arrow IPC: a reader that has it knows that nothing was cut off."""
+
+T = TypeVar("T")
 
 
 class StreamPlaces:
@@ -49,14 +53,18 @@ class StreamPlaces:
             self._taken -= 1
 
 
-async def replica_stream(hub: SnapshotHub, feed: FrameFeed) -> AsyncGenerator[bytes, None]:
-    """Everything, then what changed, in the bytes of one Arrow IPC stream."""
+async def replica_stream(
+    hub: SnapshotHub, feed: FrameFeed, ending: asyncio.Event | None = None
+) -> AsyncGenerator[bytes, None]:
+    """Everything, then what changed, in the bytes of one Arrow IPC stream; until `ending`."""
+    ending = ending or asyncio.Event()
     previous: Snapshot | None = None
-    while True:
+    while not ending.is_set():
         version = 0 if previous is None else previous.version
-        try:
-            snapshot = await asyncio.wait_for(hub.newer_than(version), HEARTBEAT_S)
-        except TimeoutError:
+        snapshot = await _unless(ending, hub.newer_than(version))
+        if ending.is_set():
+            break
+        if snapshot is None:
             if hub.latest is None:
                 continue
             # A frame without rows: the reader sees that the backend lives and nothing is newer.
@@ -64,19 +72,37 @@ async def replica_stream(hub: SnapshotHub, feed: FrameFeed) -> AsyncGenerator[by
         for piece in pieces(await feed.frame(snapshot, previous)):
             yield piece
         previous = snapshot
+    if previous is not None:
+        yield END_OF_STREAM
 
 
-async def event_stream(events: EventLog, last_id: int | None) -> AsyncIterator[bytes]:
-    """Events after `last_id`, or from now on if None."""
+async def event_stream(
+    events: EventLog, last_id: int | None, ending: asyncio.Event | None = None
+) -> AsyncIterator[bytes]:
+    """Events after `last_id`, or from now on if None; until `ending`."""
+    ending = ending or asyncio.Event()
     seen = events.last_id if last_id is None else last_id
     yield b": kshunt events\n\n"
-    while True:
+    while not ending.is_set():
         fresh = events.after(seen)
         for event in fresh:
             yield _written(event)
             seen = event.id
-        if not fresh and not await events.wait(HEARTBEAT_S):
+        if not fresh and not await _unless(ending, events.wait(HEARTBEAT_S)):
             yield b": alive\n\n"
+
+
+async def _unless(ending: asyncio.Event, waiting: Coroutine[Any, Any, T]) -> T | None:
+    """What is waited for; None where nothing comes for `HEARTBEAT_S`, or the stream is to end."""
+    wanted = asyncio.create_task(waiting)
+    end = asyncio.create_task(ending.wait())
+    try:
+        await asyncio.wait({wanted, end}, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
+        return wanted.result() if wanted.done() else None
+    finally:
+        for task in (wanted, end):
+            task.cancel()
+        await asyncio.gather(wanted, end, return_exceptions=True)
 
 
 def _written(event: LoggedEvent) -> bytes:

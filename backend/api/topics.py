@@ -12,12 +12,11 @@ from fastapi import FastAPI, Path, Response
 from pydantic import BaseModel, Field
 
 from backend.access.roles import Role
-from backend.api import problems, topic_models
+from backend.api import guarded, problems, topic_models
 from backend.api.backend import Backend
-from backend.api.requests import asker_of, meant_for, once, timeout_s_of
 from backend.api.routes import Routes
-from backend.api.topic_documents import deleted_json, described_json, summary_json
-from backend.domain.shrink import DeletePartitions
+from backend.api.team_models import PROPOSED
+from backend.api.topic_documents import described_json, summary_json
 from backend.domain.topic_list import summaries
 
 TopicName = Annotated[str, Path(min_length=1, max_length=249)]
@@ -96,18 +95,11 @@ def _shrink(app: FastAPI, backend: Backend) -> None:
         timeout_s = backend.settings.request_timeout_s
         return {"support": str(await backend.admin.shrink_support(timeout_s=timeout_s))}
 
-    @admins.post("/v1/topics/delete-partitions", response_model=topic_models.DeletedPartitionsModel)
+    @admins.post(
+        "/v1/topics/delete-partitions",
+        response_model=topic_models.DeletedPartitionsModel,
+        responses=PROPOSED,
+    )
     async def delete_partitions(body: topic_models.DeletePartitionsRequestModel) -> Any:
         """KIP-694, deletePartitions: topics keep their first partitions, the others go."""
-        await meant_for(backend, body.cluster_id)
-        if not body.validate_only:
-            await backend.ready()
-        wanted = {one.topic: DeletePartitions(one.total_count, one.delay_ms) for one in body.topics}
-        once(len(wanted), len(body.topics), "topic")
-        answer = await backend.deletions.delete(
-            wanted,
-            validate_only=body.validate_only,
-            timeout_s=timeout_s_of(body.timeout_ms),
-            asker=asker_of(body),
-        )
-        return deleted_json(answer)
+        return await guarded.asked(backend, guarded.DELETE, "", body)

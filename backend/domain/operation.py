@@ -9,6 +9,7 @@ from typing import Any
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.lifecycle import TRANSITIONS, OperationState
+from backend.domain.team import Claim, Note
 from backend.errors import Conflict
 
 __all__ = ["NOBODY", "TRANSITIONS", "Asker", "Operation", "OperationKind", "OperationState"]
@@ -40,6 +41,15 @@ class Asker:
     who: str = ""
     """`ada@bastion`, or empty."""
     reason: str = ""
+    proposal: str = ""
+    """The id of the proposal that two people agreed on; empty where it took only one."""
+    people: tuple[str, ...] = ()
+    """Both names; empty for one, whose is `who`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everybody who stands behind it."""
+        return self.people or (self.who,)
 
 
 NOBODY = Asker()
@@ -62,8 +72,9 @@ class Operation:
     outcome: str = ""
     """How it went, in words; set when it ends, and earlier where something needs attention."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """JSON-ready facts for the audit: `rollback_plan`, where its partitions were. The backend adds
-    `waiting_plan`, where those shall be that wait for their turn, and `shrink`, a `ShrinkCourse`.
+    """JSON-ready facts for the audit: `rollback_plan`, where its partitions were, and `proposal`,
+    the id of what two people agreed on. The backend adds `waiting_plan`, where those shall be that
+    wait for their turn, and `shrink`, a `ShrinkCourse`.
     """
     who: str = ""
     """Who asked for it, by their own words."""
@@ -73,6 +84,10 @@ class Operation:
     """What can be done with it now, as the backend says: `pause`, `cancel`, ..."""
     waiting: int = 0
     """Of its partitions, how many wait for their turn, as the backend says."""
+    claim: Claim | None = None
+    """Who steers it, as the backend says; others are asked to take it over first."""
+    notes: tuple[Note, ...] = ()
+    """What people remarked on it, oldest first, as the backend says."""
 
     def to(self, state: OperationState, *, at_ms: int, outcome: str = "") -> Operation:
         """This operation in another state.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Final
 
 UNKNOWN: Final = "?"
@@ -48,6 +49,14 @@ def duration_text(seconds: float) -> str:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     days = whole // 86_400
     return f"{days}d{whole % 86_400 // 3600:02d}h" if days < 100 else f"{min(days, 99_999)}d"
+
+
+def moment_text(at_ms: int) -> str:
+    """A moment in milliseconds since the epoch: `2026-11-23 06:00:00 UTC`."""
+    try:
+        return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"
 
 
 def many(count: int, noun: str, nouns: str = "") -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from backend.admin.offered import Verb, require
 from backend.domain.alteration import AlteredTopic
 from backend.domain.answers import ChangeAnswer
 from backend.domain.operation import NOBODY, Asker, OperationKind
@@ -36,9 +37,11 @@ class Alterations:
         Raises:
             BadInput: no topic is named.
             NotActing: another backend acts for this cluster.
+            NotSupported: this way to the cluster does not offer it.
         """
         if not topics:
             raise BadInput("No topic is named; nothing was changed.")
+        require(Verb.ALTER_TOPICS, self._context.admin)
         admin, registry = self._context.admin, self._context.registry
         async with self._context.lock:
             if validate_only:

@@ -81,6 +81,22 @@ class AuditEvent(enum.StrEnum):
     """Throttles of a move that somebody else started."""
     TAKEN_OVER = "taken_over"
     """Another backend acts from here on."""
+    PROPOSED = "proposed"
+    """What takes two people."""
+    APPROVED = "approved"
+    """By the second one; it is used from here on."""
+    REJECTED = "rejected"
+    WITHDRAWN = "withdrawn"
+    EXPIRED = "expired"
+    CARRIED_OUT = "carried_out"
+    """What came of what was approved."""
+    CLAIMED = "claimed"
+    """Somebody steers an operation."""
+    CLAIM_TAKEN = "claim_taken"
+    """Somebody else steers it from here on."""
+    RELEASED = "released"
+    NOTED = "noted"
+    """Somebody remarked on an operation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,6 +214,9 @@ class Engine:
 
     async def _start_more(self, operation: Operation, work: Work) -> None:
         """Submit what may start; all of it where there are no caps."""
+        if why := await self._admin.accepts_moves(timeout_s=self._context.timeout_s):
+            self._remark(operation.id, f"waits: {why}")
+            return
         if work.caps is None:
             await self.submit(operation, work, work.waiting)
             return

@@ -10,7 +10,14 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from typing import Final, Protocol
 
 from backend.errors import Conflict
-from backend.operations.journal_codec import Body, Entry, JournalState, Kind, kind_of
+from backend.operations.journal_codec import (
+    Body,
+    Entry,
+    JournalState,
+    Kind,
+    kind_of,
+    team_key,
+)
 from backend.settings import LIMITS
 
 RETRY_S: Final = 0.5
@@ -138,4 +145,7 @@ def retired(
     over.sort(key=lambda entry: (entry.header.time_ms, entry.key))
     audit = sorted(entry.key for entry in state.of(Kind.AUDIT).values())
     gone = [entry.key for entry in over[: max(0, len(over) - operations_kept)]]
+    # What people said about an operation goes with it.
+    said = [team_key(key.removeprefix(f"{Kind.OPERATION}/")) for key in gone]
+    gone += [key for key in said if key in state.entries]
     return dict.fromkeys(gone + audit[: max(0, len(audit) - audit_kept)])

@@ -61,6 +61,10 @@ class Kind(enum.StrEnum):
     """One line of the audit; written once."""
     BACKEND = "backend"
     """Who acts."""
+    PROPOSAL = "proposal"
+    """One change that takes two people."""
+    TEAM = "team"
+    """What people said about one operation: who steers it, and notes."""
 
 
 _NAMES: Final[Mapping[Kind, str]] = {
@@ -69,6 +73,8 @@ _NAMES: Final[Mapping[Kind, str]] = {
     Kind.TOPIC_THROTTLE: r"/([A-Za-z0-9._-]{1,249})",
     Kind.AUDIT: r"/([0-9]{13}-[0-9]{4,9})",
     Kind.BACKEND: "()",
+    Kind.PROPOSAL: r"/([A-Za-z0-9_-]{1,64})",
+    Kind.TEAM: r"/([A-Za-z0-9_-]{1,64})",
 }
 _KEYS: Final = {kind: re.compile(re.escape(kind) + name) for kind, name in _NAMES.items()}
 
@@ -103,6 +109,24 @@ def topic_throttle_key(topic: str) -> str:
         BadInput: no topic can have this name.
     """
     return _checked(f"{Kind.TOPIC_THROTTLE}/{topic}")
+
+
+def proposal_key(proposal_id: str) -> str:
+    """The key of a proposal.
+
+    Raises:
+        BadInput: as `operation_key`.
+    """
+    return _checked(f"{Kind.PROPOSAL}/{proposal_id}")
+
+
+def team_key(operation_id: str) -> str:
+    """The key of what people said about an operation.
+
+    Raises:
+        BadInput: as `operation_key`.
+    """
+    return _checked(f"{Kind.TEAM}/{operation_id}")
 
 
 def audit_key(time_ms: int, number: int) -> str:

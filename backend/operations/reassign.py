@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from backend.admin.offered import Verb, require
 from backend.admin.port import ItemResult, ReassignOptions, ReassignOutcome
 from backend.domain.answers import WAITS_FOR_TURN, ChangeAnswer, Result
 from backend.domain.assignment import partition_states
@@ -213,12 +214,15 @@ class Reassignments:
         Raises:
             BadInput: no partition is named.
             NotActing: another backend acts for this cluster.
+            NotSupported: this way to the cluster cannot cancel what moves.
         """
         if not partitions:
             raise BadInput("No partition is named; nothing was changed.")
         wanted = tuple(dict.fromkeys(partitions))
         async with self._context.lock:
             ongoing = await self._context.ongoing()
+            if any(partition in ongoing for partition in wanted):
+                require(Verb.CANCEL, self._admin)
             if validate_only:
                 foreseen = {p: self._cancellable(p, ongoing.get(p)) for p in wanted}
                 return ChangeAnswer(True, None, results(foreseen))

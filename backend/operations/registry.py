@@ -20,8 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from backend.clock import Clock
+from backend.domain.approval import ProposalState, ProposedChange
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
+from backend.domain.team import Team
 from backend.errors import JournalUnavailable, KshuntError
 from backend.operations.audit import AuditEntry, next_number
 from backend.operations.audit_lines import line_of, step_line
@@ -34,11 +36,14 @@ from backend.operations.journal_codec import (
     Unreadable,
     Why,
     operation_key,
+    proposal_key,
+    team_key,
 )
 from backend.operations.ownership import Ownership
 from backend.operations.ownership_json import changed_documents, readable
 from backend.operations.record import operation_body, read_operation_body
 from backend.operations.shrink.work import ShrinkWork
+from backend.operations.team_record import proposal_body, read_proposal, read_team, team_body
 from backend.operations.work import Work
 from backend.settings import LIMITS
 
@@ -76,6 +81,10 @@ class Known:
     """By operation id, of reassignments."""
     shrinks: Mapping[str, ShrinkWork] = field(default_factory=dict)
     """By operation id, of shrinks."""
+    teams: Mapping[str, Team] = field(default_factory=dict)
+    """By operation id: who steers it, and notes."""
+    proposals: Mapping[str, ProposedChange] = field(default_factory=dict)
+    """By id, oldest first."""
     ownership: Ownership = field(default_factory=Ownership)
     unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
     """Entries that are listed and not acted upon, by key."""
@@ -91,10 +100,13 @@ class Registry:
         changed: Callable[[Operation], None],
         scribe: Scribe | None = None,
         backend: str = "",
+        proposed: Callable[[ProposedChange], None] = lambda proposal: None,
     ) -> None:
-        """`changed` is told of every operation that is new or different; `backend` is our id."""
+        """`changed` is told of every operation that is new or different, and `proposed` of every
+        proposal; `backend` is our id."""
         self._clock = clock
         self._changed = changed
+        self._proposed = proposed
         self._scribe = scribe
         self._backend = backend
         self._known = Known()
@@ -134,6 +146,10 @@ class Registry:
         """What the engine remembers of a shrink, or None."""
         return self._known.shrinks.get(operation_id)
 
+    def team(self, operation_id: str) -> Team:
+        """What people said about an operation."""
+        return self._known.teams.get(operation_id, Team())
+
     def require(self) -> None:
         """Return only where this backend may change the cluster; to be asked before each effect.
 
@@ -164,7 +180,7 @@ class Registry:
             partitions=partitions,
             throttle_bytes_per_s=throttle_bytes_per_s,
             auto_remove_throttle=auto_remove_throttle,
-            details=details or {},
+            details={**(details or {}), **({"proposal": asker.proposal} if asker.proposal else {})},
             who=asker.who,
             reason=asker.reason,
         )
@@ -231,10 +247,20 @@ class Registry:
             line = line or step_line(was, course, operation, self._backend)
             if line is not None:
                 entries |= self._line(line)
+            teams = self._without_claim(operation)
+            entries |= {team_key(id): team_body(team) for id, team in teams.items()}
             await self._write(entries)
+            self._know(teams={**self._known.teams, **teams})
             self._take(operation, work, shrink, owned)
             if operation.state.ended:
                 await self._retire()
+
+    def _without_claim(self, operation: Operation) -> Mapping[str, Team]:
+        """What has to be written where an operation ends that somebody steers: nobody does."""
+        team = self.team(operation.id)
+        if not operation.state.ended or team.claim is None:
+            return {}
+        return {operation.id: replace(team, claim=None)}
 
     async def keep(self, ownership: Ownership) -> None:
         """Write whose the throttles are.
@@ -249,6 +275,48 @@ class Registry:
                 await self._write(changed)
             self._known = replace(self._known, ownership=ownership)
 
+    async def put_team(self, operation: Operation, team: Team, line: AuditEntry) -> None:
+        """Write what people said about an operation, with its line of the audit.
+
+        Raises:
+            Conflict: what is in the journal there cannot be read; nothing was written.
+            NotActing, JournalFenced, JournalUnavailable: it was not written.
+        """
+        async with self._writing:
+            newest = self._known.operations.get(operation.id, operation)
+            if newest.state.ended:
+                # It ended while this waited for its turn.
+                team = replace(team, claim=None)
+            placed = self._line(replace(line, backend=self._backend))
+            await self._write({team_key(operation.id): team_body(team), **placed})
+            self._know(teams={**self._known.teams, operation.id: team})
+        self._changed(newest)
+
+    async def put_proposal(self, proposal: ProposedChange, line: AuditEntry) -> None:
+        """Write a proposal with its line of the audit, and drop those that ended long ago.
+
+        Raises:
+            Conflict: what is in the journal there cannot be read; nothing was written.
+            NotActing, JournalFenced, JournalUnavailable: it was not written.
+        """
+        async with self._writing:
+            proposals = {**self._known.proposals, proposal.id: proposal}
+            ended = [one.id for one in proposals.values() if one.state.ended]
+            gone = ended[: max(0, len(ended) - LIMITS.proposals_kept)]
+            entries: dict[str, Body | None] = {
+                proposal_key(proposal.id): proposal_body(proposal),
+                **self._line(replace(line, backend=self._backend)),
+                **{proposal_key(one): None for one in gone},
+            }
+            await self._write(entries)
+            for one in gone:
+                del proposals[one]
+            self._know(proposals=proposals)
+        self._proposed(proposal)
+
+    def _know(self, **news: Any) -> None:
+        self._known = replace(self._known, **news)
+
     def _line(self, line: AuditEntry) -> Mapping[str, Body]:
         time_ms, number = next_number(self._state, self._clock.now_ms())
         placed = replace(line, time_ms=time_ms, number=number)
@@ -256,11 +324,15 @@ class Registry:
 
     def load(self, state: JournalState) -> None:
         """Take over what the journal says; who listens is told of what is new or different."""
-        before = self._known.operations
+        before = self._known
         self._known = known_from(state)
         for operation in self._known.operations.values():
-            if before.get(operation.id) != operation:
+            told = before.teams.get(operation.id, Team()) == self.team(operation.id)
+            if before.operations.get(operation.id) != operation or not told:
                 self._changed(operation)
+        for proposal in self._known.proposals.values():
+            if before.proposals.get(proposal.id) != proposal:
+                self._proposed(proposal)
 
     @property
     def _state(self) -> JournalState:
@@ -300,6 +372,7 @@ class Registry:
         """Take over what was written; None leaves what was there."""
         operations = {**self._known.operations, operation.id: operation}
         works, shrinks = dict(self._known.works), dict(self._known.shrinks)
+        teams = dict(self._known.teams)
         if work is not None:
             works[operation.id] = work
         if shrink is not None:
@@ -307,9 +380,11 @@ class Registry:
         ended = [o.id for o in operations.values() if o.state.ended]
         for operation_id in ended[: max(0, len(ended) - LIMITS.operations_kept)]:
             del operations[operation_id]
-            works.pop(operation_id, None)
-            shrinks.pop(operation_id, None)
-        self._known = Known(operations, works, shrinks, ownership, self._known.unreadable)
+            for about in (works, shrinks, teams):
+                about.pop(operation_id, None)
+        self._know(
+            operations=operations, works=works, shrinks=shrinks, teams=teams, ownership=ownership
+        )
         self._changed(operation)
 
     async def _retire(self) -> None:
@@ -330,9 +405,11 @@ def _has_ended(entry: Entry) -> bool:
 
 
 def has_unfinished(state: JournalState) -> bool:
-    """Whether the journal holds an operation that this kshunt can go on with."""
+    """Whether the journal holds an operation that this kshunt can go on with, or a proposal that
+    was approved and of which nobody has said what came of it."""
     known = known_from(state)
-    return any(not operation.state.ended for operation in known.operations.values())
+    approved = any(one.state is ProposalState.APPROVED for one in known.proposals.values())
+    return approved or any(not operation.state.ended for operation in known.operations.values())
 
 
 def known_from(state: JournalState) -> Known:
@@ -352,6 +429,7 @@ def known_from(state: JournalState) -> Known:
             works[operation_id] = found.work
         if found.shrink is not None:
             shrinks[operation_id] = found.shrink
+    teams, proposals = _said(state, unreadable)
     throttles = {
         entry.key: entry.body
         for kind in (Kind.BROKER_THROTTLE, Kind.TOPIC_THROTTLE)
@@ -360,4 +438,26 @@ def known_from(state: JournalState) -> Known:
     ownership, problems = readable(throttles)
     unreadable |= {key: Unreadable(key, Why.DAMAGED, str(e)) for key, e in problems.items()}
     operations.sort(key=lambda operation: (operation.started_ms, operation.id))
-    return Known({o.id: o for o in operations}, works, shrinks, ownership, unreadable)
+    listed = {operation.id: operation for operation in operations}
+    return Known(listed, works, shrinks, teams, proposals, ownership, unreadable)
+
+
+def _said(
+    state: JournalState, unreadable: dict[str, Unreadable]
+) -> tuple[dict[str, Team], dict[str, ProposedChange]]:
+    """What people said and proposed; what cannot be read of it is added to `unreadable`."""
+    teams, found = {}, []
+    for operation_id, entry in state.of(Kind.TEAM).items():
+        team = read_team(entry)
+        if isinstance(team, Team):
+            teams[operation_id] = team
+        else:
+            unreadable[entry.key] = team
+    for entry in state.of(Kind.PROPOSAL).values():
+        proposal = read_proposal(entry)
+        if isinstance(proposal, ProposedChange):
+            found.append(proposal)
+        else:
+            unreadable[entry.key] = proposal
+    found.sort(key=lambda proposal: (proposal.proposed_ms, proposal.id))
+    return teams, {proposal.id: proposal for proposal in found}

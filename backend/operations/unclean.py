@@ -26,6 +26,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from backend.admin.offered import Verb, require
 from backend.admin.port import ClusterAdmin, ItemResult
 from backend.clock import Clock
 from backend.domain.assignment import ClusterState, partition_states
@@ -165,7 +166,9 @@ class UncleanElections:
             BadInput: no partition is named, or it is not confirmed.
             ClusterUnreachable: nobody said who leads, so nothing was begun.
             ClusterError: the cluster refused the request as a whole.
+            NotSupported: this way to the cluster does not offer it.
         """
+        require(Verb.UNCLEAN_ELECTION, self._admin)
         time_s = self._timeout_s if timeout_s is None else timeout_s
         wanted = sorted(set(partitions))
         check_confirmation(wanted, names(wanted) if validate_only else confirm)

@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from backend.api.credential import TOKEN
 from backend.configuration import (
@@ -60,7 +61,7 @@ def report(environment: Mapping[str, str]) -> Report:
 
 
 def _plain(settings: Iterable[Setting]) -> dict[str, Any]:
-    return {each.name: {"value": each.value, "source": each.source} for each in settings}
+    return {each.name: {"value": _shown(each), "source": each.source} for each in settings}
 
 
 def _lines(
@@ -85,4 +86,21 @@ def _lines(
 
 
 def _line(setting: Setting) -> str:
-    return f"  {setting.name} = {setting.value!r}  ({setting.source})"
+    return f"  {setting.name} = {_shown(setting)!r}  ({setting.source})"
+
+
+def _shown(setting: Setting) -> str | bool | tuple[str, ...]:
+    """A value that may be shown: an address of a webhook may be as good as a password."""
+    if setting.name != "webhook" or isinstance(setting.value, bool):
+        return setting.value
+    if isinstance(setting.value, str):
+        return _host_only(setting.value)
+    return tuple(map(_host_only, setting.value))
+
+
+def _host_only(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        return f"{parts.scheme}://{parts.hostname}/…"
+    except ValueError:
+        return "…"

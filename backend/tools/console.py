@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
 
 from backend import __version__
-from backend.errors import BadInput, ConfigError, Conflict, KshuntError, NotSupported, PlanError
+from backend.endpoints import ZOOKEEPER_WARNING
+from backend.errors import (
+    AwaitsApproval,
+    BadInput,
+    ConfigError,
+    Conflict,
+    KshuntError,
+    NotSupported,
+    PlanError,
+)
 from backend.settings import LIMITS
 from backend.tools import output
 from backend.tools.flags import UsageError
@@ -89,31 +98,34 @@ def _show_error(error: KshuntError, prog: str, *, as_json: bool) -> None:
         document["advice"] = error.advice
         if isinstance(error, PlanError) and error.line is not None:
             document |= {"line": error.line, "column": error.column}
+        if isinstance(error, AwaitsApproval):
+            document["proposal"] = error.proposal_id
         show(json.dumps({"error": document}), sys.stdout)
     elif isinstance(error, UsageError):
         # The message stands alone on its line, as Kafka's tool prints it.
         hint = f"Run '{prog} --help' for every option."
         show("\n".join(filter(None, [error.message, error.advice, hint])), sys.stderr)
-    elif isinstance(error, Conflict):
+    elif isinstance(error, Conflict | AwaitsApproval):
         # Kafka's tool names a conflict without calling it an error.
         show(str(error), sys.stderr)
     else:
         show(f"Error: {error}", sys.stderr)
 
 
+def warn_of_zookeeper() -> None:
+    """Warn of the deprecated --zookeeper, as KIP-179 and KIP-183 want it."""
+    show(ZOOKEEPER_WARNING, sys.stderr)
+
+
 def refuse_zookeeper() -> None:
-    """Warn of the deprecated --zookeeper, as KIP-179 and KIP-183 want it, and stop.
+    """Warn of the deprecated --zookeeper, and stop.
 
     Raises:
         NotSupported: always.
     """
-    show(
-        "Warning: --zookeeper is deprecated and will be removed in a future version; "
-        "--bootstrap-server replaces it.",
-        sys.stderr,
-    )
+    warn_of_zookeeper()
     raise NotSupported(
-        "This version does not serve clusters through ZooKeeper. Nothing was done.",
+        "This tool does not work through ZooKeeper. Nothing was done.",
         advice="Name the cluster's brokers with --bootstrap-server.",
     )
 

@@ -20,24 +20,28 @@ from backend.domain.answers import Result
 from backend.domain.cluster import TopicPartition
 from backend.domain.election import ElectionAnswer, LeaderCount
 from backend.domain.plan import parse_partitions
+from backend.endpoints import ZOOKEEPER_HELP
 from backend.errors import BadInput
 from backend.settings import Settings
 from backend.tools import output
 from backend.tools.console import (
     check_client_config,
     parsed_file,
-    refuse_zookeeper,
     run_tool,
     show_report,
     told_of_itself,
+    warn_of_zookeeper,
 )
 from backend.tools.flags import (
     ABOUT,
     JSON,
     REASON_HELP,
+    ZK_CONFIG,
     Flag,
     UsageError,
     backend_address,
+    check_zk_config,
+    cluster_address,
     parser_of,
     path_of,
     read_arguments,
@@ -105,7 +109,8 @@ FLAGS: Final = (
         "Java properties file of an admin client, to go with --bootstrap-server.",
         "FILE",
     ),
-    Flag("zookeeper", "DEPRECATED, and not served; use --bootstrap-server.", "HOST:PORT[,...]"),
+    Flag("zookeeper", ZOOKEEPER_HELP, "HOST:PORT[,...]"),
+    ZK_CONFIG,
     Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
     Flag("batch-size", "Elect at most so many at once, and wait until they lead.", "N"),
     Flag("batch-pause", "Wait so long between two batches (default 0).", "MS"),
@@ -126,11 +131,12 @@ class ElectionOptions:
     """A command line that has passed every check which needs no file and no cluster."""
 
     bootstrap_servers: str = ""
+    """Or what `Settings.bootstrap_servers` has for ZooKeeper."""
     backend: str = ""
     """Address of a shared backend: unix:/path or http://host:port."""
     zookeeper: str = ""
     admin_config: Path | None = None
-    """Absolute."""
+    """Absolute; with --zookeeper, what --zk-tls-config-file names."""
     partitions_file: str | None = None
     """None is for all partitions."""
     batch_size: int | None = None
@@ -173,7 +179,7 @@ def _main(argv: Sequence[str]) -> int:
         return output.DONE
     options = parse_options(given)
     if options.zookeeper:
-        refuse_zookeeper()
+        warn_of_zookeeper()
     check_client_config(options.admin_config)
     partitions = _partitions(options.partitions_file)
     with _open(options) as elect:
@@ -219,10 +225,10 @@ def parse_options(given: Mapping[str, str]) -> ElectionOptions:
     batch_size = whole(given, "batch-size", 1, BATCH_SIZE_MAX)
     timeout_ms = whole(given, "timeout", 1, TIMEOUT_MS_MAX)
     return ElectionOptions(
-        bootstrap_servers=given.get("bootstrap-server", ""),
+        bootstrap_servers=cluster_address(given),
         backend=backend_address(given),
         zookeeper=given.get("zookeeper", ""),
-        admin_config=path_of(given, "admin.config"),
+        admin_config=path_of(given, "admin.config") or path_of(given, ZK_CONFIG.name),
         partitions_file=given.get("path-to-json-file"),
         batch_size=batch_size,
         pause_ms=whole(given, "batch-pause", 0, PAUSE_MS_MAX) or 0,
@@ -245,6 +251,7 @@ def _check_source(given: Mapping[str, str]) -> None:
         raise UsageError(f"Option {ways[0]} requires an argument")
     if "admin.config" in given and ways != ["bootstrap-server"]:
         raise UsageError("--admin.config goes with --bootstrap-server")
+    check_zk_config(given)
 
 
 # The way to a cluster

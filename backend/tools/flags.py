@@ -10,11 +10,13 @@ import argparse
 import getpass
 import os
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from backend.configuration import CLIENT_HELP
+from backend.endpoints import ZK_CONFIG_HELP, zookeeper_address
 from backend.errors import BadInput
 
 REASON_HELP: Final = "Why, for the audit (kshunt audit shows it); at most 2000 characters."
@@ -49,6 +51,7 @@ class Flag:
 
 
 JSON: Final = Flag("json", "Print JSON, errors too.")
+ZK_CONFIG: Final = Flag("zk-tls-config-file", f"To go with --zookeeper: {ZK_CONFIG_HELP}.", "FILE")
 ABOUT: Final = (
     Flag("help", "Print this and exit."),
     Flag("version", "Print the version and exit."),
@@ -76,7 +79,7 @@ class Given(argparse.Action):
 
 
 def parser_of(
-    prog: str, usage: str, description: str, epilog: str, flags: Iterable[Flag]
+    prog: str, usage: str, description: str, epilog: str, flags: Collection[Flag]
 ) -> argparse.ArgumentParser:
     """A tool's parser; `read_arguments` is the way to use it.
 
@@ -86,7 +89,7 @@ def parser_of(
         prog=prog,
         usage=f"{prog} {usage}",
         description=description,
-        epilog=epilog,
+        epilog=f"{epilog}\n{CLIENT_HELP}" if any(f.name == "backend" for f in flags) else epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
         allow_abbrev=False,
@@ -125,6 +128,27 @@ def read_arguments(argv: Sequence[str], parser: argparse.ArgumentParser) -> dict
         raise UsageError(f"Unexpected argument '{word}'")
     given: dict[str, str] = namespace.given
     return given
+
+
+def cluster_address(given: Mapping[str, str]) -> str:
+    """The brokers that are named, or what takes their place where ZooKeeper is; or empty."""
+    if "zookeeper" in given:
+        return zookeeper_address(given["zookeeper"])
+    return given.get("bootstrap-server", "")
+
+
+def check_zk_config(given: Mapping[str, str], instead: str = "") -> None:
+    """Whether `ZK_CONFIG` goes with the other flags; it takes the place of the flag `instead`.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if ZK_CONFIG.name not in given:
+        return
+    if "zookeeper" not in given:
+        raise UsageError(f"--{ZK_CONFIG.name} goes with --zookeeper")
+    if instead in given:
+        raise UsageError(f"--{ZK_CONFIG.name} takes the place of --{instead}")
 
 
 def backend_address(given: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from backend.admin.kafka import KafkaAdmin
+from backend.admin.reach import reach
 from backend.clock import SystemClock
 from backend.domain.answers import GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.cluster import OngoingReassignment
@@ -29,9 +29,13 @@ class LocalReader:
             ConfigError: the client configuration cannot be used.
         """
         self._settings = settings
-        self._admin = KafkaAdmin(settings)
-        self._queries = Queries(self._admin, SystemClock())
         self._runner = asyncio.Runner()
+        try:
+            self._admin = self._runner.run(reach(settings))
+        except BaseException:
+            self._runner.close()
+            raise
+        self._queries = Queries(self._admin, SystemClock())
         try:
             self._runner.run(self._admin.connect())
         except BaseException:

@@ -14,14 +14,18 @@ from pathlib import Path
 from typing import Final
 
 from backend.domain.throttle import parse_rate
+from backend.endpoints import ZOOKEEPER_HELP
 from backend.errors import BadInput
 from backend.tools.flags import (
     ABOUT,
     JSON,
     REASON_HELP,
+    ZK_CONFIG,
     Flag,
     UsageError,
     backend_address,
+    check_zk_config,
+    cluster_address,
     parser_of,
     path_of,
     reason,
@@ -49,6 +53,7 @@ class Options:
 
     action: Action
     bootstrap_servers: str = ""
+    """Or what `Settings.bootstrap_servers` has for ZooKeeper."""
     backend: str = ""
     """Address of a shared backend: unix:/path or http://host:port."""
     zookeeper: str = ""
@@ -97,10 +102,11 @@ FLAGS: Final = (
     Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
     Flag(
         "zookeeper",
-        "Deprecated; use --bootstrap-server.",
+        ZOOKEEPER_HELP,
         "HOST:PORT[,...]",
-        frozenset(Action) - {Action.PROGRESS},
+        frozenset(Action) - {Action.PROGRESS, Action.CANCEL},
     ),
+    ZK_CONFIG,
     Flag("command-config", "Java properties file of an admin client.", "FILE"),
     Flag(
         "reassignment-json-file",
@@ -191,10 +197,10 @@ def parse_options(given: Mapping[str, str]) -> Options:
     _check_flags(given, action)
     return Options(
         action=action,
-        bootstrap_servers=given.get("bootstrap-server", ""),
+        bootstrap_servers=cluster_address(given),
         backend=backend_address(given),
         zookeeper=given.get("zookeeper", ""),
-        command_config=path_of(given, "command-config"),
+        command_config=path_of(given, "command-config") or path_of(given, ZK_CONFIG.name),
         plan_file=given.get("reassignment-json-file", ""),
         topics_file=given.get("topics-to-move-json-file", ""),
         brokers=_broker_ids(given.get("broker-list")),
@@ -236,6 +242,7 @@ def _check_source(given: Mapping[str, str]) -> None:
         raise UsageError(
             "--command-config goes with --bootstrap-server; a backend has its own configuration"
         )
+    check_zk_config(given, "command-config")
 
 
 def _check_flags(given: Mapping[str, str], action: Action) -> None:

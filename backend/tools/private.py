@@ -18,7 +18,7 @@ from typing import Final
 
 import backend
 from backend.errors import BackendUnreachable
-from backend.settings import PlacerSettings
+from backend.settings import ZOOKEEPER_SCHEME, PlacerSettings
 from backend.tools.sockets import answers, socket_path
 
 START_DEADLINE_S: Final = 20.0
@@ -62,9 +62,12 @@ def _command(socket_path: Path, bootstrap_servers: str, command_config: Path | N
     """Holds no secret: every user can read a process's command line."""
     # -P: a folder named `backend` in the working directory is not taken for ours.
     command = [sys.executable, "-P", "-m", "backend", "serve", "--socket", str(socket_path)]
-    command += ["--bootstrap-server", bootstrap_servers, "--linger"]
+    ensemble = bootstrap_servers.removeprefix(ZOOKEEPER_SCHEME)
+    in_zookeeper = ensemble != bootstrap_servers
+    command += ["--zookeeper" if in_zookeeper else "--bootstrap-server", ensemble, "--linger"]
     if command_config is not None:
-        command += ["--command-config", str(command_config.absolute())]
+        flag = "--zk-tls-config-file" if in_zookeeper else "--command-config"
+        command += [flag, str(command_config.absolute())]
     placer = PlacerSettings.of(os.environ)
     if placer.name:
         command += [f"--replica-placer={placer.name}"]

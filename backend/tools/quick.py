@@ -15,7 +15,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from backend.api import documents
-from backend.api.credential import token
+from backend.api.credential import token_for
+from backend.api.refusals import refusal
 from backend.domain.answers import GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.cluster import OngoingReassignment
 from backend.domain.plan import ReassignmentPlan
@@ -55,7 +56,7 @@ class QuickReader:
         except (ValueError, HTTPException) as error:
             raise self._unreachable(error) from None
         self._prefix = url.path.rstrip("/")
-        if shown := token():
+        if shown := token_for(address):
             self._headers["authorization"] = f"Bearer {shown}"
 
     def close(self) -> None:
@@ -113,11 +114,9 @@ def _document(response: HTTPResponse, content: bytes) -> Any:
     Raises:
         BackendError: it is a problem document, or no JSON at all.
     """
+    if response.status >= 300:
+        raise refusal(response.status, content)
     try:
-        document = json.loads(content)
-        if response.status < 300:
-            return document
-        detail, advice = str(document["detail"]), str(document.get("advice", ""))
-    except (ValueError, KeyError, TypeError):
-        detail, advice = f"The backend answered {response.status}.", ""
-    raise BackendError(detail, advice=advice, status=response.status)
+        return json.loads(content)
+    except ValueError:
+        raise BackendError("The backend's answer is no JSON.") from None

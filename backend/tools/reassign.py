@@ -16,10 +16,10 @@ from backend.tools import output
 from backend.tools.console import (
     check_client_config,
     parsed_file,
-    refuse_zookeeper,
     run_tool,
     show_report,
     told_of_itself,
+    warn_of_zookeeper,
 )
 from backend.tools.flags import read_arguments
 from backend.tools.gateway import open_gateway, open_reader
@@ -52,7 +52,7 @@ def _main(argv: Sequence[str]) -> int:
 
 def _refuse_what_is_not_served(options: Options, given: Mapping[str, str]) -> None:
     if options.zookeeper:
-        refuse_zookeeper()
+        warn_of_zookeeper()
     if "bootstrap-controller" in given:
         raise NotSupported(
             "This version does not ask controllers directly. Nothing was done.",

@@ -24,8 +24,8 @@ PROG: Final = "kshunt tokens"
 EPILOG: Final = """\
 A token's text is shown once, when it is made; the file holds a hash of it. `kshunt serve --tokens
 FILE` reads the file anew whenever it changes: who is revoked is out at once, and with open streams
-after ten seconds. On the other side give it in KSHUNT_TOKEN, in a file that
-KSHUNT_TOKEN_FILE names, or by a command in KSHUNT_TOKEN_COMMAND.
+after ten seconds. On the other side give it by --token-file or --token-command, in KSHUNT_TOKEN, in
+a file that KSHUNT_TOKEN_FILE names, or by a command in KSHUNT_TOKEN_COMMAND.
 
 roles, each with all that the ones before it may:
   viewer      look, plan and rehearse

@@ -16,6 +16,7 @@ from tui.actions.changes import CHANGES
 from tui.actions.general import GENERAL, MOVES, NUMBERED
 from tui.actions.keys import with_chosen_keys
 from tui.actions.look import LOOKS
+from tui.actions.team import TEAM
 from tui.actions.time import TIMES
 from tui.views import TABLES, VIEWS
 
@@ -23,7 +24,7 @@ FOOTER_MOST: Final = 6
 """More than this on the last line is noise."""
 
 _PLACES: Final = {VIEWS: "everywhere", TABLES: "every table"}
-ACTIONS: Final = (*NUMBERED, *MOVES, *LOOKS, *CHANGES, *TIMES, *GENERAL)
+ACTIONS: Final = (*NUMBERED, *MOVES, *LOOKS, *CHANGES, *TEAM, *TIMES, *GENERAL)
 
 
 def actions_of(view: str) -> tuple[Action, ...]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual import on
 from textual.widget import Widget
 
-from tui.actions import can, key_of
+from tui.actions import HELD, can, key_of
 from tui.screens.table import TableScreen
+from tui.team import held_words, my_name
 from tui.views import OPERATIONS
 from tui.widgets.grid import Grid
 from tui.widgets.pane import Pane
@@ -50,7 +51,10 @@ class OperationsScreen(TableScreen):
     def conditions(self) -> set[str]:
         """What can be done with the operation under the cursor, too."""
         operation = self.chosen
-        return super().conditions() | {can(a) for a in (operation.actions if operation else ())}
+        found = {can(a) for a in (operation.actions if operation else ())}
+        if operation is not None and self._held(operation):
+            found.add(HELD)
+        return super().conditions() | found
 
     @property
     def chosen(self) -> Operation | None:
@@ -96,7 +100,41 @@ class OperationsScreen(TableScreen):
             # Not a coroutine: where a newer wish comes first, it would never be awaited.
             self.run_worker(audit, group="audit", exclusive=True)  # type: ignore[arg-type]
 
+    @property
+    def looked_at(self) -> str:
+        """The operation under the cursor."""
+        operation = self.chosen if self.query("#grid") else None
+        return "" if operation is None else f"operation {operation.id}"
+
     # What can be done
+
+    def _held(self, operation: Operation) -> str:
+        """Why it has to be taken over before it is steered, or empty."""
+        return held_words(operation, my_name(self.kshunt.store), key_of("claim"))
+
+    def action_claim(self) -> None:
+        """Claim the operation, release it, or take it over."""
+        operation = self._named("claim")
+        if operation is None:
+            return
+        if operation.state.ended:
+            self.say("It has ended: nobody steers it.", "warn")
+        else:
+            self.kshunt.teamwork.claim(operation)
+
+    def action_remark(self) -> None:
+        """Write a note on the operation."""
+        operation = self._named("remark")
+        if operation is not None:
+            self.kshunt.teamwork.remark(operation)
+
+    def _named(self, id: str) -> Operation | None:
+        """The operation under the cursor if something can be said of it; says so if not."""
+        if self.refused(id):
+            return None
+        if self.chosen is None:
+            self.say("There is no operation here.", "warn")
+        return self.chosen
 
     def _able(self, id: str, action: str) -> Operation | None:
         """The operation under the cursor if this can be done with it; says so if not."""
@@ -109,6 +147,8 @@ class OperationsScreen(TableScreen):
             others = ", ".join(operation.actions) or "nothing"
             state = operation.state.value
             self.say(f"It is {state}: no {action} is possible. What is: {others}.", "warn")
+        elif self._held(operation):
+            self.say(self._held(operation), "warn")
         else:
             return operation
         return None

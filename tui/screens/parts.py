@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input
 
 from backend.domain.answers import ChangeAnswer
-from backend.errors import KshuntError, PlanError
+from backend.errors import AwaitsApproval, KshuntError, PlanError
 from tui.desk import READ_ONLY, Looked
 from tui.intent import Intent
 from tui.paths import save_plan
@@ -66,8 +66,10 @@ class PreviewPart(Vertical):
         with VerticalScroll(id="facts", can_focus=False):
             if intent.effect:
                 yield Lines(intent.effect, classes="effect")
+            warned = preview.warnings if preview is not None else ()
             for note in rehearsal.notes:
-                yield Lines(readable(note), classes="effect")
+                if note not in warned:
+                    yield Lines(readable(note), classes="effect")
             target = intent.target
             yield from fact_lines(
                 [
@@ -268,8 +270,9 @@ class AnswerPart(Vertical):
         """How it goes, and what can be done with it."""
         if operation is not None and self.query("#live"):
             self.query_one("#live", Lines).say(words)
-        line = self.query_one("#next", Lines)
-        line.say(keys)
+        # The store may change before the lines are there.
+        for line in self.query("#next").results(Lines):
+            line.say(keys)
 
     @property
     def _rollback_name(self) -> str:
@@ -291,7 +294,8 @@ class AnswerPart(Vertical):
 
 def error_lines(error: KshuntError, *, sent: bool) -> Iterable[Widget]:
     """What happened, what state the cluster is in, what to do."""
-    yield Lines(f"{error.title}.", classes="headline -bad")
+    tone = "-warn" if isinstance(error, AwaitsApproval) else "-bad"
+    yield Lines(f"{error.title}.", classes=f"headline {tone}")
     lines = [Lines(error.message)]
     if error.advice:
         lines.append(Lines(error.advice, classes="effect"))

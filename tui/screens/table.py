@@ -17,6 +17,7 @@ from tui.screens.view import ViewScreen
 from tui.store import ConnectionState
 from tui.tables.base import Order
 from tui.tables.small import SmallTable
+from tui.team import selected_words
 from tui.text import join_fitting
 from tui.widgets.filter_line import FilterLine
 from tui.widgets.grid import Grid
@@ -112,6 +113,11 @@ class TableScreen(ViewScreen):
     def nothing_words(self) -> str:
         """Why the view has no rows though nothing is filtered."""
         return f"The cluster has no {self.NOUN}s."
+
+    @property
+    def looked_at(self) -> str:
+        """The row under the cursor."""
+        return selected_words(self.grid.cursor_key) if self.query("#grid") else ""
 
     def note(self) -> str:
         """What is shown of all rows, and how."""

@@ -19,11 +19,13 @@ from tui.actions import (
     MOVING,
     ORPHANED,
     PAST,
+    PROPOSED,
     Action,
     bind,
     footer_actions,
     screen_bindings,
 )
+from tui.team import awaits_me
 from tui.widgets.keybar import KeyBar
 from tui.widgets.status import StatusBar
 from tui.widgets.tabs import ViewTabs
@@ -120,6 +122,11 @@ class ViewScreen(Screen[None]):
         self.query_one(TimeBar).update_bar()
         self.offer_keys()
 
+    @property
+    def looked_at(self) -> str:
+        """What is under the cursor, for others to read; empty where nothing is."""
+        return ""
+
     def note(self) -> str:
         """A few words at the right of the tabs."""
         return ""
@@ -138,6 +145,7 @@ class ViewScreen(Screen[None]):
         found = {MOVING if moving else IDLE}
         found |= {DRIFTED} if store.drift else set()
         found |= {ORPHANED} if store.orphans else set()
+        found |= {PROPOSED} if awaits_me(store.proposals) else set()
         travel = self.kshunt.travel
         found |= {PAST} if travel.past else set()
         found |= {AWAY} if travel.past and not travel.replay else set()
@@ -265,6 +273,16 @@ class ViewScreen(Screen[None]):
         from tui.screens.attention import AttentionScreen
 
         self.app.push_screen(AttentionScreen(attention(self.kshunt.store)))
+
+    # Others
+
+    def action_here(self) -> None:
+        """Who else is connected."""
+        self.kshunt.teamwork.here()
+
+    def action_proposals(self) -> None:
+        """Changes that take two people."""
+        self.kshunt.teamwork.proposals()
 
     # Left to the modules that know how
 

@@ -31,6 +31,8 @@ class WatchScreen(Dialog[str | None]):
         Binding("u", "want('undo')", "Undo", show=False),
         Binding("X", "want('abandon')", "Abandon", show=False),
         Binding("y", "want('confirm_shrink')", "Cut over a shrink", show=False),
+        Binding("K", "want('claim')", "Claim or release", show=False),
+        Binding("N", "want('remark')", "Note", show=False),
         Binding("v", "want('audit')", "Audit", show=False),
         Binding("w", "want('export')", "Write the audit", show=False),
     ]
@@ -73,7 +75,7 @@ def _offered(operation: Operation, action: str) -> bool:
     from tui.actions import action_named
 
     found = action_named(action)
-    wanted = () if found is None else found.when
+    wanted = () if found is None else [one for one in found.when if one.startswith(can(""))]
     return not wanted or any(can(name) in wanted for name in operation.actions)
 
 

@@ -21,6 +21,8 @@ from tui.tables.shrink_course import course_lines, course_of
 from tui.text import NEVER_TEXT, Glyphs, bytes_text, duration_text, plural, rate_text
 from tui.widgets.pane import PaneLine
 
+NOTES_SHOWN: Final = 2
+"""The newest ones; the others are in the audit."""
 OUTCOME_LINES: Final = 3
 """The most lines of what came of a shrink."""
 SHARES: Final = (2, 1)
@@ -85,13 +87,14 @@ def _shrink(
     if row.operation.state.ended:
         # What it says then is the outcome, which stands above.
         course = replace(course, words="")
-    taken = OUTCOME_LINES * len(outcome) + len(tail)
+    said = list(_said(row.operation))
+    taken = OUTCOME_LINES * len(outcome) + len(tail) + len(said)
     lines = course_lines(course, glyphs, room - taken)
     left = room - sum(one.lines for one in lines) - taken
     head = list(_asked(row))[: max(left, 0)]
     history = [_history(line) for line in audit or ()][-max(left - len(head), 0) :]
     newest = history if left > len(head) else []
-    return [*head, *outcome, *lines, *_labelled("Audit", newest), *tail]
+    return [*head, *said, *outcome, *lines, *_labelled("Audit", newest), *tail]
 
 
 def _asked(row: OperationRow) -> Iterable[PaneLine]:
@@ -104,6 +107,22 @@ def _asked(row: OperationRow) -> Iterable[PaneLine]:
     yield PaneLine("Began", f"{ago}{took}")
 
 
+def _said(operation: Operation) -> Iterable[PaneLine]:
+    """Who steers it, and the newest notes on it."""
+    claim, notes = operation.claim, operation.notes
+    if claim is not None:
+        why = f": {claim.reason}" if claim.reason else ""
+        since = f"since {moment_text(claim.since_ms)[11:]}"
+        yield PaneLine("Claimed", f"by {claim.who}, {since}{why}", "strong")
+    older = len(notes) - NOTES_SHOWN
+    for number, note in enumerate(notes[-NOTES_SHOWN:]):
+        label = "" if number else "Notes" if len(notes) > 1 else "Note"
+        text = f"{moment_text(note.at_ms)[11:19]} {note.who or '?'}: {note.text}"
+        yield PaneLine(label, text)
+    if older > 0:
+        yield PaneLine("", f"and {older} before; {key_of('audit')} shows all", "dim")
+
+
 def _outcome(operation: Operation) -> Iterable[PaneLine]:
     if operation.outcome:
         tone = TONES.get(operation.state, "") if operation.state.ended else "warn"
@@ -113,6 +132,7 @@ def _outcome(operation: Operation) -> Iterable[PaneLine]:
 def _facts(row: OperationRow) -> Iterable[PaneLine]:
     operation = row.operation
     yield from _asked(row)
+    yield from _said(operation)
     if operation.throttle_bytes_per_s is not None or operation.partitions:
         yield PaneLine("Throttle", _throttle_words(operation))
     if row.progress is not None:
@@ -229,6 +249,8 @@ def _can(row: OperationRow, *, looks: bool) -> PaneLine:
     )
     seen = [f"{key_of('audit')} audit", f"{key_of('export')} write audit"] if looks else []
     words = "   ".join([*mending, *offered, *seen])
+    if operation.claim is not None:
+        words = f"{words}   {key_of('claim')} release, or take over"
     waits = operation.state is OperationState.LIFTING
     note = "   (waits until its throttle is off)" if waits else ""
     return PaneLine("Press", f"{words}{note}", "strong")

@@ -89,7 +89,8 @@ def operation_table(
         )
         for operation in sorted(newest, key=lambda operation: operation.state.ended)
     }
-    return SmallTable(FIELDS, rows, order, more=_more)
+    claimed = any(operation.claim is not None for operation in operations)
+    return SmallTable((*FIELDS, CLAIM) if claimed else FIELDS, rows, order, more=_more)
 
 
 def kind_words(operation: Operation) -> str:
@@ -105,6 +106,7 @@ def _more(row: OperationRow) -> list[tuple[str, str]]:
     return [
         ("Operation", operation.id),
         ("Reason", operation.reason or "-"),
+        *(("Note", f"{note.who or '?'}: {note.text}") for note in operation.notes),
         *([("Its throttle", removal)] if throttled else []),
         ("Partitions", names_text(operation.partitions, 40) or "-"),
     ]
@@ -192,6 +194,12 @@ def _forecast_cell(forecast: Forecast, width: int) -> Cell:
     if len(words) > width:
         words = duration_text(forecast.p90_s)
     return Cell(words, "bad" if forecast.never else "")
+
+
+def _claim(row: OperationRow, width: int) -> Cell:
+    """Who steers it; the user alone where there is no room for the host."""
+    who = row.operation.claim.who if row.operation.claim is not None else ""
+    return Cell(who if len(who) <= width else who.partition("@")[0], "strong")
 
 
 def _waiting(row: OperationRow, width: int) -> Cell:
@@ -294,3 +302,9 @@ FIELDS: Final[tuple[Field[OperationRow], ...]] = (
         lambda row: row.operation.outcome,
     ),
 )
+CLAIM: Final[Field[OperationRow]] = Field(
+    Column("claim", "Claimed by", 10, 24, 2, 2),
+    _claim,
+    lambda row: row.operation.claim.who if row.operation.claim is not None else "",
+)
+"""Shown where somebody steers an operation."""

@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 from tui.attention import attention
 from tui.store import ConnectionState, Store
+from tui.team import here_forms
 from tui.text import (
     NEVER_TEXT,
     Glyphs,
@@ -33,6 +34,8 @@ STALE_S = 10.0
 FRESH_S = 2.0
 """Data younger than this is as fresh as it gets."""
 
+CLUSTER_LEAST = 30
+"""Cells that the name of the cluster keeps beside who else is here."""
 SPARK_WIDTH = 24
 SPARK_WIDTH_LEAST = 6
 SPARK_MS = 4_000
@@ -126,11 +129,20 @@ class StatusBar(Widget):
         line.append(" kshunt ", self._style("name"))
         room = width - cell_len(line.plain) - cell_len(right)
         if room > 8:
-            line.append(fit(" " + self._cluster_words(), room, self._glyphs))
+            here = self._here_words(room - CLUSTER_LEAST)
+            line.append(fit(" " + self._cluster_words(), room - cell_len(here), self._glyphs))
+            line.append(here, self._style("dim"))
             line.append(right, self._style(tone))
         else:
             line = Text(fit(right, width, self._glyphs), self._style(tone), no_wrap=True, end="")
         return line
+
+    def _here_words(self, room: int) -> str:
+        """Who else is here, as far as there is room; nothing where nobody is, or in the past."""
+        if self._past():
+            return ""
+        forms = here_forms(self._store.presence, self._store.session)
+        return next((f" {form} " for form in forms if cell_len(form) + 2 <= room), "")
 
     def _cluster_words(self) -> str:
         store = self._store

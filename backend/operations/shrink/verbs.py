@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from backend.admin.offered import Verb, require
 from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
@@ -73,7 +74,9 @@ class Shrinks:
             BadInput: the request cannot be meant.
             Conflict: something forbids it, which is named; nothing was changed.
             NotActing: another backend acts for this cluster.
+            NotSupported: this way to the cluster does not offer it.
         """
+        require(Verb.SHRINK, self._context.admin)
         _check_request(request)
         check = await self._checked(request)
         async with self._context.lock:
@@ -100,7 +103,12 @@ class Shrinks:
         return ChangeAnswer(validate_only, operation_id, (result,), tuple(_notes(request, check)))
 
     async def confirm(
-        self, operation_id: str, typed: str, *, asker: Asker = NOBODY
+        self,
+        operation_id: str,
+        typed: str,
+        *,
+        validate_only: bool = False,
+        asker: Asker = NOBODY,
     ) -> ChangeAnswer:
         """Let it go on with what cannot be taken back; `typed` is the topic's name.
 
@@ -116,8 +124,13 @@ class Shrinks:
                     f"'{typed}' is not the name of the topic; nothing was changed.",
                     advice=f"Type {work.topic}, if that is what shall become smaller.",
                 )
+            if validate_only:
+                result = Result(work.topic, 0, "NONE", _agreed_to(work))
+                return ChangeAnswer(True, operation_id, (result,))
             self._registry.require()
             words = _by(asker)
+            if asker.proposal:
+                words = f"{words} (proposal {asker.proposal})"
             after = replace(work, confirmed=words, accepted=bool(work.differs))
             await self._registry.put(operation, shrink=after)
         result = Result(work.topic, 0, "NONE", f"goes on: {words}")
@@ -300,6 +313,12 @@ def _notes(request: ShrinkRequest, check: ShrinkCheck) -> Iterator[str]:
     for one in check.findings:
         if one.severity is Severity.WARN:
             yield f"{one.words} {one.advice}".strip()
+
+
+def _agreed_to(work: ShrinkWork) -> str:
+    """What would go on with the topic's name."""
+    then = "goes on after its point of no return" if work.past_no_return else "is cut over"
+    return f"{then} ({work.phase})" + (f", although {work.differs}" if work.differs else "")
 
 
 def _by(asker: Asker) -> str:
