@@ -477,6 +477,7 @@ def standing_json(standing: Standing) -> Json:
         "acting": acting if standing.acting else None,
         "journal_topic": "__kshunt_journal",
         "remarks": list(standing.remarks),
+        "not_offered": [{"what": what, "why": why} for what, why in standing.not_offered],
         "unreadable": [
             {"key": key, "why": "damaged", "detail": "It is no JSON."}
             for key in standing.unreadable

@@ -247,6 +247,7 @@ def read_standing(document: Mapping[str, Any]) -> Standing:
         unreadable=tuple(
             f"{one['key']} ({one['why']}): {one['detail']}" for one in document["unreadable"]
         ),
+        not_offered=tuple((one["what"], one["why"]) for one in document.get("not_offered", ())),
     )
 
 

@@ -49,7 +49,8 @@ def _standing(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/backend", response_model=models.BackendModel)
     async def standing() -> Any:
         """Whether this backend acts, or who does, and what of the journal cannot be read."""
-        return steering_json.backend_json(backend.seat, backend.registry.known.unreadable)
+        unreadable = backend.registry.known.unreadable
+        return steering_json.backend_json(backend.seat, unreadable, backend.admin.not_offered)
 
     @views.get(
         "/v1/audit",

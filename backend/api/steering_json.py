@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from backend.admin.offered import NotOffered
 from backend.admin.port import ReplicaLag
 from backend.api.documents import Json, partition_json, plan_json
 from backend.domain.plan import ReassignmentPlan
@@ -18,8 +19,8 @@ from backend.operations.work import Work
 JOURNAL_TOPIC = "__kshunt_journal"
 
 
-def backend_json(seat: Seat, unreadable: Mapping[str, Unreadable]) -> Json:
-    """This backend's part among those of its cluster."""
+def backend_json(seat: Seat, unreadable: Mapping[str, Unreadable], not_offered: NotOffered) -> Json:
+    """This backend's part among those of its cluster, and what its way to it does not offer."""
     acting = seat.acting
     return {
         "backend": seat.me.backend,
@@ -31,6 +32,7 @@ def backend_json(seat: Seat, unreadable: Mapping[str, Unreadable]) -> Json:
             {"key": one.key, "why": one.why.value, "detail": one.detail}
             for one in unreadable.values()
         ],
+        "not_offered": [{"what": what.value, "why": why} for what, why in not_offered.items()],
     }
 
 

@@ -136,6 +136,13 @@ class UnreadableModel(BaseModel):
     detail: str
 
 
+class NotOfferedModel(BaseModel):
+    """What cannot be done on this cluster by the way that this backend reaches it."""
+
+    what: str
+    why: str
+
+
 class BackendModel(BaseModel):
     """This backend's part among those of its cluster."""
 
@@ -145,6 +152,7 @@ class BackendModel(BaseModel):
     journal_topic: str
     remarks: list[str]
     unreadable: list[UnreadableModel]
+    not_offered: list[NotOfferedModel] = Field(description="through ZooKeeper; else empty")
 
 
 class DriftModel(BaseModel):

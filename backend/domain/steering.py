@@ -75,6 +75,8 @@ class Standing:
     """What an operator should know of the journal."""
     unreadable: tuple[str, ...] = ()
     """Entries of the journal that are not acted upon, each with the reason."""
+    not_offered: tuple[tuple[str, str], ...] = ()
+    """What cannot be done by the way that it reaches the cluster, and why."""
 
     @property
     def follows(self) -> bool:
