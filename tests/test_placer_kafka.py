@@ -5,7 +5,6 @@ What it says is sent as explicit lists; what it cannot say changes nothing.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -125,6 +124,7 @@ async def test_the_placer_is_told_what_there_is(admin: KafkaAdmin) -> None:
 async def test_a_placer_that_goes_by_load_is_told_of_disks_and_replicas(admin: KafkaAdmin) -> None:
     choose(admin, PlacerSettings(named("Aware")))
     topic = await topic_with(admin, "aware", [[1], [1], [2]])
+    before = await replicas_held(admin)
     assert (await alter(admin, {topic: AlteredTopic(4)}))[topic].ok
     placer = load_placer(named("Aware"))
     assert isinstance(placer, Aware)
@@ -135,10 +135,15 @@ async def test_a_placer_that_goes_by_load_is_told_of_disks_and_replicas(admin: K
         assert load.disk_total_bytes is not None
         assert 0 <= load.disk_used_bytes < load.disk_total_bytes
         assert load.throughput_bytes_per_s is None
-    state = await admin.describe(timeout_s=TIMEOUT_S)
-    held = Counter(state.assignment.broker.tolist())
-    # The new partition was not there when they were read.
-    assert sum(one.replicas or 0 for one in loads.brokers.values()) == held.total() - 1
+    told = sum(one.replicas or 0 for one in loads.brokers.values())
+    # The new partition was not there when they were read; topics of other tests come and go.
+    after = await replicas_held(admin) - 1
+    assert min(before, after) <= told <= max(before, after)
+
+
+async def replicas_held(admin: KafkaAdmin) -> int:
+    """How many replicas the cluster has."""
+    return len((await admin.describe(timeout_s=TIMEOUT_S)).assignment)
 
 
 async def test_what_a_request_places_itself_is_no_question(admin: KafkaAdmin) -> None:

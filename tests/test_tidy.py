@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,8 +53,3 @@ def test_nothing_is_unfinished_mocked_or_slept_through(path: Path) -> None:
 def test_every_module_says_what_it_is_for() -> None:
     silent = [p for p in SOURCES if ast.get_docstring(ast.parse(p.read_text())) is None]
     assert silent == []
-
-
-def test_tests_that_share_a_cluster_stay_in_one_process(request: pytest.FixtureRequest) -> None:
-    # Where they did not, every process would start brokers of its own.
-    assert "@" in request.node.nodeid or "PYTEST_XDIST_WORKER" not in os.environ

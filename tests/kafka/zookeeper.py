@@ -41,6 +41,7 @@ HEAP_MB = 256
 READY_S = 90.0
 STOP_S = 3.0
 TICK_MS = 500
+SESSION_LOST, STARTS_AGAIN = "SessionExpiredException", 3
 CONNECT_S = 1.0
 PACKET_BYTES = 0xFFFFF
 """A server's own default."""
@@ -227,10 +228,19 @@ class ZooKeeperKafka:
         self._wait_ready(set(self.broker_ids))
 
     def _wait_ready(self, broker_ids: set[int]) -> None:
+        again = dict.fromkeys(self._brokers, STARTS_AGAIN)
+
         def ready() -> bool:
             running = [broker for broker in self._brokers.values() if broker.pid is not None]
-            if gone := [broker for broker in running if broker.exited()]:
-                raise KafkaLaunchError("\n".join(broker.log_tail() for broker in gone))
+            for broker in running:
+                if broker.exited():
+                    tail = broker.log_tail()
+                    again[broker.plan.broker_id] -= 1
+                    if again[broker.plan.broker_id] < 0 or SESSION_LOST not in tail:
+                        raise KafkaLaunchError(tail)
+                    # A broker that starts on a busy machine may be late for its own session.
+                    broker.wait_gone(READY_S)
+                    broker.spawn()
             return all(broker.lists(broker_ids) for broker in running)
 
         wait_until(ready, READY_S, f"brokers {sorted(broker_ids)} are ready")
