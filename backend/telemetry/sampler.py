@@ -104,6 +104,8 @@ class _Picture:
     sweep_ms: int = UNKNOWN
     history: tuple[HistoryPoint, ...] = ()
     min_isr: dict[str, int] = field(default_factory=dict)
+    grew: bool = False
+    """Whether a description has brought replicas that no list of moves has been asked for since."""
 
 
 class Sampler:
@@ -168,10 +170,16 @@ class Sampler:
         """Ask, merge, publish; None while the cluster has not been described yet."""
         self._launch()
         await self._gather_prompt()
-        for key in [key for key, task in self._running.items() if task.done()]:
-            self._merge(key, self._running.pop(key))
+        self._merge_answers()
         if self._picture.state is None:
             return None
+        if self._picture.grew:
+            # A move may have begun after the list was answered and before the description was:
+            # what it adds would be shown as a replica that has fallen behind.
+            self._picture.grew = False
+            self._ask(REASSIGNMENTS, None, self._admin.list_reassignments)
+            await self._gather_prompt()
+            self._merge_answers()
         snapshot = await asyncio.to_thread(self._snapshot, self._owned())
         await self._hub.publish(snapshot)
         return snapshot
@@ -291,6 +299,10 @@ class Sampler:
 
     # Merging
 
+    def _merge_answers(self) -> None:
+        for key in [key for key, task in self._running.items() if task.done()]:
+            self._merge(key, self._running.pop(key))
+
     def _merge(self, key: Key, task: asyncio.Task[_Answer]) -> None:
         picture = self._picture
         try:
@@ -347,6 +359,7 @@ class Sampler:
             picture.observed = assemble.nothing_observed(len(state.assignment))
             self.nudge()
         else:
+            picture.grew |= len(state.assignment) > len(picture.index.assignment)
             picture.observed = assemble.carry(picture.index, picture.observed, index)
         picture.state, picture.index = state, index
         # A broker that left cannot be asked, so its last failure would never be cleared.
