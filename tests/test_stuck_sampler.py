@@ -36,7 +36,8 @@ from backend.embedded.scenario.model import (
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.settings import SamplerSettings
 from backend.telemetry.hub import SnapshotHub
-from backend.telemetry.sampler import Sampler, not_asked
+from backend.telemetry.known import not_asked
+from backend.telemetry.sampler import Sampler
 from backend.telemetry.stuck import Owned
 from tests.admin_support import connected
 from tests.stuck_support import Causes, apply_needs, configure, published_causes
