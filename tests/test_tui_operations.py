@@ -16,7 +16,7 @@ from backend.errors import BadInput
 from tests.tui_backend import Problem
 from tests.tui_cluster import START_MS, ScriptedCluster, incident, running_move
 from tests.tui_support import Shown, answer_form, at_step, dashboard, go_through
-from tui.rounds import (
+from tui.questions import (
     DRIFT,
     ORPHANS,
     OWNED,

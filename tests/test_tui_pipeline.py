@@ -20,8 +20,8 @@ from tests.tui_backend import ScriptedBackend
 from tests.tui_cluster import ScriptedCluster
 from tests.tui_delivered import deliver, eta, gap, standing
 from tests.tui_support import SIZES, Shown, check_frame, dashboard
+from tui.questions import DELIVERED, EFFECTS, FORECASTS, PIPELINE, Moment, wanted
 from tui.recorder.values import decode, encode
-from tui.rounds import DELIVERED, EFFECTS, FORECASTS, PIPELINE, Moment, wanted
 from tui.tables.forecast import Forecast, age_text, full_text, of_all, of_operation, range_text
 from tui.tables.watched import pipeline_items
 from tui.text import ASCII

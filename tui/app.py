@@ -15,6 +15,7 @@ from textual.command import Provider
 from textual.message import Message
 from textual.signal import Signal
 
+from tui.dashboard import Dashboard
 from tui.feed import (
     AlertArrived,
     AnswerArrived,
@@ -28,7 +29,6 @@ from tui.feed import (
     Scene,
     SnapshotArrived,
 )
-from tui.input import InputApp
 from tui.link import RETRY_S, Link
 from tui.output import SLOW_REFRESH_S
 from tui.palette import ActionProvider, Palette, PlaceProvider
@@ -56,10 +56,11 @@ if TYPE_CHECKING:
     from tui.flows import Flows
     from tui.recorder.recorder import Recorder
     from tui.recorder.reel import Reel
+    from tui.tables.base import RowKey
     from tui.teamwork import Teamwork
 
 
-class KshuntApp(InputApp):
+class KshuntApp(Dashboard):
     """The dashboard of one backend."""
 
     TITLE = "kshunt"
@@ -128,15 +129,12 @@ class KshuntApp(InputApp):
         self.store = Store(now_s)
         self.travel = Travel(self, recorder, reel)
         self.live = Link(address, self.travel.tell, retry_s=retry_s, revive=revive)
-        """The feed of the present, whatever is shown; silent while a recording is replayed."""
-        self.rounds = Rounds(self)
+        self.rounds = Rounds(self, self.travel)
         self._deriver = Deriver(self._post_derived, self.store.lags, settle)
         self._shown_s = float("-inf")
         self._refresh_due = False
         self.changing = False
-        """True while a change is being asked for, sent or answered."""
         self.underway = False
-        """True while the cursor is on its way to a row of another view."""
 
     @property
     def link(self) -> Feed:
@@ -181,14 +179,21 @@ class KshuntApp(InputApp):
         assert isinstance(view, ViewScreen)
         return view
 
+    def clear_marks(self) -> None:
+        """Nothing is marked in the view in sight."""
+        self.view.clear_marks()
+
+    def show_row(self, key: RowKey) -> None:
+        """The cursor of the view in sight goes to a row, or the view says that it is gone."""
+        self.view.show_row(key)
+
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own colours, for themes that do not name them."""
         return TONE_DEFAULTS
 
     def on_load(self) -> None:
         """Create what screens subscribe to."""
-        self.changed: Signal[str] = Signal(self, "changed")
-        """The store changed: the name of a view, or empty for all of them."""
+        self.changed = Signal(self, "changed")
 
     def on_mount(self) -> None:
         """Connect once the first frame is out: data libraries are loaded after it."""

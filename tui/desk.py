@@ -15,7 +15,7 @@ from tui.who import who_am_i
 
 if TYPE_CHECKING:
     from backend.api.client import BackendClient
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
 
 CONFLICT: Final = 409
 """The cluster, or who acts for it, is not as it was."""
@@ -48,7 +48,7 @@ class Looked:
 class Desk:
     """See the module's text."""
 
-    def __init__(self, app: KshuntApp) -> None:
+    def __init__(self, app: Dashboard) -> None:
         self._app = app
 
     @property

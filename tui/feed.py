@@ -98,7 +98,7 @@ class AlertArrived(Message):
 
 
 class AnswerArrived(Message):
-    """The answer to one of the periodic questions (`tui.rounds`)."""
+    """The answer to one of the periodic questions (`tui.questions`)."""
 
     def __init__(self, about: str, answer: Any) -> None:
         super().__init__()

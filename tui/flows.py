@@ -32,7 +32,7 @@ from tui.wizard.screen import WizardScreen
 
 if TYPE_CHECKING:
     from backend.domain.answers import ChangeAnswer
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
     from tui.tables.facts import Facts
 
 
@@ -43,7 +43,7 @@ def _nothing() -> None:
 class Flows:
     """One change at a time, each in a worker of the app."""
 
-    def __init__(self, app: KshuntApp) -> None:
+    def __init__(self, app: Dashboard) -> None:
         self._app = app
         self._desk = Desk(app)
         self._unsent = ("", "")
@@ -298,7 +298,7 @@ class Flows:
             self._unsent = (intent.title, intent.reason) if answer is None else ("", "")
             if answer is not None:
                 done()
-                app.view.clear_marks()
+                app.clear_marks()
                 await self._show(intent, answer)
             return
 

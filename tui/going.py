@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui.screens.table import TableScreen
 from tui.tables.filters import parse_filter
 from tui.targets import Target
 from tui.views import PARTITIONS
 
 if TYPE_CHECKING:
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
 
 
-def go(app: KshuntApp, target: Target) -> None:
+def go(app: Dashboard, target: Target) -> None:
     """Show a view as the target wants it. The cursor follows once the view's rows are there."""
     if target.view == PARTITIONS:
         # Whatever was narrowed there could hide the row.
@@ -36,7 +35,7 @@ def go(app: KshuntApp, target: Target) -> None:
 class _Arrival:
     """Puts the cursor on a row as soon as the view shows rows of its present query, once."""
 
-    def __init__(self, app: KshuntApp, target: Target) -> None:
+    def __init__(self, app: Dashboard, target: Target) -> None:
         self._app = app
         self._target = target
         self._query = app.store.queries[target.view]
@@ -65,13 +64,5 @@ class _Arrival:
 
     def _arrive(self) -> None:
         self._app.underway = False
-        screen, key = self._app.view, self._target.key
-        if not isinstance(screen, TableScreen) or self._target.view != screen.VIEW:
-            return
-        screen.update_view()
-        table = screen.grid.table
-        row = table.row_of(key) if table is not None and key is not None else None
-        if row is None:
-            screen.say("It is not there any more.", "warn")
-        else:
-            screen.grid.go_to(row)
+        if self._app.current_mode == self._target.view and self._target.key is not None:
+            self._app.show_row(self._target.key)

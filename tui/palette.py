@@ -16,7 +16,7 @@ from tui.text import printable
 from tui.views import BROKERS, OPERATIONS, PARTITIONS
 
 if TYPE_CHECKING:
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
     from tui.targets import Target
 
 PLACES_MOST: Final = 30
@@ -113,7 +113,7 @@ class PlaceProvider(Provider):
         return run
 
 
-def places(app: KshuntApp) -> Iterable[Place]:
+def places(app: Dashboard) -> Iterable[Place]:
     """Everything that has a name, but for replicas: the filter finds those."""
     from tui.targets import Target
 

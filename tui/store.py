@@ -131,7 +131,7 @@ class Store:
     home: Home | None = None
     """What the head and the home screen say of the snapshot; None before the first one."""
     answered: set[str] = field(default_factory=set)
-    """What was answered at least once (`tui.rounds`): before, none is not nought."""
+    """What was answered at least once (`tui.questions`): before, none is not nought."""
     pipeline: PipelineStanding | None = None
     """How the data pipeline stands; None while nobody has said."""
     forecasts: Rows[EtaRow] | None = None

@@ -20,13 +20,13 @@ from tui.who import who_am_i
 if TYPE_CHECKING:
     from backend.api.client import BackendClient
     from backend.domain.approval import ShownProposal
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
 
 
 class Teamwork:
     """Each in a worker of the app; what it came to is shown once the backend says so."""
 
-    def __init__(self, app: KshuntApp) -> None:
+    def __init__(self, app: Dashboard) -> None:
         self._app = app
 
     def here(self) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from backend.api.client import BackendClient
-    from tui.app import KshuntApp
+    from tui.host import Host
     from tui.recorder.recorder import Recorder
     from tui.recorder.reel import Reel
 
@@ -41,7 +41,7 @@ class Travel:
     """The time that is shown, and how it is moved. Used on the event loop, but for `tell`."""
 
     def __init__(
-        self, app: KshuntApp, recorder: Recorder | None = None, reel: Reel | None = None
+        self, app: Host, recorder: Recorder | None = None, reel: Reel | None = None
     ) -> None:
         """Live, unless there is a recording to be replayed instead.
 

@@ -12,7 +12,7 @@ from tui.theme import ANSI, DEFAULT, ThemeFolder, ThemeNews, builtin_themes
 if TYPE_CHECKING:
     from textual.theme import Theme
 
-    from tui.app import KshuntApp
+    from tui.host import Host
 
 LOOK_S: Final = 2.0
 """How often the folder of an operator's own themes is looked at."""
@@ -21,7 +21,7 @@ LOOK_S: Final = 2.0
 class Wardrobe:
     """Registers themes with the app, and puts one on."""
 
-    def __init__(self, app: KshuntApp, folder: ThemeFolder | None, *, plain: bool) -> None:
+    def __init__(self, app: Host, folder: ThemeFolder | None, *, plain: bool) -> None:
         """`plain` leaves the terminal its own colours, whatever theme is wanted."""
         self._app = app
         self._folder = folder

@@ -14,10 +14,10 @@ from backend.domain.operation import Operation
 from backend.domain.snapshot import HistoryPoint, Snapshot
 from tui.attention import attention
 from tui.feed import ActionTaken, Scene
+from tui.questions import OWNED, put_answers
 from tui.recorder.marks import INCIDENT, action_words
 from tui.recorder.reel import Stop
 from tui.recorder.textplot import text_plot
-from tui.rounds import OWNED, put_answers
 from tui.store import Store
 from tui.text import bytes_text, duration_text, plural, printable, rate_text
 

@@ -58,11 +58,11 @@ class AttentionScreen(Dialog[None]):
 
     def action_go(self) -> None:
         """Close, and go where the line leads."""
-        from tui.app import KshuntApp
+        from tui.dashboard import Dashboard
         from tui.going import go
 
         item = self._items[self._chosen] if self._items else None
         self.dismiss(None)
         if item is not None and item.target is not None:
-            assert isinstance(self.app, KshuntApp)
+            assert isinstance(self.app, Dashboard)
             go(self.app, item.target)

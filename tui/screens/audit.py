@@ -17,7 +17,7 @@ from tui.screens.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_line
 from tui.widgets.grid import Grid
 
 if TYPE_CHECKING:
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
     from tui.tables.audit import AuditRow
 
 KEYS = "/ filters   Enter opens   w writes a file   Esc closes"
@@ -35,7 +35,7 @@ class AuditScreen(Dialog[None]):
     ]
     AUTO_FOCUS = None
 
-    def __init__(self, app: KshuntApp, operation: str = "") -> None:
+    def __init__(self, app: Dashboard, operation: str = "") -> None:
         """`operation` is looked for at first; empty for every one."""
         super().__init__("Audit")
         self._kshunt = app

@@ -19,7 +19,7 @@ from tui.widgets.pane import Pane
 
 if TYPE_CHECKING:
     from backend.domain.operation import Operation
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
 
 AROUND: Final = 8
 """Lines of the box that are not about the topic."""
@@ -36,7 +36,7 @@ class CutOverScreen(Dialog[bool]):
     ]
     AUTO_FOCUS = None
 
-    def __init__(self, app: KshuntApp, intent: Intent, operation_id: str) -> None:
+    def __init__(self, app: Dashboard, intent: Intent, operation_id: str) -> None:
         super().__init__(intent.title)
         self._kshunt, self._id = app, operation_id
         self._ask = AskPart(intent, read_only=app.read_only)

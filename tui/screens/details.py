@@ -37,9 +37,9 @@ class DetailsScreen(Dialog[None]):
 
     def on_mount(self) -> None:
         """Let the arrow keys scroll, and follow the store."""
-        from tui.app import KshuntApp
+        from tui.dashboard import Dashboard
 
-        assert isinstance(self.app, KshuntApp)
+        assert isinstance(self.app, Dashboard)
         self.app.changed.subscribe(self, lambda _: self.show())
         self.query_one("#details").focus()
         self.call_after_refresh(self.show)

@@ -13,7 +13,7 @@ from tui.screens.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_line
 from tui.team import here_facts
 
 if TYPE_CHECKING:
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
 
 
 class HereScreen(Dialog[None]):
@@ -25,7 +25,7 @@ class HereScreen(Dialog[None]):
         Binding("H", "close", "Close", show=False),
     ]
 
-    def __init__(self, app: KshuntApp) -> None:
+    def __init__(self, app: Dashboard) -> None:
         super().__init__("Who is here")
         self._kshunt = app
         self._shown: list[tuple[str, str]] | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.widget import Widget
 
 from tui.attention import watchful
-from tui.rounds import DRIFT, ORPHANS
+from tui.questions import DRIFT, ORPHANS
 from tui.screens.board import BoardScreen
 from tui.store import ConnectionState
 from tui.tables.base import Cell

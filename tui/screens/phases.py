@@ -15,7 +15,7 @@ from tui.text import Glyphs
 from tui.widgets.pane import Pane
 
 if TYPE_CHECKING:
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
 
 AROUND: Final = 6
 """Lines of the screen that are not about the operation: frame, steps, title, keys."""
@@ -37,7 +37,7 @@ class CoursePart(Vertical):
         for note in self._answer.notes if self.app.size.height >= NOTES_FROM else ():
             yield Lines(readable(note), classes="effect")
 
-    async def show_course(self, app: KshuntApp) -> None:
+    async def show_course(self, app: Dashboard) -> None:
         """Show how it stands."""
         room = max(self.app.size.height - AROUND, 3)
         found = await operation_lines(app, self._answer.operation_id, room, looks=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -14,11 +14,11 @@ from tui.screens.dialog import Dialog, Lines
 from tui.team import STATES, proposal_lines
 
 if TYPE_CHECKING:
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
 
-SHOWN_MOST = 30
-"""Older ones are in the audit."""
-KEYS = "j k choose   a approve   r reject   w withdraw   Esc closes"
+SHOWN_MOST: Final = 30
+"""Older ones that have ended are in the audit."""
+KEYS: Final = "j k choose   a approve   r reject   w withdraw   Esc closes"
 
 
 class Wish(NamedTuple):
@@ -40,7 +40,7 @@ class ProposalsScreen(Dialog[Wish | None]):
         Binding("w", "want('withdraw')", "Withdraw", show=False),
     ]
 
-    def __init__(self, app: KshuntApp) -> None:
+    def __init__(self, app: Dashboard) -> None:
         super().__init__("Proposals")
         self._kshunt = app
         self._chosen = ""
@@ -58,9 +58,10 @@ class ProposalsScreen(Dialog[Wish | None]):
 
     @property
     def listed(self) -> tuple[ShownProposal, ...]:
-        """Those that wait first, and then the newest."""
+        """Those that wait first, and then the newest; the chosen one stays, whatever comes."""
         found = sorted(self._kshunt.store.proposals, key=lambda one: not one.waiting)
-        return tuple(found[:SHOWN_MOST])
+        most = max(SHOWN_MOST, sum(one.waiting for one in found))
+        return (*found[:most], *(one for one in found[most:] if one.id == self._chosen))
 
     def _on_changed(self, view: str) -> None:
         self.ask(self._show)

@@ -18,7 +18,7 @@ from tui.screens.watching import NEXT_KEYS, Verb, show_course, verb_of
 from tui.text import Glyphs
 
 if TYPE_CHECKING:
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
 
 
 class ResultScreen(Dialog[Verb | None]):
@@ -32,7 +32,7 @@ class ResultScreen(Dialog[Verb | None]):
     AUTO_FOCUS = None
 
     def __init__(
-        self, app: KshuntApp, intent: Intent, answer: ChangeAnswer, glyphs: Glyphs
+        self, app: Dashboard, intent: Intent, answer: ChangeAnswer, glyphs: Glyphs
     ) -> None:
         super().__init__(intent.title)
         self.answer = answer

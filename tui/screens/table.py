@@ -15,7 +15,7 @@ from tui.jobs import Query
 from tui.screens.dialog import Lines
 from tui.screens.view import ViewScreen
 from tui.store import ConnectionState
-from tui.tables.base import Order
+from tui.tables.base import Order, RowKey
 from tui.tables.small import SmallTable
 from tui.team import selected_words
 from tui.text import join_fitting
@@ -118,6 +118,16 @@ class TableScreen(ViewScreen):
     def looked_at(self) -> str:
         """The row under the cursor."""
         return selected_words(self.grid.cursor_key) if self.query("#grid") else ""
+
+    def show_row(self, key: RowKey) -> None:
+        """The cursor goes to a row, or it is said that there is none of this key."""
+        self.update_view()
+        table = self.grid.table
+        row = table.row_of(key) if table is not None else None
+        if row is None:
+            self.say("It is not there any more.", "warn")
+        else:
+            self.grid.go_to(row)
 
     def note(self) -> str:
         """What is shown of all rows, and how."""

@@ -33,7 +33,8 @@ from tui.widgets.timebar import TimeBar
 
 if TYPE_CHECKING:
     from backend.domain.steering import ShownDrift
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
+    from tui.tables.base import RowKey
 
 
 def opener(module: str, name: str) -> Callable[[], Screen[None]]:
@@ -56,11 +57,11 @@ class ViewScreen(Screen[None]):
         bind(self, screen_bindings(self.VIEW))
 
     @property
-    def kshunt(self) -> KshuntApp:
+    def kshunt(self) -> Dashboard:
         """The app, by its own type."""
-        from tui.app import KshuntApp
+        from tui.dashboard import Dashboard
 
-        assert isinstance(self.app, KshuntApp)
+        assert isinstance(self.app, Dashboard)
         return self.app
 
     @property
@@ -126,6 +127,9 @@ class ViewScreen(Screen[None]):
     def looked_at(self) -> str:
         """What is under the cursor, for others to read; empty where nothing is."""
         return ""
+
+    def show_row(self, key: RowKey) -> None:
+        """The cursor goes to a row; a view without a table has none."""
 
     def note(self) -> str:
         """A few words at the right of the tabs."""

@@ -15,7 +15,7 @@ from tui.screens.watching import operation_lines
 from tui.widgets.pane import Pane, PaneLine
 
 if TYPE_CHECKING:
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
 
 AROUND = 5
 """Lines of the box that are not about the operation."""
@@ -37,7 +37,7 @@ class WatchScreen(Dialog[str | None]):
         Binding("w", "want('export')", "Write the audit", show=False),
     ]
 
-    def __init__(self, app: KshuntApp, operation_id: str) -> None:
+    def __init__(self, app: Dashboard, operation_id: str) -> None:
         super().__init__(f"Operation {operation_id}")
         self._kshunt = app
         self._id = operation_id

@@ -12,7 +12,7 @@ from tui.text import UNKNOWN_TEXT, duration_text
 
 if TYPE_CHECKING:
     from backend.domain.answers import ChangeAnswer
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
     from tui.screens.parts import AnswerPart
     from tui.store import Store
     from tui.tables.facts import Facts
@@ -57,7 +57,7 @@ def verb_of(store: Store, answer: ChangeAnswer, name: str) -> Verb | None:
 
 
 async def operation_lines(
-    app: KshuntApp, operation_id: str | None, room: int, *, looks: bool = True
+    app: Dashboard, operation_id: str | None, room: int, *, looks: bool = True
 ) -> tuple[str, list[PaneLine]] | None:
     """A title and lines about one operation; None while nothing is known of it.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from backend.domain.pipeline import Delivered, EffectRow
 from backend.domain.steering import ShownDrift, ShownOrphan
 from tui.actions import key_of
-from tui.rounds import DRIFT, ORPHANS, OWNED
+from tui.questions import DRIFT, ORPHANS, OWNED
 from tui.tables.forecast import age_text
 from tui.tables.mending import drift_words, orphan_words, owner_words
 from tui.tables.others import Left, left_words

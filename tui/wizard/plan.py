@@ -48,7 +48,7 @@ from tui.wizard.wizards import Planned, planned_wizard
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
 
 GOALS: Final = tuple(TITLES)
 THROTTLES: Final = "25MB/s, 50MB/s, 100MB/s"
@@ -90,7 +90,7 @@ class PlanScreen(Dialog[Verb | None]):
     ]
     AUTO_FOCUS = None
 
-    def __init__(self, app: KshuntApp, desk: Desk, beginning: Beginning) -> None:
+    def __init__(self, app: Dashboard, desk: Desk, beginning: Beginning) -> None:
         super().__init__("Plan")
         self.step = PlanStep.GOAL
         """Where the operator is."""

@@ -27,7 +27,7 @@ from tui.screens.watching import NEXT_KEYS, Verb, show_course, verb_of
 from tui.wizard.model import Step, Wizard, step_line
 
 if TYPE_CHECKING:
-    from tui.app import KshuntApp
+    from tui.dashboard import Dashboard
 
 KEYS: Final = {
     Step.GOAL: "Enter goes on, {tab}Esc {back}",
@@ -61,7 +61,7 @@ class WizardScreen(Dialog[Verb | None]):
     ]
     AUTO_FOCUS = None
 
-    def __init__(self, app: KshuntApp, wizard: Wizard, desk: Desk) -> None:
+    def __init__(self, app: Dashboard, wizard: Wizard, desk: Desk) -> None:
         super().__init__(wizard.title)
         self.wizard = wizard
         self.step = wizard.first
@@ -261,7 +261,7 @@ class WizardScreen(Dialog[Verb | None]):
             return
         finally:
             self._busy = False
-        self._kshunt.view.clear_marks()
+        self._kshunt.clear_marks()
         self._go(Step.WATCH)
         if agreed.phased and self.answer.operation_id and not self.answer.failures:
             await self._show(Step.WATCH, CoursePart(self.answer, self._kshunt.glyphs))

@@ -1,0 +1,59 @@
+"""The application as its parts below the screens know it: facts, the feed, and saying something.
+
+`tui.app.KshuntApp` is it. Parts name this class, so that none of them depends on what is built of
+them; what screens may ask for besides is `tui.dashboard`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from tui.input import InputApp
+
+if TYPE_CHECKING:
+    from textual.signal import Signal
+
+    from tui.feed import Feed, Scene
+    from tui.link import Link
+    from tui.store import Store
+    from tui.text import Glyphs
+
+
+class Host(InputApp):
+    """See the module's text."""
+
+    address: str
+    read_only: bool
+    glyphs: Glyphs
+    store: Store
+    live: Link
+    """The feed of the present, whatever is shown; silent while a recording is replayed."""
+    changed: Signal[str]
+    """The store changed: the name of a view, or empty for all of them."""
+    changing: bool
+    """True while a change is being asked for, sent or answered."""
+    underway: bool
+    """True while the cursor is on its way to a row of another view."""
+
+    @property
+    @abstractmethod
+    def link(self) -> Feed:
+        """Whom to ask about what is shown; in the past nobody answers."""
+
+    @property
+    @abstractmethod
+    def seen(self) -> tuple[str, str]:
+        """The view in sight, and what is under its cursor, for others to read."""
+
+    @abstractmethod
+    def say(self, text: str, tone: str = "") -> None:
+        """Say something on the last line of the view in sight."""
+
+    @abstractmethod
+    def derive(self, view: str) -> None:
+        """Compute a view's table from the newest snapshot."""
+
+    @abstractmethod
+    def show_scene(self, scene: Scene) -> None:
+        """Show all that was known at one moment."""
