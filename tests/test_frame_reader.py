@@ -15,6 +15,7 @@ from backend.api.arrow import read_batches
 from backend.api.frames import FrameWriter, read_snapshots
 from backend.domain.cluster import TopicPartition
 from backend.domain.snapshot import COLUMNS, Snapshot
+from backend.domain.stuck import Cause
 from tests.tui_cluster import ScriptedCluster, incident
 from tui.tables.facts import Facts, eta_range
 
@@ -130,6 +131,22 @@ def test_one_replica_that_never_arrives_does_not_hide_when_the_others_do() -> No
     mask = np.zeros(len(rows), np.bool_)
     mask[copying] = True
     assert eta_range(rows, mask) == (600.0, 600.0, 1, 0)
+
+
+def test_what_a_pause_holds_does_not_hide_when_the_others_arrive() -> None:
+    snapshot = incident().step()
+    rows = snapshot.replicas
+    copying = np.flatnonzero(rows.adding)[:2]
+    rows.lag_bytes[copying] = (600, 300)
+    rows.catch_up_bytes_per_s[copying] = (1.0, 0.0)
+    rows.eta_s[copying] = (600.0, math.nan)
+    rows.cause[copying] = (Cause.NONE, Cause.PAUSED)
+    rows.broker[copying] = (1, 1)
+    mask = np.zeros(len(rows), np.bool_)
+    mask[copying] = True
+    assert eta_range(rows, mask) == (600.0, 600.0, 0, 0)
+    mask[copying[0]] = False
+    assert np.isnan(eta_range(rows, mask)[:2]).all()
 
 
 def test_where_none_arrives_there_is_no_eta() -> None:

@@ -38,7 +38,7 @@ from backend.settings import SamplerSettings
 from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.known import not_asked
 from backend.telemetry.sampler import Sampler
-from backend.telemetry.stuck import Owned
+from backend.telemetry.stuck import Ours
 from tests.admin_support import connected
 from tests.stuck_support import Causes, apply_needs, configure, published_causes
 
@@ -73,7 +73,7 @@ class Sampled:
     def __init__(self, cluster: EmbeddedCluster, sampler: Sampler) -> None:
         self.cluster = cluster
         self._sampler = sampler
-        self.owned: Owned = {}
+        self.ours = Ours()
 
     async def tick(self) -> Snapshot | None:
         self.cluster.advance(1_000)
@@ -125,7 +125,7 @@ async def sampled(
         clock = ClusterClock(here.cluster)
         # A tick waits for every answer, or for its time-out.
         settings = SamplerSettings(tick_s=2 * patience_s, broker_timeout_s=patience_s)
-        sampler = Sampler(admin, clock, settings, SnapshotHub(), lambda: seen.owned)
+        sampler = Sampler(admin, clock, settings, SnapshotHub(), lambda: seen.ours)
         seen = Sampled(here.cluster, sampler)
         yield seen
 
@@ -219,10 +219,10 @@ async def test_a_replica_that_stays_and_is_down() -> None:
 async def test_a_throttle_that_an_operation_of_ours_needs_is_no_orphan() -> None:
     listed = ThrottledReplicas(followers=ReplicaSet(frozenset({(0, 4)})))
     async with sampled(*RETURNS_LATE, rate=3 * MB, on=(1, 2, 4)) as seen:
-        seen.owned = {"t": listed}
+        seen.ours = Ours({"t": listed})
         seen.cluster.advance(58_000)
         await seen.until(lambda found: found == {NEW: Cause.THROTTLE_TOO_LOW}, 45)
-        seen.owned = {"t": ThrottledReplicas(leaders=listed.followers)}
+        seen.ours = Ours({"t": ThrottledReplicas(leaders=listed.followers)})
         await seen.until(lambda found: found == {NEW: Cause.THROTTLE_ORPHAN}, 2)
 
 

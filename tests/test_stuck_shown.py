@@ -30,6 +30,8 @@ from tests.serving import serving
 from tests.support import wait_until
 from tests.test_readme import README
 from tests.test_snapshot import replicas_of, snapshot_of
+from tui.tables.etas import eta_cells
+from tui.tables.facts import Facts
 
 MB = 1_000_000
 MOVING = TopicPartition("t", 0)
@@ -147,6 +149,28 @@ def test_the_rate_that_is_named_sets_it_free(address: str) -> None:
         rate = ThrottledRate(needs, needs)
         assert client.alter_throttled_rates(dict.fromkeys((1, NEW), rate)).failures == ()
     wait_until(lambda: causes(address) == [], IN_TIME_S, "nothing is stuck")
+
+
+def test_what_a_pause_holds_is_paused_and_not_stuck(address: str) -> None:
+    with BackendClient(address) as client:
+        (operation,) = (one for one in client.operations() if one.partitions == (MOVING,))
+        assert client.steer("pause", operation.id).failures == ()
+        wait_until(lambda: why_not(address) == "paused", IN_TIME_S, "it is held on purpose")
+        assert rows(address, "stuck=true&topic=t") == []
+        (row,) = (one for one in rows(address, "topic=t&moving=true") if one["broker"] == NEW)
+        assert not row["stuck"]
+        assert not row["never"]
+        assert row["reason"].startswith("The operation that moves it is paused")
+        summary = Facts(next(client.snapshots())).summary
+        assert (summary.paused, summary.stuck_replicas, summary.eta_never) == (1, 0, 0)
+        assert [cell.text for cell in eta_cells(summary)] == ["ETA held"]
+        assert client.steer("resume", operation.id).failures == ()
+    wait_until(lambda: why_not(address) != "paused", IN_TIME_S, "it goes on")
+
+
+def why_not(address: str) -> str | None:
+    found = rows(address, "topic=t&moving=true")
+    return next((row["cause"] for row in found if row["broker"] == NEW), None)
 
 
 # What the parts agree on

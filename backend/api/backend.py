@@ -44,7 +44,7 @@ from backend.operations.journal_codec import JournalState
 from backend.operations.keeper import Self
 from backend.operations.lease import Duty, Terms
 from backend.operations.mending import Mending
-from backend.operations.needed import needed_lists
+from backend.operations.needed import needed_lists, paused_partitions
 from backend.operations.previews import Previews
 from backend.operations.queries import Queries
 from backend.operations.reassign import Reassignments
@@ -62,6 +62,7 @@ from backend.operations.unclean import UncleanElections
 from backend.settings import Settings
 from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.sampler import Sampler
+from backend.telemetry.stuck import Ours
 
 if TYPE_CHECKING:
     from backend.admin.placing import Placing
@@ -204,7 +205,7 @@ class Backend:
             clock,
             self.settings.sampler,
             self.hub,
-            lambda: needed_lists(self.registry.ownership),
+            lambda: Ours(needed_lists(self.registry.ownership), paused_partitions(self.registry)),
         )
 
     async def start(self) -> None:

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from backend import __version__
 from backend.api.backend import Backend
 from backend.domain.lifecycle import OperationState
-from backend.domain.snapshot import ReplicaStatus, Snapshot
+from backend.domain.snapshot import ReplicaStatus, Snapshot, stuck_rows
 from backend.operations.lease import Duty
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -69,16 +69,16 @@ class _Found(Collector):
     def _cluster(self, snapshot: Snapshot) -> Iterator[Metric]:
         age_s = (self._backend.clock.now_ms() - snapshot.taken_ms) / 1000
         yield _one("kshunt_sample_age_seconds", "Age of the newest look at the cluster.", age_s)
-        silent = {str(id): not status.stale for id, status in snapshot.brokers.items()}
-        yield _by("kshunt_broker_answers", "Whether a broker answers.", "broker", silent)
+        answer = {str(id): not status.stale for id, status in snapshot.brokers.items()}
+        yield _by("kshunt_broker_answers", "Whether a broker answers.", "broker", answer)
         rows = snapshot.replicas
         counts = np.bincount(rows.status, minlength=len(ReplicaStatus))
         named = {status.name.lower(): int(counts[status]) for status in ReplicaStatus}
         yield _by("kshunt_replicas", "Replicas by how they stand.", "status", named)
         moving = int((rows.adding | rows.removing).sum())
         yield _one("kshunt_moving_replicas", "Replicas that come or go.", moving)
-        stuck = int((rows.cause != 0).sum())
-        yield _one("kshunt_stuck_replicas", "Replicas that do not catch up.", stuck)
+        stuck = int(stuck_rows(rows).sum())
+        yield _one("kshunt_stuck_replicas", "Replicas that do not arrive by themselves.", stuck)
         if snapshot.history:
             last = snapshot.history[-1]
             left = max(last.remaining_bytes, 0)

@@ -21,6 +21,7 @@ CauseKey = Literal[
     "waiting_turn",
     "copy_too_slow",
     "too_short",
+    "paused",
 ]
 """A `Cause.key`."""
 

@@ -56,11 +56,13 @@ class Cause(enum.IntEnum):
     """Nothing above explains it: the way from its leader carries less than is written."""
     TOO_SHORT = 14
     """It has not come nearer yet, and was not watched for long enough to say more."""
+    PAUSED = 15
+    """`THROTTLE_FLOOR` on purpose: an operation of ours is paused and holds it. Not stuck."""
 
     @property
     def is_stuck(self) -> bool:
         """Whether somebody must do something before the replica can arrive."""
-        return self not in (Cause.NONE, Cause.WAITING_TURN, Cause.TOO_SHORT)
+        return self not in (Cause.NONE, Cause.WAITING_TURN, Cause.TOO_SHORT, Cause.PAUSED)
 
     @property
     def key(self) -> str:
@@ -110,8 +112,8 @@ ABOUT: Final[Mapping[Cause, About]] = {
     ),
     Cause.THROTTLE_FLOOR: About(
         "throttle holds it",
-        "A throttle of its move is 0, or at the floor that only holds (a paused move).",
-        "Resume the operation if it is paused, or raise the throttle.",
+        "A throttle of its move is 0, or at the floor that only holds.",
+        "Raise the throttle, or resume the operation that set it if it is paused elsewhere.",
     ),
     Cause.THROTTLE_TOO_LOW: About(
         "throttle too low",
@@ -151,6 +153,11 @@ ABOUT: Final[Mapping[Cause, About]] = {
     Cause.TOO_SHORT: About(
         "watched too short",
         "It has not come nearer yet, and was not watched for long enough to say more.",
+        "",
+    ),
+    Cause.PAUSED: About(
+        "paused",
+        "The operation that moves it is paused, and holds it: it goes on once that is resumed.",
         "",
     ),
 }

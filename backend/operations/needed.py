@@ -1,7 +1,12 @@
-"""Which replicas our operations need listed, as the sampler asks: those are no orphans."""
+"""What the sampler asks of our operations: which replicas they need listed, which they hold."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.lifecycle import OperationState
+from backend.domain.operation import Operation
 from backend.domain.throttle import ReplicaSet, ThrottledReplicas
 from backend.operations.ownership import Ownership
 from backend.operations.ownership_cells import ListKey
@@ -15,6 +20,16 @@ def needed_lists(ownership: Ownership) -> dict[str, ThrottledReplicas]:
         if leaders or followers:
             found[topic] = ThrottledReplicas(leaders, followers)
     return found
+
+
+def paused_partitions(operations: Iterable[Operation]) -> frozenset[TopicPartition]:
+    """Partitions of operations that are paused: that their copies stand still is meant."""
+    return frozenset(
+        partition
+        for operation in operations
+        if operation.state is OperationState.PAUSED
+        for partition in operation.partitions
+    )
 
 
 def _held(ownership: Ownership, topic: str, key: ListKey) -> ReplicaSet:

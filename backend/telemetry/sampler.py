@@ -50,7 +50,7 @@ from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.known import Again, Answer, Known
 from backend.telemetry.patience import Key, Patience
 from backend.telemetry.rates import Rates
-from backend.telemetry.stuck import NOTHING_OWNED, Owned, diagnose
+from backend.telemetry.stuck import NOTHING_OURS, Ours, diagnose
 from backend.telemetry.stuck_words import explain_stuck
 from backend.telemetry.watch import Watch
 
@@ -75,11 +75,11 @@ class Sampler:
         clock: Clock,
         settings: SamplerSettings,
         hub: SnapshotHub,
-        owned: Callable[[], Owned] = lambda: NOTHING_OWNED,
+        ours: Callable[[], Ours] = lambda: NOTHING_OURS,
     ) -> None:
-        """`owned` is asked on the event loop, once a snapshot: what our operations need listed."""
+        """`ours` is asked on the event loop, once a snapshot: what operations of ours do."""
         self._admin = admin
-        self._owned = owned
+        self._ours = ours
         self._clock = clock
         self._settings = settings
         self._hub = hub
@@ -136,7 +136,7 @@ class Sampler:
             self._ask(REASSIGNMENTS, None, self._admin.list_reassignments)
             await self._gather_prompt()
             self._merge_answers()
-        snapshot = await asyncio.to_thread(self._snapshot, self._owned())
+        snapshot = await asyncio.to_thread(self._snapshot, self._ours())
         await self._hub.publish(snapshot)
         return snapshot
 
@@ -274,7 +274,7 @@ class Sampler:
 
     # Publishing
 
-    def _snapshot(self, ours: Owned) -> Snapshot:
+    def _snapshot(self, ours: Ours) -> Snapshot:
         known = self._known
         state, index, observed = known.state, known.index, known.observed
         if state is None or index is None or observed is None:
@@ -302,7 +302,7 @@ class Sampler:
         known.history = extended(known.history, snapshot, self._rates.last_lag_bytes)
         return replace(snapshot, history=known.history)
 
-    def _diagnosed(self, snapshot: Snapshot, ours: Owned) -> Snapshot:
+    def _diagnosed(self, snapshot: Snapshot, ours: Ours) -> Snapshot:
         """Fill in the causes, in place, and add words; who is stuck has no ETA but never."""
         answering = {b for b, status in snapshot.brokers.items() if not status.stale}
         kept = self._known.dir_moves.items()
@@ -315,6 +315,8 @@ class Sampler:
         # The average rate of one that has just stopped still promises an end.
         stuck = rows[np.isin(diagnosis.causes, STUCK_CAUSES)]
         replicas.eta_s[stuck] = np.where(replicas.eta_s[stuck] != 0, np.inf, 0.0)
+        # What is held on purpose arrives some time after somebody lets it go on.
+        replicas.eta_s[rows[diagnosis.causes == Cause.PAUSED]] = np.nan
         # One that gets nothing while others have their turn arrives when the queue is through.
         waits = np.flatnonzero(diagnosis.causes == Cause.WAITING_TURN)
         waits = waits[np.isinf(replicas.eta_s[rows[waits]])]

@@ -28,7 +28,7 @@ Algorithm
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -50,11 +50,22 @@ from backend.domain.throttle import LEADER_RATE, RATE_MIN_BYTES_PER_S, Throttled
 from backend.telemetry.shares import Shape, Share, copies_of, down_rows, numbered
 from backend.telemetry.watch import ENOUGH_S, Watch, Watched
 
-__all__ = ["ENOUGH_S", "Diagnosis", "Owned", "Replica", "Watch", "diagnose", "dir_moves_of"]
+__all__ = ["ENOUGH_S", "Diagnosis", "Ours", "Owned", "Replica", "Watch", "diagnose", "dir_moves_of"]
 
 Owned: TypeAlias = Mapping[str, ThrottledReplicas]
 """By topic: the replicas that running operations of ours need listed."""
-NOTHING_OWNED: Final[Owned] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Ours:
+    """What operations of ours have to do with what stands still."""
+
+    needed: Owned = field(default_factory=dict)
+    paused: frozenset[TopicPartition] = frozenset()
+    """Partitions whose copies a paused operation holds."""
+
+
+NOTHING_OURS: Final = Ours()
 
 FLOOR_BYTES_PER_S: Final = RATE_MIN_BYTES_PER_S
 """A rate up to this only holds: no move is started with less."""
@@ -115,13 +126,13 @@ def diagnose(
     snapshot: Snapshot,
     watched: Watched,
     dir_moves: Collection[Replica] = (),
-    ours: Owned = NOTHING_OWNED,
+    ours: Ours = NOTHING_OURS,
 ) -> Diagnosis:
     """The cause of each row. `watched` is what `Watch.update` said of this snapshot.
 
     `dir_moves` are replicas that are being copied to another directory of their broker
-    (`dir_moves_of`); a snapshot does not tell of them. The throttles of `ours` are no orphans.
-    None has one while no broker at all answers.
+    (`dir_moves_of`); a snapshot does not tell of them. The throttles that `ours` need are no
+    orphans. None has one while no broker at all answers.
     """
     replicas, shape = snapshot.replicas, watched.shape
     wants = ~replicas.in_isr & ~replicas.removing & ~shape.leads
@@ -136,7 +147,7 @@ def diagnose(
     copying = _rows_of(snapshot, dir_moves)
     sides, written = watched.sides, watched.written_bytes_per_s
     copies = copies_of(snapshot.throttles, replicas, written, copying)
-    floor, low, orphan, queued = _throttled(snapshot, watched, wants, stopped, ours)
+    floor, low, orphan, queued = _throttled(snapshot, watched, wants, stopped, ours.needed)
     too_slow_copy = copies.held & (copies.rate_bytes_per_s <= lowest_rate(copies))
     found = {
         Cause.BROKER_DOWN: wants & down,
@@ -154,6 +165,7 @@ def diagnose(
         Cause.TOO_SHORT: wants & ~watched.nearer,
     }
     causes = np.select(list(found.values()), [np.uint8(cause) for cause in found], np.uint8(0))
+    causes[_held_on_purpose(snapshot, causes, ours.paused)] = Cause.PAUSED
     causes[_waiting_for_others(replicas, shape, causes)] = Cause.REMAINING_OUT_OF_ISR
     return Diagnosis(snapshot, watched, (*sides, copies), causes.astype(np.uint8))
 
@@ -284,6 +296,15 @@ def free_bytes(snapshot: Snapshot) -> Ints:
     table[:, -1] = table[:, :-1].max(axis=1, initial=UNKNOWN)
     free: Ints = table[place, replicas.log_dir]
     return free
+
+
+def _held_on_purpose(
+    snapshot: Snapshot, causes: NDArray[np.integer], paused: Collection[TopicPartition]
+) -> Ints:
+    """Rows at the floor of an operation that is paused."""
+    floor = np.flatnonzero(causes == Cause.THROTTLE_FLOOR) if paused else ()
+    rows = [row for row in floor if snapshot.partition_of(int(row)) in paused]
+    return np.array(rows, np.int64)
 
 
 def _waiting_for_others(replicas: Replicas, shape: Shape, causes: NDArray[np.uint8]) -> Mask:

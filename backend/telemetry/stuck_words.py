@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from backend.domain.snapshot import UNKNOWN
-from backend.domain.stuck import STUCK_CAUSES, Cause, RateNeed, Replica, Stuck
+from backend.domain.stuck import ABOUT, STUCK_CAUSES, Cause, RateNeed, Replica, Stuck
 from backend.telemetry.stuck import Diagnosis, free_bytes
 
 Words = tuple[str, str]
@@ -168,7 +168,7 @@ def _throttle_floor(replica: _Replica) -> Words:
     needs = replica.needs(Cause.THROTTLE_FLOOR)
     return (
         f"The throttle of its move is at the floor: {_rates(needs)}.",
-        f"Resume the operation if it is paused, or set {_raise(needs)}.",
+        f"Set {_raise(needs)}.",
     )
 
 
@@ -251,6 +251,10 @@ def _too_short(replica: _Replica) -> Words:
     return f"It has not come nearer in the {seconds} s for which it was watched.", ""
 
 
+def _paused(replica: _Replica) -> Words:
+    return ABOUT[Cause.PAUSED].reason, ""
+
+
 _WORDS: Final[Mapping[Cause, Callable[[_Replica], Words]]] = {
     Cause.BROKER_DOWN: _broker_down,
     Cause.LOG_DIR_OFFLINE: _log_dir_offline,
@@ -266,4 +270,5 @@ _WORDS: Final[Mapping[Cause, Callable[[_Replica], Words]]] = {
     Cause.WAITING_TURN: _waiting_turn,
     Cause.COPY_TOO_SLOW: _copy_too_slow,
     Cause.TOO_SHORT: _too_short,
+    Cause.PAUSED: _paused,
 }

@@ -100,9 +100,8 @@ def _cancel(stuck: Stuck, snapshot: Snapshot) -> str:
     return f"{_key('cancel')} on its row cancels the move of {stuck.partition}, if it moves."
 
 
-def _floor(stuck: Stuck, snapshot: Snapshot) -> str:
-    paused = f"{_key(_OPERATIONS)}, then {_key('pause')} on the operation if it is paused"
-    return f"{paused}; else {_rates(stuck, snapshot)}"
+def _resume(stuck: Stuck, snapshot: Snapshot) -> str:
+    return f"{_key(_OPERATIONS)}, then {_key('pause')} on the operation resumes it."
 
 
 def _orphan(stuck: Stuck, snapshot: Snapshot) -> str:
@@ -115,7 +114,8 @@ _PRESS: Final[Mapping[Cause, Callable[[Stuck, Snapshot], str]]] = {
     Cause.SOURCE_UNREACHABLE: _cancel,
     Cause.DISK_FULL: _cancel,
     Cause.COPY_TOO_SLOW: _cancel,
-    Cause.THROTTLE_FLOOR: _floor,
+    Cause.THROTTLE_FLOOR: _rates,
+    Cause.PAUSED: _resume,
     Cause.THROTTLE_TOO_LOW: _rates,
     Cause.THROTTLE_ORPHAN: _orphan,
 }

@@ -35,6 +35,8 @@ def eta_cells(summary: Summary) -> list[Cell]:
     Replicas without an ETA do not hide that of the others.
     """
     never = summary.eta_never
+    if summary.paused >= summary.moving_replicas > 0:
+        return [Cell(HELD_TEXT, "warn")]
     if never and never + summary.eta_unknown >= summary.moving_replicas > 0:
         return [Cell(f"ETA {NEVER_TEXT}", "bad")]
     earliest, latest = summary.eta_s, summary.eta_latest_s
@@ -45,6 +47,8 @@ def eta_cells(summary: Summary) -> list[Cell]:
     found = [Cell(f"ETA {text}", "strong")]
     if never:
         found.append(Cell(f"{never:,} {NEVER_TEXT}", "bad"))
+    if summary.paused:
+        found.append(Cell(f"{summary.paused:,} paused", "warn"))
     return found
 
 

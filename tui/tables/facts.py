@@ -186,6 +186,8 @@ class Summary:
     """Moving replicas that will not be done at this rate: they are in no ETA."""
     eta_unknown: int = 0
     """Moving replicas of which too little is known for an ETA."""
+    paused: int = 0
+    """Moving replicas that a paused operation holds: they are in no ETA."""
     offline_replicas: int = 0
     behind_replicas: int = 0
     """Replicas out of the in-sync set that nothing moves."""
@@ -229,6 +231,7 @@ def _summary(facts: Facts) -> Summary:
         eta_latest_s=latest,
         eta_never=eta_never,
         eta_unknown=eta_unknown,
+        paused=int((arriving & (rows.cause == Cause.PAUSED)).sum()),
         offline_replicas=facts.counts.offline,
         behind_replicas=facts.counts.behind,
         leaderless_partitions=facts.counts.leaderless,
@@ -249,10 +252,14 @@ def eta_range(rows: Replicas, copying: NDArray[np.bool_]) -> tuple[float, float,
     From: the copies on their way to one broker share its throttle and its network, and when one of
     them is done the others go faster. To: each keeps the rate that it has. Counted are replicas
     that will not be done at their rate, and then those of which too little is known; neither are in
-    the range, which is that of the rest.
+    the range, which is that of the rest. Nor are those that a pause holds; no ETA is known where
+    it holds all of them.
     """
     if not copying.any():
         return 0.0, 0.0, 0, 0
+    copying = copying & (rows.cause != Cause.PAUSED)
+    if not copying.any():
+        return math.nan, math.nan, 0, 0
     # Few of all rows are: their places are found once, not for each column.
     places = np.flatnonzero(copying)
     broker, eta = rows.broker[places], rows.eta_s[places]

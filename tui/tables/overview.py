@@ -262,6 +262,13 @@ _STATUS: Final = {
 }
 
 
+def _state_word(cause: Cause, status: str) -> str:
+    """How a replica stands, in one word."""
+    if cause is Cause.PAUSED:
+        return "paused"
+    return "stuck" if cause.is_stuck else status
+
+
 def _worst(facts: Facts, place: int) -> WorstReplica:
     rows = facts.rows
     cause = Cause(int(rows.cause[place]))
@@ -273,7 +280,7 @@ def _worst(facts: Facts, place: int) -> WorstReplica:
         key=ReplicaKey(
             facts.snapshot.topic_of(place), int(rows.partition[place]), int(rows.broker[place])
         ),
-        status="stuck" if stuck else status,
+        status=_state_word(cause, status),
         tone="bad" if stuck or never else tone,
         lag_bytes=int(rows.lag_bytes[place]),
         rate_bytes_per_s=float(rows.fetched_bytes_per_s[place]),

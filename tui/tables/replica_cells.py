@@ -80,6 +80,8 @@ def status_cell(facts: Facts, place: int, width: int) -> Cell:
     """
     if facts.stuck[place]:
         return Cell(stuck_word(Cause(int(facts.rows.cause[place])), width), "bad")
+    if facts.rows.cause[place] == Cause.PAUSED:
+        return Cell("Paused", "warn")
     status = ReplicaStatus(int(facts.rows.status[place]))
     cell = _STATUS[status]
     lag = int(facts.rows.lag_messages[place])
@@ -128,6 +130,8 @@ def _message_rate(facts: Facts, place: int, width: int) -> Cell:
 def _eta(facts: Facts, place: int, width: int) -> Cell:
     if _quiet(facts, place):
         return Cell("")
+    if facts.rows.cause[place] == Cause.PAUSED:
+        return Cell("held", "warn")
     eta = float(facts.rows.eta_s[place])
     return Cell(eta_text(eta, width), "bad" if math.isinf(eta) else "")
 
