@@ -6,8 +6,9 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PIP := $(PY) -m pip --disable-pip-version-check -q install
 
-# Processes that run tests; 0 is this one alone, for a debugger.
-WORKERS ?= 2
+# Processes that run tests, one more than the cores of a small machine, since much of a test on real
+# brokers is waiting; 0 is this one alone, for a debugger.
+WORKERS ?= 3
 
 # The first of these that is new enough makes the environment; `make PYTHON=...` names another.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11

@@ -31,6 +31,7 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave benchmarks to `-m bench`; keep together what shares a cluster."""
     if "bench" not in str(config.option.markexpr):
@@ -41,6 +42,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _group(item: pytest.Item) -> str:
     """What has to run in one process: tests on the same brokers, on Spark, else of one file."""
+    if item.get_closest_marker("own_brokers") is not None:
+        return item.path.name
     names = ("zookeeper", "kafka", "spark")
     shared = (name for name in names if item.get_closest_marker(name) is not None)
     return next(shared, item.path.name)

@@ -32,7 +32,7 @@ from tests.admin_support import (
 from tests.kafka.launcher import RealKafka
 from tests.support import wait_until_async
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers]
 
 VICTIM = 3
 RATE = 2_000_000

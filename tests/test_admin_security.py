@@ -27,7 +27,7 @@ from tests.client_properties import OAUTH, PLAIN, SCRAM, shown
 from tests.kafka.launcher import PASSWORD, USER, RealKafka
 from tests.support import wait_until_async
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers]
 
 REAUTHENTICATE_MS = 3_000
 """A broker takes none that comes within a second of the last one."""

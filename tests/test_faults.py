@@ -38,7 +38,7 @@ from tests.tui_support import frame
 from tui.app import KshuntApp
 from tui.store import ConnectionState
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers]
 
 TOPIC: Final = "ledger"
 PARTITIONS, RECORDS, RECORD_BYTES = 4, 800, 50_000

@@ -18,7 +18,7 @@ from tests.kafka.config import HOST, free_ports
 from tests.kafka.launcher import PASSWORD, USER, KafkaLaunchError, RealKafka, missing_reason
 from tests.support import create_topic, produce, require, wait_until
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers]
 
 DEADLINE_S = 30.0
 

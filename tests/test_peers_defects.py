@@ -35,7 +35,7 @@ from tests.kafka.launcher import RealKafka
 from tests.serving import serving
 from tests.support import create_topic, produce, wait_until
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers]
 
 names = itertools.count()
 SLOW = 100_000

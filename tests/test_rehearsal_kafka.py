@@ -22,6 +22,7 @@ def kafka() -> Iterator[RealKafka]:
 
 
 @pytest.mark.kafka
+@pytest.mark.own_brokers
 def test_a_throttled_move_takes_as_long_as_it_did_in_the_twin(
     kafka: RealKafka, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ from tests.admin_support import DEADLINE_S, TIMEOUT_S, connected, topic_with
 from tests.kafka.launcher import PASSWORD, USER, RealKafka
 from tests.support import BROKER_DEADLINE_S, wait_until_async
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers]
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -172,6 +172,7 @@ def kafka() -> Iterator[RealKafka]:
 
 
 @pytest.mark.kafka
+@pytest.mark.own_brokers
 @pytest.mark.spark
 def test_a_shrink_survives_whatever_is_killed(
     kafka: RealKafka,

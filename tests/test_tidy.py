@@ -53,3 +53,9 @@ def test_nothing_is_unfinished_mocked_or_slept_through(path: Path) -> None:
 def test_every_module_says_what_it_is_for() -> None:
     silent = [p for p in SOURCES if ast.get_docstring(ast.parse(p.read_text())) is None]
     assert silent == []
+
+
+def test_tests_that_share_a_cluster_stay_in_one_process(request: pytest.FixtureRequest) -> None:
+    # Where they did not, every process would start brokers of its own.
+    if getattr(request.config.option, "loadgroup", False):
+        assert request.node.nodeid.endswith("@test_tidy.py")
