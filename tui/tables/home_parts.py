@@ -319,9 +319,9 @@ def worst(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Lin
 
 def _replica(one: WorstReplica, width: int, glyphs: Glyphs) -> Line:
     name = f"{one.key.topic}-{one.key.partition}"
-    wide, stuck = width >= 100, one.status == "stuck"
-    # Whoever is stuck arrives never; that it is stuck says more.
-    eta = "stuck" if stuck else eta_text(one.eta_s, 6)
+    wide = width >= 100
+    # Whoever is stuck arrives never; that it is stuck, or held on purpose, says more.
+    eta = {"stuck": "stuck", "paused": "held"}.get(one.status) or eta_text(one.eta_s, 6)
     parts = [
         Part(Cell(name), 44 if wide else 0, names=True),
         Part(Cell(f"on {one.key.broker}"), 6, 1),
