@@ -69,7 +69,8 @@ def test_what_is_not_settled_waits_for_the_next_backend(tmp_path: Path) -> None:
             ("h2", "msg_1"),
         ]
         assert found[0][1] == message(1)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for one in path.parent.iterdir():
+        assert stat.S_IMODE(one.stat().st_mode) == 0o600
 
 
 def test_cut_off_at_any_byte_no_whole_message_is_lost(tmp_path: Path) -> None:
@@ -141,6 +142,16 @@ def test_a_full_disk_spoils_nothing_that_is_there(tmp_path: Path) -> None:
         assert path.stat().st_size == size
         spool.put([(HOOK, message(3))])
     assert left(path) == ["msg_1", "msg_3"]
+
+
+def test_a_text_that_utf_8_does_not_have_holds_up_nothing(tmp_path: Path) -> None:
+    odd = Message("msg_1", "a.b", 1, "c", "half \ud83d", {"reason": "\udc00"})
+    assert json.loads(odd.body())["data"] == {"reason": "?"}
+    with opened(tmp_path / "waiting") as (spool, _):
+        spool.put([(HOOK, odd), (HOOK, message(2))])
+    assert left(tmp_path / "waiting") == ["msg_1", "msg_2"]
+    DeadLetters(tmp_path / "dead").add([Letter(HOOK, "host", 1, 1, "\ud800", odd)])
+    assert ids(tmp_path / "dead") == ["msg_1"]
 
 
 def test_two_backends_do_not_share_it(tmp_path: Path) -> None:
@@ -258,6 +269,10 @@ def test_a_damaged_letter_is_counted(tmp_path: Path, change: dict[str, object]) 
 def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read"):
         read_letters(tmp_path / "none" / "dead.jsonl")
+    with pytest.raises(BadInput, match="nothing was given up yet"):
+        read_letters(tmp_path / "dead.jsonl")
+    # Whoever only looks leaves nothing behind.
+    assert not list(tmp_path.iterdir())
     with pytest.raises(BadInput, match="cannot be written"):
         remove_letters(tmp_path / "none" / "dead.jsonl", {(HOOK, "msg_1")})
 

@@ -295,3 +295,23 @@ async def test_a_receiver_that_comes_back_is_told_all(desk: Desk) -> None:
             delivered = notifier.standing[0].delivered
     assert delivered + len(desk.letters()) == 3
     assert numbers(receiver)[-1] == 3
+
+
+async def test_what_neither_queue_nor_disk_has_room_for_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = Desk(tmp_path, Policy(answer_s=20, waiting_max=2, grace_s=0.1))
+    with receiving() as receiver:
+        receiver.always = hangs()
+        async with desk.telling(target(receiver.url)) as notifier:
+            with full_disk(0):
+                await told(notifier, 1)
+                await came(receiver, 1)
+                await told(notifier, 2, 3)
+                await wait_until_async(
+                    lambda: "lets message msg_2 go" in caplog.text, DEADLINE_S, "it is said"
+                )
+            assert notifier.standing[0].waiting == 2
+        receiver.over.set()
+    assert "event 2" in caplog.text
+    assert "secret-of-the-path" not in caplog.text

@@ -90,6 +90,31 @@ async def test_of_a_long_answer_little_is_read() -> None:
     assert ANSWER_BYTES_MAX < 50_000
 
 
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (b"Cannot POST /hook?key=secret-of-the-path", "Cannot POST …"),
+        (b"<pre>Cannot POST /hook</pre>", "(pre)Cannot POST …(/pre)"),
+        (b"no key 'secret-of-the-path' here", "no key '…' here"),
+        (b"the key is wrong", "the key is wrong"),
+    ],
+)
+async def test_an_answer_that_quotes_the_address_does_not_give_it_away(
+    said: bytes, words: str
+) -> None:
+    assert (await answered(says(404, said))).words == f"HTTP 404: {words}"
+
+
+async def test_what_a_receiver_wants_to_be_told_again_is_not_kept() -> None:
+    with receiving() as receiver:
+        receiver.next.append(says(204, set_cookie="a=b; Path=/"))
+        sender = HttpSender(target(receiver.url), POLICY)
+        for _ in range(2):
+            assert (await sender.send(message(), 1)).verdict is Verdict.DELIVERED
+        await sender.close()
+    assert ["cookie" in one.headers for one in receiver.received] == [False, False]
+
+
 async def test_a_redirect_is_not_followed() -> None:
     with receiving() as elsewhere, receiving() as receiver:
         receiver.next.append(says(307, location=elsewhere.url))

@@ -101,8 +101,10 @@ class _Handler(StreamRequestHandler):
             headers[name.lower()] = value.strip()
         if len(words) != 3:
             return None
-        body = self.rfile.read(int(headers.get("content-length", "0")))
-        return Received(words[1], headers, body)
+        size = int(headers.get("content-length", "0"))
+        body = self.rfile.read(size)
+        # Who ends while it sends has sent nothing.
+        return Received(words[1], headers, body) if len(body) == size else None
 
 
 Answer = Callable[[_Handler], None]

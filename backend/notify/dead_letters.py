@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from backend.errors import BadInput
 from backend.files import make_folder, replace_file, sync_folder, turn
-from backend.notify.message import Message
+from backend.notify.message import Message, encoded
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Letter:
             "error": self.error,
             "message": self.message.as_json(),
         }
-        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        return encoded(document) + b"\n"
 
 
 class DeadLetters:
@@ -118,6 +118,12 @@ def read_letters(path: Path) -> tuple[tuple[Letter, ...], int]:
         BadInput: there is no such file, or it cannot be read.
     """
     try:
+        if not path.exists():
+            raise BadInput(
+                f"{path} cannot be read: there is no such file.",
+                advice="A backend makes it for its first dead letter: nothing was given up yet, or "
+                "it lies elsewhere (--webhook-dead-letter).",
+            )
         with turn(_lock(path)):
             lines = path.read_bytes().splitlines()
     except OSError as error:

@@ -84,7 +84,9 @@ class Hook:
             self._some.set()
         while len(self._queue) > self._policy.waiting_max:
             lost = self._queue.pop(self._superfluous())
-            await self._bury(lost, lost.error or CROWDED)
+            if not await self._bury(lost, lost.error or CROWDED):
+                one = lost.message
+                log.error("webhook %s lets message %s go: %s", self.target, one.id, one.text)
 
     def _superfluous(self) -> int:
         """The place of the message that is missed least; not of the one that is being sent."""

@@ -62,7 +62,7 @@ class Message:
             "text": self.text,
             "data": dict(self.data),
         }
-        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+        return encoded(document)
 
     def as_json(self) -> dict[str, Any]:
         """For a file."""
@@ -93,6 +93,15 @@ class Message:
         if not id.isascii() or not id.isprintable() or not id:
             raise ValueError("its id is none")
         return cls(id, kind, time_ms, cluster, text, data, subject)
+
+
+def encoded(document: Mapping[str, Any]) -> bytes:
+    """JSON on one line; half a surrogate pair, which UTF-8 does not have, becomes a question mark.
+
+    A cluster may hold any text, and one that cannot be written must not hold up all others.
+    """
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
 
 
 def one_line(text: str, most: int = TEXT_MAX) -> str:

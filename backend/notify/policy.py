@@ -37,7 +37,7 @@ class Policy:
     retry_after_s_max: float = 600.0
     """A receiver may ask for so long a pause."""
     answer_s: float = 10.0
-    """From the first byte sent to the head of the answer."""
+    """Of one attempt: to connect, to send, and the answer's head; of a refusal, what it says."""
     waiting_max: int = 1_000
     """Messages of a hook that wait."""
     grace_s: float = 3.0

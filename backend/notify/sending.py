@@ -68,14 +68,17 @@ class HttpSender:
                     "POST", self._target.url, content=body, headers=headers
                 ) as answer,
             ):
-                said = "" if answer.is_success else await _said(answer)
+                said = "" if answer.is_success else await _said(answer, self._target)
                 after = answer.headers.get("retry-after", "")
                 return judged(answer.status_code, said, after, now_ms)
         except (TimeoutError, httpx.TimeoutException):
             return Answer(Verdict.AGAIN, f"no answer within {self._policy.answer_s:g} s")
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            words = one_line(f"{type(error).__name__}: {error}", WORDS_MAX)
-            return Answer(Verdict.AGAIN, words.replace(self._target.url, self._target.host))
+            words = self._target.without_address(f"{type(error).__name__}: {error}")
+            return Answer(Verdict.AGAIN, one_line(words, WORDS_MAX))
+        finally:
+            # What a receiver wants to be told again (Set-Cookie) is kept nowhere.
+            self._client.cookies.clear()
 
 
 def _trusted(target: Target) -> ssl.SSLContext:
@@ -86,7 +89,7 @@ def _trusted(target: Target) -> ssl.SSLContext:
         raise ConfigError(f"--webhook-ca {path} cannot be used: {error}.") from None
 
 
-async def _said(answer: httpx.Response) -> str:
+async def _said(answer: httpx.Response, target: Target) -> str:
     """The beginning of what an answer says, on one line; what cannot be read is left out."""
     parts: list[bytes] = []
     size = 0
@@ -98,4 +101,5 @@ async def _said(answer: httpx.Response) -> str:
                 break
     except (httpx.HTTPError, OSError):
         pass
-    return one_line(b"".join(parts)[:ANSWER_BYTES_MAX].decode("utf-8", "replace"), WORDS_MAX)
+    text = b"".join(parts)[:ANSWER_BYTES_MAX].decode("utf-8", "replace")
+    return one_line(target.without_address(text), WORDS_MAX)

@@ -13,6 +13,7 @@ Algorithm
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -24,7 +25,7 @@ from typing import IO, Any, Final
 
 from backend.errors import ConfigError
 from backend.files import locked, make_folder, replace_file, sync_folder
-from backend.notify.message import Message
+from backend.notify.message import Message, encoded
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,8 @@ class Spool:
                     f"Another backend keeps its webhooks' messages in {self._path}.",
                     advice="Name another file by --webhook-dead-letter.",
                 )
+            # Who can open it can lock it.
+            os.fchmod(self._lock.fileno(), 0o600)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             os.fchmod(self._file, 0o600)
             with os.fdopen(os.dup(self._file), "rb") as reader:
@@ -112,7 +115,7 @@ class Spool:
 
     def _append(self, content: bytes, *, sync: bool) -> None:
         if self._file is None:
-            raise OSError("the spool is closed")
+            raise OSError(errno.EBADF, "the file is closed")
         try:
             os.lseek(self._file, self._size_bytes, os.SEEK_SET)
             written = 0
@@ -168,4 +171,4 @@ class Spool:
 
 
 def _line(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return encoded(document) + b"\n"

@@ -7,12 +7,17 @@ and files name a hook by its host and a short hash of the address.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from backend.endpoints import is_loopback
 from backend.errors import ConfigError
+
+SECRET_CHARACTERS: Final = 8
+"""A part of an address that is shorter is no secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,20 @@ class Target:
     def id(self) -> str:
         """The same for the same address, and says nothing of it."""
         return hashlib.blake2b(self.url.encode(), digest_size=5).hexdigest()
+
+    def without_address(self, text: str) -> str:
+        """A text that may quote the address, as "Cannot POST /path" does, without what is secret.
+
+        Parts that are too short to let anybody in stay: they are words of any text.
+        """
+        parts = urlsplit(self.url)
+        asked = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        pieces = [*parts.path.split("/"), *re.split("[=&]", parts.query), parts.password or ""]
+        for whole in (self.url, asked, parts.path):
+            text = text.replace(whole, "…") if len(whole) > 1 else text
+        for piece in sorted(pieces, key=len, reverse=True):
+            text = text.replace(piece, "…") if len(piece) >= SECRET_CHARACTERS else text
+        return text
 
     def __str__(self) -> str:
         return f"{self.host} ({self.id})"
