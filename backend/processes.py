@@ -71,8 +71,10 @@ async def ended(process: Process, within_s: float) -> None:
     assert process.stdin is not None
     process.stdin.close()
     waiting = asyncio.ensure_future(process.wait())
+    # `wait_for` of Python 3.11 may swallow a cancellation, and who asked for it waits for ever.
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.shield(waiting), within_s)
+        async with asyncio.timeout(within_s):
+            await asyncio.shield(waiting)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await waiting

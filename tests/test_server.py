@@ -169,14 +169,6 @@ def test_an_unreachable_cluster_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in words
 
 
-def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "precious"
-    path.write_text("data")
-    code, _ = serve_words("--bootstrap-server", "127.0.0.1:1", "--socket", str(path))
-    assert code == 1
-    assert path.read_text() == "data"
-
-
 def test_nobody_answers_is_said_plainly(tmp_path: Path) -> None:
     with (
         BackendClient(f"unix:{tmp_path / 'none.sock'}") as client,

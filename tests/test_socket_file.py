@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import grp
 import os
+import socket
 import stat
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,6 +27,7 @@ from tests.serving import serve_process
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
+DEADLINE_S = 30.0
 
 
 def parsed(*words: str) -> SocketFile:
@@ -139,6 +142,59 @@ def test_there_is_no_moment_in_which_it_is_open_wider(tmp_path: Path, mode: int)
 def test_a_path_that_is_too_long_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Cannot serve on unix:"):
         bind(Listen(tmp_path / ("k" * 120)))
+
+
+# Whose it is
+
+
+def test_one_that_a_killed_backend_left_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "k.sock"
+    bind(Listen(path))[0].close()
+    assert path.is_socket()
+    bind(Listen(path))[0].close()
+
+
+def test_one_whose_backend_is_too_busy_to_answer_stays(tmp_path: Path) -> None:
+    path = tmp_path / "k.sock"
+    with socket.socket(socket.AF_UNIX) as busy, ExitStack() as stack:
+        busy.bind(str(path))
+        busy.listen(0)
+        for _ in range(5):
+            client = stack.enter_context(socket.socket(socket.AF_UNIX))
+            client.setblocking(False)
+            with suppress(BlockingIOError):
+                client.connect(str(path))
+        before = path.stat().st_ino
+        with pytest.raises(ConfigError, match="Another backend serves"):
+            bind(Listen(path))
+        assert path.stat().st_ino == before
+
+
+@pytest.mark.parametrize("kind", ["file", "datagrams"])
+def test_what_is_no_backends_is_left_alone(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "k.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        if kind == "file":
+            path.write_text("precious")
+        else:
+            other.bind(str(path))
+        with pytest.raises(ConfigError, match=r"was left alone|Cannot serve on"):
+            bind(Listen(path))
+        assert path.exists()
+
+
+def test_at_the_end_another_ones_socket_stays(tmp_path: Path) -> None:
+    path = tmp_path / "k.sock"
+    with (
+        running(ClusterSpec(brokers=plain_brokers(1))) as cluster,
+        serve_process(cluster.bootstrap_servers, path) as process,
+    ):
+        path.unlink()
+        listener, _ = bind(Listen(path))
+        process.terminate()
+        assert process.wait(DEADLINE_S) == 0
+        assert path.is_socket()
+        listener.close()
 
 
 def connects_as(path: Path, user: int, group: int) -> bool:

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pyarrow as pa
+import pytest
 
+from backend.admin.kafka import KafkaAdmin
+from backend.api.backend import Backend
 from backend.api.client import BackendClient
+from backend.domain.throttle import ThrottledRate
 from backend.embedded.background import running
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendUnreachable
+from backend.settings import Settings
+from backend.telemetry.recording.recorder import Standing
+from tests.journal_memory import MemoryJournal, MemoryLog, TestClock
 from tests.kafka.config import free_ports
 from tests.kill_support import (
+    SLOW,
     Ground,
     client_of,
     embedded,
@@ -28,6 +40,7 @@ from tests.kill_support import (
     start,
 )
 from tests.kill_support import moves as moves_of
+from tests.recording_support import Row, snapshot
 from tests.serving import serve_process
 from tests.support import wait_until, wait_until_async
 
@@ -205,6 +218,85 @@ def test_a_stream_that_nobody_reads_does_not_hold_up_the_end(tmp_path: Path) -> 
         assert process.wait(STOP_S) == 0
         stream.close()
     assert not path.exists()
+
+
+async def test_who_presses_ctrl_c_again_gets_an_end_in_order_all_the_same(tmp_path: Path) -> None:
+    port = free_ports(1)[0]
+    url = f"http://127.0.0.1:{port}"
+    async with embedded("impatient") as ground:
+        with (
+            serve_process(
+                *(ground.servers, tmp_path / "k", "--listen", f"127.0.0.1:{port}")
+            ) as process,
+            BackendClient(url) as client,
+            socket.create_connection(("127.0.0.1", port)) as half,
+        ):
+            client.alter_throttled_rates({3: ThrottledRate(SLOW, SLOW)}, who="ada", reason="x")
+            # Its end takes longer than the notice: what was asked here never comes to an end.
+            half.sendall(
+                b"POST /v1/plans HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{"
+            )
+            process.send_signal(signal.SIGINT)
+            wait_until(lambda: not _ready(url), DEADLINE_S, "it says that it stops")
+            process.send_signal(signal.SIGINT)
+            log = tmp_path / "k.log"
+            wait_until(lambda: "Shutting down" in log.read_text(), DEADLINE_S, "it stops")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(STOP_S) == 0
+        assert ground.journalled().heartbeat is None
+
+
+async def test_a_stop_ends_at_whatever_moment_it_meets_a_snapshot() -> None:
+    settings, clock = Settings("127.0.0.1:1"), TestClock()
+    for steps in range(12):
+        kept = MemoryLog()
+        backend = Backend(
+            *(settings, KafkaAdmin(settings), clock),
+            partial(_journal, kept, clock),
+        )
+        await backend.start()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await backend.hub.publish(snapshot([Row(0, 1)], version=1))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(DEADLINE_S):
+            await backend.stop()
+
+
+def _journal(kept: MemoryLog, clock: TestClock, _: str, name: str) -> MemoryJournal:
+    return MemoryJournal(kept, clock, name)
+
+
+class Failing:
+    """A recorder that ends by an error at once."""
+
+    standing = Standing()
+
+    async def run(self) -> None:
+        raise RuntimeError("of a disk")
+
+
+async def test_a_part_that_has_failed_is_named_and_does_not_hold_up_the_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = Settings("127.0.0.1:1")
+    clock, kept = TestClock(), MemoryLog()
+    backend = Backend(
+        *(settings, KafkaAdmin(settings), clock),
+        partial(_journal, kept, clock),
+        record=lambda hub, moving: Failing(),
+    )
+    await backend.start()
+    await wait_until_async(lambda: "recorder" in caplog.text, DEADLINE_S, "it is said")
+    await backend.stop()
+    assert "of a disk" in caplog.text
+
+
+def _ready(url: str) -> bool:
+    with suppress(httpx.TransportError):
+        return httpx.get(f"{url}/readyz", timeout=DEADLINE_S).status_code == 200
+    return False
 
 
 def test_the_units_time_to_stop_is_what_is_kept_to() -> None:

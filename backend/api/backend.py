@@ -220,14 +220,15 @@ class Backend:
         if self.record is not None:
             self.recording = self.record(self.hub, self._moving)
             self._tasks.append(asyncio.create_task(self.recording.run(), name="recorder"))
+        for task in self._tasks:
+            task.add_done_callback(_look)
 
     async def stop(self) -> None:
         """End the tasks, leave the seat to others, and release the cluster's connections."""
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        # One that has failed is no reason to keep the seat from others.
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.shrink_runner.let_go()
         if self.results is not None:
             await asyncio.to_thread(self.results.stop)
@@ -399,3 +400,9 @@ class Backend:
             backend_pid=os.getpid(),
             backend_version=__version__,
         )
+
+
+def _look(task: asyncio.Task[None]) -> None:
+    """Say that a part of the backend has failed, when it does."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.critical("A part of this backend has failed: %s", task.get_name(), exc_info=error)

@@ -146,6 +146,7 @@ def _bind_path(path: Path, file: SocketFile) -> socket.socket:
             raise ConfigError(f"{path} exists and is not a socket; it was left alone.")
         if _answers(path):
             raise ConfigError(f"Another backend serves on {path}.")
+        # Left by a backend that was killed.
         path.unlink()
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
@@ -169,13 +170,35 @@ def _bind_path(path: Path, file: SocketFile) -> socket.socket:
 
 
 def _answers(path: Path) -> bool:
+    """Whether somebody serves on a socket, also one who is too busy to answer.
+
+    Raises:
+        OSError: it cannot be told: the socket is somebody else's, or of another kind.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
             probe.connect(str(path))
-        except OSError:
+        except (ConnectionRefusedError, FileNotFoundError):
             return False
+        except (BlockingIOError, TimeoutError):
+            return True
         return True
+
+
+@contextlib.contextmanager
+def _removed(path: Path | None) -> Iterator[None]:
+    """Remove our socket at the end, and not one that somebody has put in its place meanwhile."""
+    if path is None:
+        yield
+        return
+    ours = path.lstat()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(path.lstat(), ours):
+                path.unlink()
 
 
 def check_reach(listen: Listen, credentials: Sequence[Credentials]) -> None:
@@ -248,13 +271,11 @@ async def serve(
         watchers.append(asyncio.create_task(certificates.watch(backend.clock)))
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, certificates.reload)
     try:
-        await server.serve(sockets=[listener])
+        with _removed(listen.path):
+            await server.serve(sockets=[listener])
     finally:
         for watcher in watchers:
             watcher.cancel()
-        if listen.path is not None:
-            with contextlib.suppress(FileNotFoundError):
-                listen.path.unlink()
 
 
 class _Server(uvicorn.Server):
@@ -289,13 +310,17 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Give notice, then stop; a second signal stops at once."""
-        if self._backend.stopping.is_set() or not self._notice_s:
-            super().handle_exit(sig, frame)
-        else:
-            loop = asyncio.get_running_loop()
-            loop.call_later(self._notice_s, super().handle_exit, sig, frame)
+        """Give notice, then stop; a second signal shortens the notice.
+
+        However many come, the end is in order: uvicorn's own version takes a second SIGINT for a
+        wish to end without, and the seat among backends would not be left to others.
+        """
+        notice_s = 0.0 if self._backend.stopping.is_set() else self._notice_s
+        asyncio.get_running_loop().call_later(notice_s, self._exit)
         self._backend.stopping.set()
+
+    def _exit(self) -> None:
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, then the connections, then the backend."""
