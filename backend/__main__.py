@@ -118,6 +118,8 @@ def _dashboard(arguments: list[str]) -> int:
         description="Watch and steer Kafka reassignments.",
         epilog=f"{TOOLS}\n{CLIENT_HELP}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        # What a context says would go before a flag that is not written out.
+        allow_abbrev=False,
     )
     cluster_options(parser, required=False)
     parser.add_argument("--backend", metavar="URL", help="join a backend that runs already")
@@ -185,6 +187,7 @@ def _web(arguments: list[str]) -> int:
         description="Show the dashboard in a browser; the address that is printed lets in.",
         epilog=CLIENT_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     cluster_options(parser, required=False)
     parser.add_argument("--backend", metavar="URL", help="join a backend that runs already")

@@ -133,7 +133,7 @@ def load(environment: Mapping[str, str]) -> Configuration:
         with path.open("rb") as file:
             content = file.read()
     except FileNotFoundError:
-        if FILE in environment:
+        if environment.get(FILE):
             raise ConfigError(f"{FILE} names {path}, which is not there.") from None
         return Configuration(path, False, "", {}, ())
     except OSError as error:
@@ -149,8 +149,11 @@ def load(environment: Mapping[str, str]) -> Configuration:
 
 
 def _configuration(path: Path, document: Mapping[str, Any]) -> Configuration:
-    if odd := sorted(document.keys() - {"context", "contexts", "serve"}):
-        raise ConfigError(f"{path}: nobody understands '{odd[0]}'.")
+    known_tables = {"context", "contexts", "serve"}
+    if odd := sorted(document.keys() - known_tables):
+        raise ConfigError(
+            f"{path}: nobody understands '{odd[0]}'.", advice=near(odd[0], known_tables)
+        )
     tables = document.get("contexts", {})
     chosen = document.get("context", "")
     if not isinstance(tables, dict) or not isinstance(chosen, str):
@@ -171,7 +174,8 @@ def _settings(path: Path, where: str, table: Any, known: set[str] | None) -> Ite
         raise ConfigError(f"{path}: [{where}] is no table.")
     for name, value in table.items():
         if not _KEY.fullmatch(name) or (known is not None and name not in known):
-            raise ConfigError(f"{path}: nobody understands '{name}' in [{where}].")
+            advice = "See kshunt serve --help." if known is None else near(name, known)
+            raise ConfigError(f"{path}: nobody understands '{name}' in [{where}].", advice=advice)
         yield Setting(name, _value(path, f"{where}.{name}", value), f"{path} [{where}]")
 
 
@@ -185,6 +189,23 @@ def _value(path: Path, where: str, value: Any) -> str | bool | tuple[str, ...]:
     raise ConfigError(
         f"{path}: {where} is neither text, a number, true, false nor a list of texts."
     )
+
+
+def near(name: str, known: Collection[str], otherwise: str = "") -> str:
+    """What was perhaps meant by a name that nobody knows; where nothing is like it, all there is.
+
+    Args:
+        name: It.
+        known: All there is.
+        otherwise: What to say where nothing is like it, instead.
+    """
+    # Loaded for a mistake only.
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, sorted(known), 1)
+    if found:
+        return f"Did you mean '{found[0]}'?"
+    return otherwise or f"There are: {', '.join(sorted(known))}."
 
 
 # What they come to
@@ -259,8 +280,8 @@ def _default(defaults: Mapping[str, str], environment: MutableMapping[str, str])
     """Let a context say what neither flags nor the environment say."""
     token_set = any(environment.get(variable) for variable in TOKEN_VARIABLES)
     for variable, value in defaults.items():
-        if not (token_set and variable in TOKEN_VARIABLES):
-            environment.setdefault(variable, value)
+        if not environment.get(variable) and not (token_set and variable in TOKEN_VARIABLES):
+            environment[variable] = value
 
 
 def _with_webhooks(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
@@ -278,6 +299,12 @@ def serve_settings(found: Configuration, environment: Mapping[str, str]) -> tupl
     """What the environment and the file say of `serve`, the environment before the file."""
     spoken = {setting.name: setting for setting in (*found.serve, *_variables(environment))}
     return tuple(spoken.values())
+
+
+def serve_source(name: str, environment: Mapping[str, str]) -> str:
+    """Who says a flag of `serve`, besides the command line; empty: nobody."""
+    said = serve_settings(load(environment), environment)
+    return next((setting.source for setting in said if setting.name == name), "")
 
 
 def context_settings(

@@ -94,7 +94,8 @@ def host_and_port(address: str) -> tuple[str, int]:
         ConfigError: it is none.
     """
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
+    digits = port.isascii() and port.isdigit() and len(port) <= 5
+    if not colon or not host or not digits or int(port) > 65535:
         raise ConfigError(f"'{address}' is no HOST:PORT.")
     return host.strip("[]"), int(port)
 

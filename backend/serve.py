@@ -6,15 +6,17 @@ Every heavy import is inside the function that needs it, so that a wrong flag is
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from backend.access import two_person
 from backend.access.options import add_options, credentials_of
 from backend.access.socket_file import socket_file
+from backend.configuration import near, serve_source
 from backend.endpoints import (
     ZOOKEEPER_WARNING,
     cluster_options,
@@ -40,9 +42,32 @@ if TYPE_CHECKING:
     from backend.telemetry.supervised import Supervised
 
 
+_HELP: Final = "See kshunt serve --help."
+
+
 def main(arguments: Sequence[str]) -> int:
     """Serve until told to stop; the exit code."""
-    parser = argparse.ArgumentParser(prog="kshunt serve", description="Serve one cluster.")
+    parser = _parser()
+    options = _parsed(parser, arguments)
+    if take_zookeeper(parser, options):
+        sys.stderr.write(f"{ZOOKEEPER_WARNING}\n")
+    _check(parser, options)
+    return _run_server(options)
+
+
+def flags() -> frozenset[str]:
+    """What [serve] and the environment may say: every flag, without its dashes."""
+    found = _parser()._option_string_actions
+    return frozenset(flag.removeprefix("--") for flag in found if flag.startswith("--"))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kshunt serve",
+        description="Serve one cluster.",
+        # What the configuration says would go before a flag that is not written out.
+        allow_abbrev=False,
+    )
     cluster_options(parser, required=False)
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--socket", metavar="PATH", type=Path, help="a Unix-domain socket")
@@ -100,11 +125,22 @@ def main(arguments: Sequence[str]) -> int:
     two_person.add_options(parser)
     # The demo's: the brokers are the first line of standard input, and its end is ours.
     parser.add_argument("--from-stdin", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args(list(arguments))
-    if take_zookeeper(parser, options):
-        sys.stderr.write(f"{ZOOKEEPER_WARNING}\n")
-    _check(parser, options)
-    return _run_server(options)
+    return parser
+
+
+def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """The options; ends the program where a flag is none, and says where it stands."""
+    options, unknown = parser.parse_known_args(list(arguments))
+    odd = [word.partition("=")[0] for word in unknown if word.startswith("--")]
+    if odd:
+        # Not with what follows it, which may be a secret of the configuration.
+        name = odd[0].removeprefix("--")
+        source = serve_source(name, os.environ)
+        said = f", which {source} says" if source else ""
+        parser.error(f"nobody understands {odd[0]}{said}. {near(name, flags(), _HELP)}")
+    if unknown:
+        parser.error(f"nobody understands {' '.join(unknown)}")
+    return options
 
 
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

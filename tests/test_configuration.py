@@ -109,8 +109,10 @@ def test_without_a_file_nothing_is_added(tmp_path: Path) -> None:
         ("contexts = 3", "are tables"),
         ('context = "gone"', r"no \[contexts.gone\]"),
         ("[contexts]\nx = 3", "is no table"),
-        ('[contexts.a]\npassword = "x"', "nobody understands 'password'"),
-        ('colour = "red"', "nobody understands 'colour'"),
+        ('[contexts.a]\npassword = "x"', r"nobody understands 'password' .* There are: backend, "),
+        ('[contexts.a]\ntokenfile = "x"', "Did you mean 'token-file'"),
+        ('colour = "red"', "nobody understands 'colour'. There are: context, contexts, serve"),
+        ("[server]\nlisten = 1", "Did you mean 'serve'"),
         ("[serve]\nlisten = {a = 1}", "neither text"),
         ("[serve]\nUPPER = 1", "nobody understands 'UPPER'"),
         ("serve = 3", "is no table"),
@@ -138,19 +140,51 @@ def test_what_is_named_and_not_there_is_refused(
         expanded(["demo", "--context", "prod"], environment)
 
 
-def test_a_wrong_value_of_the_file_is_the_commands_to_refuse(tmp_path: Path) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text('[serve]\nbootstrap-server = "b:1"\nnonsense = true\n')
+def refused(*words: str, **environment: str) -> str:
+    """What a command says that nobody understands."""
     done = subprocess.run(
-        [sys.executable, "-m", "backend", "serve"],
-        env={"KSHUNT_CONFIG": str(path), "PATH": ""},
+        [sys.executable, "-m", "backend", *words],
+        env={"PATH": "", "XDG_CONFIG_HOME": "/none", **environment},
         capture_output=True,
         text=True,
         timeout=30,
         check=False,
     )
     assert done.returncode == 2
-    assert "--nonsense" in done.stderr
+    return done.stderr
+
+
+def test_a_flag_that_is_none_is_named_with_where_it_stands_and_not_with_what_it_holds(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[serve]\nbootstrap-server = "b:1"\nwebhoook = "https://a/hidden"\n')
+    said = refused("serve", KSHUNT_CONFIG=str(path))
+    assert f"--webhoook, which {path} [serve] says. Did you mean 'webhook'?" in said
+    assert "hidden" not in said
+    said = refused("serve", "--bootstrap-server", "b:1", KSHUNT_SERVE_TOKNES="x")
+    assert "--toknes, which KSHUNT_SERVE_TOKNES says. Did you mean 'tokens'?" in said
+    said = refused("serve", "--bootstrap-server", "b:1", "--nonsense=hidden", "more")
+    assert "nobody understands --nonsense. See kshunt serve --help." in said
+    assert "hidden" not in said
+    assert "nobody understands more" in refused("serve", "--bootstrap-server", "b:1", "more")
+
+
+@pytest.mark.parametrize("command", ["", "serve", "web", "proposals"])
+def test_a_context_does_not_go_before_a_flag_that_is_cut_short(
+    environment: dict[str, str], command: str
+) -> None:
+    words = [command] * bool(command) + ["list"] * (command == "proposals")
+    assert "--bootstrap" in refused(*words, "--bootstrap", "dev:9092", **environment)
+
+
+def test_what_is_empty_says_nothing(environment: dict[str, str], tmp_path: Path) -> None:
+    environment |= {"KSHUNT_CONTEXT": "shared", "KSHUNT_TOKEN_FILE": "", "KSHUNT_CA_FILE": ""}
+    expanded(["audit"], environment)
+    assert environment["KSHUNT_TOKEN_FILE"] == "/run/secrets/kshunt"
+    assert environment["KSHUNT_CA_FILE"] == "/etc/kshunt/ca.pem"
+    nothing = {"KSHUNT_CONFIG": "", "XDG_CONFIG_HOME": str(tmp_path / "none")}
+    assert expanded(["audit"], nothing) == ["audit"]
 
 
 def test_of_a_webhook_config_shows_the_host_alone(
@@ -166,6 +200,24 @@ def test_of_a_webhook_config_shows_the_host_alone(
     for shown in (run()[1], run("--json")[1]):
         assert "hooks.example.org" in shown
         assert "secret" not in shown.replace("webhook-secret-file", "")
+
+
+def test_config_names_what_serve_would_refuse_and_hides_what_a_command_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(
+        'context = "a"\n[contexts.a]\nbackend = "https://a"\ntoken-command = "vault -t secret"\n'
+        '[serve]\nlissten = "127.0.0.1:1"\n'
+    )
+    monkeypatch.setenv("KSHUNT_CONFIG", str(path))
+    run = run_with(config.main, capsys)
+    _, text, problems = run()
+    assert "token-command = 'vault …'" in text
+    assert "does not understand 'lissten'. Did you mean 'listen'?" in problems
+    document = run("--json")[1]
+    assert len(json.loads(document)["problems"]) == 1
+    assert "secret" not in text + document
 
 
 def test_config_shows_each_value_with_its_source(

@@ -16,6 +16,7 @@ from backend.configuration import (
     Setting,
     context_settings,
     load,
+    near,
     serve_settings,
 )
 from backend.tools.console import run_tool, show_report
@@ -57,7 +58,20 @@ def report(environment: Mapping[str, str]) -> Report:
         "serve": _plain(serve),
         "client": {name: name in environment for name in (TOKEN, *CLIENT_VARIABLES.values())},
     }
-    return Report("\n".join(_lines(found, chosen, meant, serve, environment)), document)
+    text = "\n".join(_lines(found, chosen, meant, serve, environment))
+    problems = tuple(_odd(serve))
+    return Report(text, {**document, "problems": list(problems)}, problems=problems)
+
+
+def _odd(serve: Iterable[Setting]) -> Iterator[str]:
+    """What `kshunt serve` would refuse to understand."""
+    from backend.serve import flags
+
+    known = flags()
+    for setting in serve:
+        if setting.name not in known:
+            hint = near(setting.name, known, "See kshunt serve --help.")
+            yield f"{setting.source}: kshunt serve does not understand '{setting.name}'. {hint}"
 
 
 def _plain(settings: Iterable[Setting]) -> dict[str, Any]:
@@ -90,7 +104,11 @@ def _line(setting: Setting) -> str:
 
 
 def _shown(setting: Setting) -> str | bool | tuple[str, ...]:
-    """A value that may be shown: an address of a webhook may be as good as a password."""
+    """A value that may be shown: an address of a webhook may be as good as a password, and a
+    command may be given one."""
+    if setting.name == "token-command":
+        program, _, rest = str(setting.value).partition(" ")
+        return f"{program} …" if rest else program
     if setting.name != "webhook" or isinstance(setting.value, bool):
         return setting.value
     if isinstance(setting.value, str):

@@ -57,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         description="See and send again what a backend's webhooks did not take.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument(
         "action", metavar="ACTION", choices=("list", "resend"), help="list, or resend in order"
