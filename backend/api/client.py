@@ -27,7 +27,7 @@ from backend.api.client_steering import SteeringClient, rates_json, replicas_jso
 from backend.api.client_team import TeamClient, raise_if_proposed
 from backend.api.client_topics import TopicsClient
 from backend.api.event_reader import Event, read_events
-from backend.api.refusals import refusal
+from backend.api.refusals import refusal, unreachable
 from backend.domain.answers import ChangeAnswer, GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.election import ElectionAnswer, UncleanAnswer
@@ -414,10 +414,7 @@ def _translated(address: str) -> Iterator[None]:
             advice="What was asked may still be carried out; look before asking again.",
         ) from error
     except (httpx.TransportError, httpx.InvalidURL) as error:
-        raise BackendUnreachable(
-            f"No backend answers at {address} ({error}).",
-            advice="Moves that were started go on in the cluster.",
-        ) from error
+        raise unreachable(address, str(error)) from error
 
 
 def _shut_down(response: httpx.Response) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from backend.errors import BackendError
+from backend.errors import BackendError, BackendUnreachable
 
 _WHO: Final = (
     "Give a valid token by --token-file, --token-command, KSHUNT_TOKEN or the context; "
@@ -39,3 +39,17 @@ def refusal(status: int, content: bytes) -> BackendError:
         # Whoever shows the message alone has to say what to do too: nothing else helps here.
         detail, advice = f"{detail} {advice}", ""
     return BackendError(detail, advice=advice, status=status)
+
+
+def unreachable(address: str, why: str) -> BackendUnreachable:
+    """Nobody could be asked at an address, for the reason that the connection gave."""
+    if "CERTIFICATE_VERIFY_FAILED" in why:
+        return BackendUnreachable(
+            f"The certificate that {address} shows is not believed ({why}).",
+            advice="Nothing was sent. Give its authority by --ca-file, and the name that it is for "
+            "by --tls-server-name where a tunnel is between.",
+        )
+    return BackendUnreachable(
+        f"No backend answers at {address} ({why}).",
+        advice="Moves that were started go on in the cluster.",
+    )

@@ -15,8 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from backend.api import documents
+from backend.api.client_team import raise_if_proposed
 from backend.api.credential import token_for
-from backend.api.refusals import refusal
+from backend.api.refusals import refusal, unreachable
 from backend.domain.answers import GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.cluster import OngoingReassignment
 from backend.domain.plan import ReassignmentPlan
@@ -101,11 +102,7 @@ class QuickReader:
         return _document(response, content)
 
     def _unreachable(self, error: Exception) -> BackendUnreachable:
-        why = str(error) or type(error).__name__
-        return BackendUnreachable(
-            f"No backend answers at {self.address} ({why}).",
-            advice="Moves that were started go on in the cluster.",
-        )
+        return unreachable(self.address, str(error) or type(error).__name__)
 
 
 def _document(response: HTTPResponse, content: bytes) -> Any:
@@ -113,10 +110,13 @@ def _document(response: HTTPResponse, content: bytes) -> Any:
 
     Raises:
         BackendError: it is a problem document, or no JSON at all.
+        AwaitsApproval: it says that the change takes two people.
     """
     if response.status >= 300:
         raise refusal(response.status, content)
     try:
-        return json.loads(content)
+        document = json.loads(content)
     except ValueError:
         raise BackendError("The backend's answer is no JSON.") from None
+    raise_if_proposed(response.status, document)
+    return document
