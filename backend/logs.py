@@ -26,13 +26,23 @@ class JsonLines(logging.Formatter):
         return json.dumps(document, ensure_ascii=False)
 
 
+class TextLines(logging.Formatter):
+    """One line for people; what users and brokers say cannot pass for a line of its own, nor tell
+    a terminal anything."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line, before a traceback."""
+        record.message = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in record.message)
+        return super().formatMessage(record)
+
+
 def set_up(format: str) -> None:
     """Log to standard error, from now on."""
     handler = logging.StreamHandler()
     if format == "json":
         handler.setFormatter(JsonLines())
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        handler.setFormatter(TextLines("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     # It tells of every request with its whole address, which may be a secret (a webhook's).
     logging.getLogger("httpx").setLevel(logging.WARNING)

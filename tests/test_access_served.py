@@ -16,11 +16,13 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
-from backend.access.roles import Role
+from backend.access.roles import Caller, Role
 from backend.access.tokens import TokenFile
 from backend.api.client import BackendClient
-from backend.api.routes import OPEN, ROLE, STREAM
+from backend.api.gate import Door, Gate
+from backend.api.routes import OPEN, ROLE, STREAM, Declared
 from backend.clock import SystemClock
 from backend.domain.throttle import ThrottledRate
 from backend.embedded.background import running
@@ -241,6 +243,28 @@ def test_one_that_asks_too_often_waits_and_others_do_not(served: Served) -> None
         assert other.get("/v1/cluster").status_code == 200
 
 
+async def test_nothing_is_kept_of_those_who_have_no_stream_open() -> None:
+    class Everybody:
+        async def caller(self, text: str) -> Caller:
+            return Caller(text, Role.VIEWER, text)
+
+    asked = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        asked.append(scope)
+
+    async def nothing(*_: Any) -> None:
+        return None
+
+    gate = Gate(app, Declared(FastAPI()), Door(credentials=[Everybody()]), SystemClock())
+    for number in range(50):
+        headers = [(b"authorization", b"Bearer %d" % number)]
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
+        await gate(scope, nothing, nothing)
+    assert len(asked) == 50
+    assert not gate._streams
+
+
 def test_one_has_only_so_many_streams(served: Served) -> None:
     _, text = served.file.create("many", Role.VIEWER)
     with served.http(text) as http:
@@ -327,6 +351,8 @@ def test_a_web_page_cannot_ask(plain: str, headers: dict[str, str], status: int)
         ),
         (["--socket", "SOCKET", "--tokens", "TOKENS"], "are for a TCP port"),
         (["--listen", "nowhere"], "no HOST:PORT"),
+        (["--listen", "127.0.0.1:²"], "no HOST:PORT"),
+        (["--listen", "127.0.0.1:99999"], "no HOST:PORT"),
     ],
 )
 def test_it_does_not_start(

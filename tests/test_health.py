@@ -10,10 +10,16 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from backend.admin.kafka import KafkaAdmin
+from backend.api.backend import Backend
 from backend.api.client import BackendClient
+from backend.api.health import checked
 from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.settings import Settings
+from tests.journal_memory import MemoryJournal, MemoryLog, TestClock
+from tests.recording_support import Row, snapshot
 from tests.serving import serving
 from tests.support import create_topic, wait_until
 
@@ -33,6 +39,21 @@ def http(tmp_path: Path) -> Iterator[tuple[httpx.Client, Running]]:
             ):
                 client.cluster()
                 yield found, cluster
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fresh"), [(0, True), (25, True), (40, False), (-25, True), (-3600, False)]
+)
+async def test_an_old_look_is_not_taken_for_a_new_one_whichever_way_the_clock_jumps(
+    seconds: int, fresh: bool
+) -> None:
+    settings, clock = Settings("127.0.0.1:1"), TestClock()
+    admin = KafkaAdmin(settings)
+    backend = Backend(settings, admin, clock, lambda *_: MemoryJournal(MemoryLog(), clock, "a"))
+    await backend.hub.publish(snapshot([Row(0, 1)], at_ms=clock.now_ms()))
+    clock.seconds += seconds
+    assert {one.name: one.ok for one in checked(backend)}["samples"] == fresh
+    await admin.close()
 
 
 def sample(text: str, name: str, **labels: str) -> float:

@@ -10,7 +10,7 @@ import pytest
 
 from backend.embedded.background import running
 from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.logs import JsonLines
+from backend.logs import JsonLines, TextLines
 from tests.serving import serve_process
 
 
@@ -28,6 +28,22 @@ def test_a_line_is_one_object(text: str) -> None:
     assert document["message"] == f"it said {text}"
     assert "ValueError" in document["exception"]
     assert document["time"].endswith("+00:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("é ⚠ 'x'", "é ⚠ 'x'"),
+        ("no\n2026-11-23 00:00:00,000 INFO all is well", r"no\n2026-11-23 00:00:00,000 INFO all"),
+        ("a\r\x1b[31m\u2028b", r"a\r\x1b[31m\u2028b"),
+        ("\ud800", r"\ud800"),
+    ],
+)
+def test_what_others_say_cannot_pass_for_a_line_of_its_own(text: str, shown: str) -> None:
+    record = logging.LogRecord("a.b", logging.WARNING, "f", 1, "it said %s", (text,), None)
+    line = TextLines("%(levelname)s %(message)s").format(record)
+    assert line.startswith(f"WARNING it said {shown}")
+    assert len(line.splitlines()) == 1
 
 
 def test_a_backend_logs_so_where_it_is_told_to(tmp_path: Path) -> None:

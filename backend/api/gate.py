@@ -116,6 +116,8 @@ class Gate:
                 raise
         finally:
             self._streams[caller.id] -= stream
+            if not self._streams[caller.id]:
+                del self._streams[caller.id]
             CALLER.reset(mark)
 
     def _while_valid(self, scope: Any, role: str, send: Any, struck: _Struck) -> Any:
