@@ -11,9 +11,12 @@ Constraints
 Algorithm
     Every change is one ZooKeeper multi. If `fence` is set, the multi opens with a check of the
     version of the znode that each new writer of the journal sets: one that is late fails as a
-    whole. A multi that is too large is refused here. Znodes that are made have the ACL of the
-    znode above them (or of one that is named), so that whoever works with those can work with
-    these: a broker with credentials of its own, too.
+    whole. A multi that is too large is refused here. While there is no connection nothing is
+    handed to kazoo: reads wait, and so do changes, which would else be sent when nobody waits for
+    them any more. After a change that was not answered the next read has the server catch up
+    first: it may be another one, which lags. Znodes that are made have the ACL of the znode above
+    them (or of one that is named), so that whoever works with those can work with these: a broker
+    with credentials of its own, too.
 
 The only module that knows kazoo. Importing it loads that.
 """
@@ -23,7 +26,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -35,11 +37,11 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 
 from backend.admin.zk_config import EnsembleConfig
+from backend.admin.zk_reach import why_not
 from backend.errors import (
     BadInput,
+    ClusterError,
     ClusterUnreachable,
-    ConfigError,
-    KshuntError,
     NotActing,
     NotAuthorized,
 )
@@ -67,6 +69,9 @@ _LOST: Final = (
     TimeoutError,
 )
 _DENIED: Final = (zk.NoAuthError, zk.AuthFailedError, zk.InvalidACLError)
+_OUTDATED: Final = (zk.NoNodeError, zk.NodeExistsError, zk.BadVersionError, zk.NotEmptyError)
+_REFUSED: Final = (zk.KazooException, RuntimeError)
+"""Whatever else a server answers. Codes that kazoo does not know become a RuntimeError."""
 
 log = logging.getLogger(__name__)
 
@@ -140,6 +145,8 @@ class Session:
         """Set while this process writes the journal."""
         self.barred = False
         """Set when it was the writer and is not any more: nothing of it may be changed."""
+        self._doubts = self._doubts_known = 0
+        """Commits in doubt, and those that the server we read from surely knows of, if made."""
         self._acls: dict[str, Any] = {}
         self._client = KazooClient(
             hosts=config.connect,
@@ -156,6 +163,11 @@ class Session:
         """`host:port,host:port/chroot`."""
         return self.config.connect
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether a server has us, as far as is known."""
+        return bool(self._client.connected)
+
     async def open(self, timeout_s: float = OPEN_S) -> None:
         """Connect.
 
@@ -167,12 +179,12 @@ class Session:
         if await asyncio.to_thread(connected.wait, min(LOOK_S, timeout_s)):
             return
         # What no server does is not waited for.
-        why_not = await asyncio.to_thread(_why_not, self.config)
+        found = await asyncio.to_thread(why_not, self.config, LOOK_S)
         left_s = timeout_s - LOOK_S
-        if why_not is None and left_s > 0 and await asyncio.to_thread(connected.wait, left_s):
+        if found is None and left_s > 0 and await asyncio.to_thread(connected.wait, left_s):
             return
         await self.close()
-        raise why_not or ClusterUnreachable(
+        raise found or ClusterUnreachable(
             f"ZooKeeper ({self.connect}) did not take a session.",
             advice="Does the port expect TLS? See zookeeper.ssl.client.enable, "
             "--zk-tls-config-file.",
@@ -187,17 +199,19 @@ class Session:
 
     async def read(self, path: str, *, timeout_s: float) -> Znode | None:
         """What a znode holds; None where there is none."""
-        found = await self._ask(lambda: self._client.get_async(path), path, timeout_s)
-        return None if found is None else Znode(found[0], found[1].version)
+        found = await self._fresh(lambda: self._client.get_async(path), path, timeout_s)
+        return None if found is None else _znode(*found)
 
     async def children(self, path: str, *, timeout_s: float) -> tuple[str, ...] | None:
         """The names below a znode, sorted; None where there is none."""
-        found = await self._ask(lambda: self._client.get_children_async(path), path, timeout_s)
+        found = await self._fresh(lambda: self._client.get_children_async(path), path, timeout_s)
         return None if found is None else tuple(sorted(found))
 
     async def sync(self, path: str, *, timeout_s: float) -> None:
         """Have the server that we are connected to catch up with the ensemble's leader."""
+        doubts = self._doubts
         await self._ask(lambda: self._client.sync_async(path), path, timeout_s)
+        self._doubts_known = max(self._doubts_known, doubts)
 
     async def read_many(self, paths: Sequence[str], *, timeout_s: float) -> list[Znode | None]:
         """What znodes hold, in order; None where there is none.
@@ -209,6 +223,7 @@ class Session:
         if not paths:
             return []
         until = time.monotonic() + timeout_s
+        await self._catch_up(until)
         return await asyncio.to_thread(self._read_all, paths, until)
 
     def _read_all(self, paths: Sequence[str], until: float) -> list[Znode | None]:
@@ -219,29 +234,44 @@ class Session:
 
     def _read_chunk(self, paths: Sequence[str], until: float) -> list[Znode | None]:
         while True:
-            waiting = [self._client.get_async(path) for path in paths]
             try:
-                return [_held(one, until) for one in waiting]
-            except _DENIED as denied:
-                raise self._denied(paths[0], denied) from None
-            except _LOST as lost:
-                if time.monotonic() + PAUSE_S >= until:
-                    raise self._unreachable(lost) from None
+                if self.is_connected:
+                    waiting = [self._client.get_async(path) for path in paths]
+                    return [_held(one, until) for one in waiting]
+                lost: BaseException = zk.ConnectionLoss()
+            except _LOST as error:
+                lost = error
+            except _REFUSED as refused:
+                raise self._refusal(paths[0], refused) from None
+            if time.monotonic() + PAUSE_S >= until:
+                raise self._unreachable(lost) from None
             time.sleep(PAUSE_S)
 
     async def _ask(self, start: Callable[[], Any], path: str, timeout_s: float) -> Any:
         until = time.monotonic() + timeout_s
         while True:
             try:
-                return await _within(until - time.monotonic(), start())
+                if self.is_connected:
+                    return await _within(until - time.monotonic(), start())
+                lost: BaseException = zk.ConnectionLoss()
             except zk.NoNodeError:
                 return None
-            except _DENIED as denied:
-                raise self._denied(path, denied) from None
-            except _LOST as lost:
-                if time.monotonic() + PAUSE_S >= until:
-                    raise self._unreachable(lost) from None
+            except _LOST as error:
+                lost = error
+            except _REFUSED as refused:
+                raise self._refusal(path, refused) from None
+            if time.monotonic() + PAUSE_S >= until:
+                raise self._unreachable(lost) from None
             await asyncio.sleep(PAUSE_S)
+
+    async def _fresh(self, start: Callable[[], Any], path: str, timeout_s: float) -> Any:
+        until = time.monotonic() + timeout_s
+        await self._catch_up(until)
+        return await self._ask(start, path, until - time.monotonic())
+
+    async def _catch_up(self, until: float) -> None:
+        if self._doubts_known < self._doubts:
+            await self.sync("/", timeout_s=until - time.monotonic())
 
     # Changing
 
@@ -258,10 +288,13 @@ class Session:
             InDoubt: it is not known what became of it.
             BadInput: it is larger than the servers take; nothing was sent.
             NotAuthorized: an ACL forbids it; nothing was changed.
-            ClusterUnreachable: ACLs could not be read; nothing was sent.
+            ClusterUnreachable: there is no connection; nothing was sent.
+            ClusterError: the servers refuse it for another reason; nothing was changed.
         """
         self.check_size(operations)
-        acls = [await self._acl(one, timeout_s) for one in operations]
+        until = time.monotonic() + timeout_s
+        await self._connected(until)
+        acls = [await self._acl(one, until - time.monotonic()) for one in operations]
         if fenced and self.barred:
             raise _taken_over()
         fence = self.fence if fenced else None
@@ -271,13 +304,24 @@ class Session:
         for one, acl in zip(operations, acls, strict=True):
             _add(transaction, one, acl)
         try:
-            answers = await _within(timeout_s, transaction.commit_async())
-        except _LOST as lost:
+            answers = await _within(until - time.monotonic(), transaction.commit_async())
+        except (*_LOST, RuntimeError) as lost:
+            self._doubts += 1
             raise InDoubt(
                 f"ZooKeeper ({self.connect}) did not answer a change: {_words(lost)}.",
                 advice="It may have been made, or may yet be; look before asking again.",
             ) from None
+        except zk.KazooException as refused:
+            raise self._refusal(operations[0].path, refused) from None
         self._refuse_failed(answers, operations, fence)
+
+    async def _connected(self, until: float) -> None:
+        while not self.is_connected:
+            if time.monotonic() + PAUSE_S >= until:
+                raise ClusterUnreachable(
+                    f"ZooKeeper ({self.connect}) cannot be reached. Nothing was sent."
+                )
+            await asyncio.sleep(PAUSE_S)
 
     def _refuse_failed(
         self, answers: Sequence[Any], operations: Sequence[Op], fence: Fence | None
@@ -289,10 +333,10 @@ class Session:
             if place < checks:
                 raise _taken_over()
             failed = operations[place - checks]
-            if isinstance(answer, _DENIED):
-                made_in = _above(failed.path) if isinstance(failed, Create) else failed.path
-                raise self._denied(made_in, answer)
-            raise Outdated(failed.path, _words(answer))
+            if isinstance(answer, _OUTDATED):
+                raise Outdated(failed.path, _words(answer))
+            made_in = _above(failed.path) if isinstance(failed, Create) else failed.path
+            raise self._refusal(made_in, answer)
 
     def check_size(self, operations: Sequence[Op]) -> None:
         """Return only where servers take all of it at once.
@@ -325,10 +369,15 @@ class Session:
             self._acls[above] = [one for one in found[0] if not _is_hidden(one.id)]
         return self._acls[above]
 
-    def _denied(self, path: str, denied: Exception) -> NotAuthorized:
+    def _refusal(self, path: str, refused: Exception) -> ClusterError:
+        if not isinstance(refused, _DENIED):
+            return ClusterError(
+                f"ZooKeeper ({self.connect}) refused {path}: {_words(refused)}. "
+                "Nothing was changed."
+            )
         who = "with the credentials of zookeeper.digest" if self.config.digest else "anonymously"
         return NotAuthorized(
-            f"ZooKeeper's ACL of {path} does not let us in {who} ({_words(denied)}). "
+            f"ZooKeeper's ACL of {path} does not let us in {who} ({_words(refused)}). "
             "Nothing was changed.",
             advice="Name a user that may by zookeeper.digest in --zk-tls-config-file.",
         )
@@ -355,7 +404,12 @@ def _held(asked: Any, until: float) -> Znode | None:
         data, stat = asked.get(timeout=max(0.0, until - time.monotonic()))
     except zk.NoNodeError:
         return None
-    return Znode(data, stat.version)
+    return _znode(data, stat)
+
+
+def _znode(data: bytes | None, stat: Any) -> Znode:
+    # One that was made without data has none, which is not the same to ZooKeeper.
+    return Znode(data or b"", stat.version)
 
 
 def _add(transaction: Any, one: Op, acl: Any) -> None:
@@ -440,43 +494,3 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         except BaseException:
             plain.close()
             raise
-
-
-def _why_not(config: EnsembleConfig) -> KshuntError | None:
-    """Why no server can take a session; None where one could."""
-    found: KshuntError | None = None
-    for host, port in config.servers:
-        found = _fault(config, host, port)
-        if found is None or isinstance(found, ConfigError):
-            return found
-    return found
-
-
-def _fault(config: EnsembleConfig, host: str, port: int) -> KshuntError | None:
-    name = f"ZooKeeper ({host}:{port})"
-    try:
-        with socket.create_connection((host, port), LOOK_S) as plain:
-            if config.stores is not None:
-                return _tls_fault(config.stores.context(), plain, host, name)
-    except OSError as error:
-        return ClusterUnreachable(f"{name} cannot be reached: {error.strerror or error}.")
-    return None
-
-
-def _tls_fault(
-    context: ssl.SSLContext, plain: socket.socket, host: str, name: str
-) -> KshuntError | None:
-    try:
-        context.wrap_socket(plain, server_hostname=host).close()
-    except ssl.SSLCertVerificationError as error:
-        return ConfigError(
-            f"{name} shows a certificate that is not trusted: {error.verify_message}.",
-            advice="See zookeeper.ssl.truststore.location and "
-            "zookeeper.ssl.endpoint.identification.algorithm.",
-        )
-    except OSError as error:
-        return ConfigError(
-            f"{name} does not speak TLS with us: {error}.",
-            advice="See zookeeper.ssl.client.enable, --zk-tls-config-file.",
-        )
-    return None

@@ -7,6 +7,7 @@ and folders are looked after as those of `tests.kafka.launcher`.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -116,9 +117,11 @@ class ZooKeeperServer:
             return False
 
     def send(self, number: signal.Signals) -> None:
-        """Signal it, if it runs."""
+        """Signal it, if it runs; once it is stopped, where that is the signal."""
         if self._process is not None:
             self._process.send_signal(number)
+            if number == signal.SIGSTOP:
+                os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def kill(self) -> None:
         """End it at once, as a crash would; what it acknowledged is on its disk."""
