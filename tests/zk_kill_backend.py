@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
@@ -69,8 +69,13 @@ def steps_of(operations: Sequence[Op]) -> list[str]:
 
 
 @asynccontextmanager
-async def backend_of(connect: str, session: Session | None = None) -> AsyncIterator[Backend]:
-    """A backend as `kshunt serve --zookeeper` puts it together, without its API."""
+async def backend_of(
+    connect: str, session: Session | None = None, *, recovers: bool = True
+) -> AsyncIterator[Backend]:
+    """A backend as `kshunt serve --zookeeper` puts it together, without its API.
+
+    `recovers`: what only KIP-179's znodes name goes by itself.
+    """
     settings, clock = settings_of(connect), SystemClock()
     admin = await ZooKeeperAdmin.opened(settings, clock, session=session)
     parts = ZooKeeperParts(admin.session, clock, PATIENCE_S)
@@ -78,7 +83,7 @@ async def backend_of(connect: str, session: Session | None = None) -> AsyncItera
     admin.guard = backend.seat.guard
     await backend.start()
     try:
-        async with parts.recovering(backend.seat):
+        async with parts.recovering(backend.seat) if recovers else nullcontext():
             yield backend
     finally:
         await backend.stop()

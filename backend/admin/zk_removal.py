@@ -12,14 +12,15 @@ Constraints
 Algorithm
     The journal commits the znodes together with its records (`changes_for`). While this backend
     acts, `Recovery` follows the seed's "On Controller Failover" for every name that no record of
-    the journal explains: while something moves, nothing; else the keys are removed, and then the
-    name. A name that the journal explains is left to the engine, which restores what was there.
+    the journal explains: while something moves, nothing; else, when a name has stood so long that
+    whoever wrote it is not about to begin, the keys are removed, and then the name. A name that
+    the journal explains is left to the engine, which restores what was there.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,6 +57,9 @@ class Removal:
 
     def __bool__(self) -> bool:
         return bool(self.topics or self.brokers)
+
+    def __str__(self) -> str:
+        return ", ".join([*sorted(self.topics), *(f"broker {one}" for one in sorted(self.brokers))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,15 +181,15 @@ class Recovery:
         self._session, self._seat, self._clock = session, seat, clock
         self._explained = explained
         self._patience_s = patience_s
-        self._since_s: float | None = None
-        """Since when there are such names, and nothing moves."""
+        self._since_s: dict[str | int, float] = {}
+        """Since when there is such a name, and nothing moves."""
         self._said = ""
 
     async def run(self) -> None:
         """Look again and again, until cancelled; act only where this backend does."""
         while True:
             try:
-                await self._look()
+                await self.look()
                 self._said = ""
             except (KshuntError, Outdated) as error:
                 if str(error) != self._said:
@@ -193,52 +197,74 @@ class Recovery:
                 self._said = str(error)
             await self._clock.wait_s(LOOK_S)
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Look once, and do what is due.
+
+        Raises:
+            Conflict: some keep their throttles.
+            KshuntError, Outdated: it could not be seen, or done; the next look tries again.
+        """
         found = await read(self._session, timeout_s=TIMEOUT_S)
-        if not self._unexplained(found) or await zk_reads.ongoing(
-            self._session, timeout_s=TIMEOUT_S
-        ):
-            self._since_s = None
+        names = self._unexplained(found)
+        if not names or await self._moves():
+            self._since_s = {}
             return
         now_s = self._clock.monotonic_s()
-        self._since_s = now_s if self._since_s is None else self._since_s
+        standing: list[str | int] = [*names.topics, *names.brokers]
+        self._since_s = {name: self._since_s.get(name, now_s) for name in standing}
+        due = {n for n, since_s in self._since_s.items() if now_s - since_s >= self._patience_s}
         keeper = self._seat.keeper
-        if keeper is None or now_s - self._since_s < self._patience_s:
+        if keeper is None or not due:
             return
         if keeper.duty is Duty.ACT:
-            await self._remove(found, self._unexplained(found))
+            await self._remove(found, Removal(names.topics & due, names.brokers & due))
         elif keeper.duty is not Duty.FOLLOW:
             # What is to be done here is a need to act.
             keeper.want()
+
+    async def _moves(self) -> bool:
+        """By the seed's rule where its znode is there, whatever it names; else by what moves."""
+        asked = await self._session.read(zk_tree.REASSIGN, timeout_s=TIMEOUT_S)
+        return asked is not None or bool(await zk_reads.ongoing(self._session, timeout_s=TIMEOUT_S))
 
     def _unexplained(self, found: Found) -> Removal:
         ours = self._explained()
         return Removal(found.names.topics - ours.topics, found.names.brokers - ours.brokers)
 
-    async def _remove(self, found: Found, gone: Removal) -> None:
-        """The seed's "Throttle removal": the keys, then the names."""
-        self._seat.guard()
-        wishes: list[tuple[str, Changes]] = [
-            *((zk_configs.topic_entity(topic), _NO_LISTS) for topic in sorted(gone.topics)),
-            *((zk_configs.broker_entity(broker), _NO_RATES) for broker in sorted(gone.brokers)),
-        ]
-        for entity, changes in await self._configured(wishes):
-            result = await zk_configs.change(self._session, entity, changes, timeout_s=TIMEOUT_S)
-            if not result.ok:
-                raise Conflict(f"{entity} keeps its throttle: {result.message}")
-        operations = changes_for(found, gone, Removal())
-        if operations:
-            await self._session.commit(operations, timeout_s=TIMEOUT_S)
-        names = ", ".join(entity for entity, _ in wishes)
-        log.info("Removed throttles that ZooKeeper said shall go: %s", names)
+    async def _remove(self, found: Found, due: Removal) -> None:
+        """The seed's "Throttle removal": the keys, then the names of what has none any more.
 
-    async def _configured(self, wishes: Iterable[tuple[str, Changes]]) -> list[tuple[str, Changes]]:
-        """Those that have a configuration: nothing is made for what was deleted meanwhile."""
-        listed = list(wishes)
-        found = await zk_configs.configured(
-            self._session, [entity for entity, _ in listed], timeout_s=TIMEOUT_S
+        Raises:
+            Conflict: some keep their throttles; the others do not.
+        """
+        self._seat.guard()
+        why = {topic: await self._unset_topic(topic) for topic in sorted(due.topics)}
+        why_brokers = {
+            broker: await self._unset(zk_configs.broker_entity(broker), _NO_RATES)
+            for broker in sorted(due.brokers)
+        }
+        gone = Removal(
+            frozenset(topic for topic in due.topics if not why[topic]),
+            frozenset(broker for broker in due.brokers if not why_brokers[broker]),
         )
-        return [wish for wish, config in zip(listed, found, strict=True) if config is not None]
+        if operations := changes_for(found, gone, Removal()):
+            await self._session.commit(operations, timeout_s=TIMEOUT_S)
+            log.info("Removed throttles that ZooKeeper said shall go: %s", gone)
+        if problems := [*filter(None, why.values()), *filter(None, why_brokers.values())]:
+            raise Conflict(" ".join(problems))
+
+    async def _unset_topic(self, topic: str) -> str:
+        if not zk_tree.may_be_topic(topic):
+            return ""
+        return await self._unset(zk_configs.topic_entity(topic), _NO_LISTS)
+
+    async def _unset(self, entity: str, changes: Changes) -> str:
+        """Why it keeps its throttle; empty where it has none any more."""
+        if await self._session.read(zk_tree.config_path(entity), timeout_s=TIMEOUT_S) is None:
+            # Nothing is made for what was deleted meanwhile.
+            return ""
+        result = await zk_configs.change(self._session, entity, changes, timeout_s=TIMEOUT_S)
+        return "" if result.ok else f"{entity} keeps its throttle: {result.message}"
 
 
 _NO_LISTS: Final[Changes] = {LEADER_REPLICAS: None, FOLLOWER_REPLICAS: None}
