@@ -22,6 +22,7 @@ from backend.errors import (
     JournalUnavailable,
     JournalUnusable,
     NotActing,
+    NotAuthorized,
     WrongCluster,
 )
 from backend.operations.journal_codec import (
@@ -267,6 +268,32 @@ async def test_a_record_that_somebody_spoilt_is_shown_and_not_written_over(
             await second.append({ONE: {"a": 2}})
 
 
+async def test_what_names_the_last_append_may_be_spoilt_without_harm(
+    session: Session, client: KazooClient, place: tuple[str, KazooClient]
+) -> None:
+    journal = journal_in(session)
+    await journal.open()
+    async with session_of(place[0]) as other, aclosing(journal_in(other, "two").follow()) as seen:
+        assert bodies(await anext(seen)) == {}
+        await journal.append({ONE: {"a": 1}})
+        await _until(seen, {ONE: {"a": 1}})
+        client.set(COMMIT, b'{"id":"')
+        # The writer goes on, and the follower reads everything.
+        await journal.append({TWO: {"b": 2}})
+        await _until(seen, {ONE: {"a": 1}, TWO: {"b": 2}})
+
+
+async def test_what_cannot_be_understood_is_said_to_be_the_journals_trouble(
+    session: Session, client: KazooClient
+) -> None:
+    """Whoever keeps the lease goes on after such an error, and after no other."""
+    journal = journal_in(session)
+    await journal.open()
+    client.set("/cluster/id", b"half")
+    with pytest.raises(JournalUnusable, match="/cluster/id holds no JSON"):
+        await journal.open()
+
+
 async def test_a_journal_that_is_gone_is_not_begun_anew_in_silence(
     session: Session, client: KazooClient
 ) -> None:
@@ -290,6 +317,26 @@ async def test_a_journal_of_another_cluster_is_not_touched(
     with pytest.raises(WrongCluster, match="a-cluster"):
         await journal.open()
     assert client.exists(ROOT) is None
+
+
+async def test_who_may_not_write_what_throttles_need_does_not_become_the_writer(
+    session: Session, client: KazooClient, place: tuple[str, KazooClient], tmp_path: Path
+) -> None:
+    """Where /kshunt was made before the ACLs were: else nobody who may could act meanwhile."""
+    await journal_in(session).open()
+    ops = make_digest_acl("ops", "secret", all=True)
+    client.set_acls("/admin", [make_acl("world", "anyone", read=True), ops])
+    before = client.exists(WRITER).version
+    async with session_of(place[0]) as stranger:
+        with pytest.raises(NotAuthorized, match="ACL of /admin does not let us in anonymously"):
+            await journal_in(stranger, "two").open()
+    assert client.exists(WRITER).version == before
+    config = tmp_path / "zk.properties"
+    config.write_text("zookeeper.digest=ops:secret\n")
+    async with session_of(place[0], config) as known:
+        await journal_in(known, "three").open()
+    assert client.exists(WRITER).version == before + 1
+    assert client.get_children("/admin") == []
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["by-ops", "by-anybody"])

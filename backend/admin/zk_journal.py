@@ -7,7 +7,8 @@ Constraints
     A server takes a megabyte in one commit, so that an append is no larger (`jute.maxbuffer`). A
     commit whose answer is lost may have been made, or may yet be.
 Algorithm
-    `/kshunt/writer` is written by whoever becomes the writer, and its version is in each of the
+    `/kshunt/writer` is written by whoever becomes the writer, if they may write below `/admin`,
+    where the seed's znodes and the reassignment's are. Its version is in each of the
     writer's commits: who was the writer before has another one, and its commits fail. Then all of
     `/kshunt/journal` is read. Each append is one commit: the records, the seed's znodes where
     throttles come or go (`zk_removal`), and `/kshunt/commit` with a word that no other append has,
@@ -23,6 +24,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import quote, unquote_to_bytes
@@ -38,14 +40,17 @@ from backend.admin.zk_session import (
     Outdated,
     Put,
     Session,
+    Znode,
 )
 from backend.clock import Clock
 from backend.errors import (
+    ClusterError,
     ClusterUnreachable,
     JournalFenced,
     JournalUnavailable,
     JournalUnusable,
     NotActing,
+    NotAuthorized,
     WrongCluster,
 )
 from backend.operations.journal import RETRY_S, check_append
@@ -64,6 +69,8 @@ ROOT: Final = "/kshunt"
 WRITER: Final = "/kshunt/writer"
 COMMIT: Final = "/kshunt/commit"
 RECORDS: Final = "/kshunt/journal"
+PROBE: Final = "kshunt_probe"
+"""Below `/admin`, made and deleted in one commit, so that nobody ever sees it."""
 TIMEOUT_S: Final = 4.0
 OPEN_S: Final = 10.0
 NEWS_S: Final = 0.5
@@ -179,14 +186,18 @@ class ZnodeJournal:
             async with self._lock:
                 try:
                     return await action()
-                except JournalUnavailable:
+                except (JournalUnavailable, JournalFenced, JournalUnusable, NotAuthorized):
                     raise
+                except Outdated as error:
+                    raise JournalUnavailable(f"Others write the journal: {error}.") from None
                 except ClusterUnreachable as error:
                     raise JournalUnavailable(
                         error.message,
                         advice=error.advice,
                         written=False if self._doubt is None else None,
                     ) from None
+                except ClusterError as error:
+                    raise JournalUnusable(error.message, advice=error.advice) from None
 
         return await asyncio.shield(asyncio.ensure_future(locked()))
 
@@ -204,7 +215,10 @@ class ZnodeJournal:
             )
         await self._ensure()
         token = f"{self._backend} {secrets.token_hex(8)}"
-        await self._session.commit([Put(WRITER, token.encode())], timeout_s=TIMEOUT_S, fenced=False)
+        # Who may not write there must not act: another one may, and would have to wait for it.
+        probe = f"{zk_tree.ADMIN}/{PROBE}"
+        become: list[Op] = [Create(probe, b""), Delete(probe), Put(WRITER, token.encode())]
+        await self._session.commit(become, timeout_s=TIMEOUT_S, fenced=False)
         self._fence = await self._written(token)
         await self._read_all(OPEN_S)
         self._session.fence, self._session.barred = self._fence, False
@@ -264,8 +278,8 @@ class ZnodeJournal:
         if commit.version == self._number:
             return self._state
         if self._number >= 0 and commit.version == self._number + 1:
-            names = zk_tree.document(COMMIT, commit.data).get("names", [])
-            if await self._read_some(list(map(str, names)), commit.version):
+            names = _named(commit)
+            if names is not None and await self._read_some(names, commit.version):
                 return self._state
         await self._read_all(TIMEOUT_S)
         return self._state
@@ -443,6 +457,15 @@ class ZnodeJournal:
     def _required(self) -> None:
         if self._fence is None:
             raise _fenced()
+
+
+def _named(commit: Znode) -> list[str] | None:
+    """The records that the last append wrote; None where somebody has spoilt it."""
+    with suppress(zk_tree.UnreadableZnode):
+        names = zk_tree.document(COMMIT, commit.data).get("names")
+        if isinstance(names, list):
+            return list(map(str, names))
+    return None
 
 
 def _throttles(state: JournalState) -> dict[str, Body]:
