@@ -29,7 +29,7 @@ ZERO = TopicPartition("t", 0)
 
 def test_topics_of_every_version_are_read() -> None:
     old = b'{"version":1,"partitions":{"1":[2,1],"0":[1,2]}}'
-    assert zk_tree.read_topic("/t", old) == TopicZnode({0: (1, 2), 1: (2, 1)})
+    assert zk_tree.read_topic("/t", old) == TopicZnode({0: (1, 2), 1: (2, 1)}, tells_moves=False)
     new = (
         b'{"removing_replicas":{"0":[1]},"partitions":{"0":[3,2,1]},"topic_id":"x",'
         b'"adding_replicas":{"0":[3]},"version":3}'
@@ -108,6 +108,23 @@ def test_no_json_leads_to_another_error(found: object) -> None:
             read()
 
 
+@pytest.mark.parametrize("version", [2, "2", None, [1]], ids=str)
+def test_what_is_written_again_is_of_a_version_that_is_known(version: object) -> None:
+    """Else what it holds besides would be lost."""
+    data = json.dumps({"version": version, "config": {}, "topics": [], "quota": 1}).encode()
+    with pytest.raises(UnreadableZnode, match="/config is of version"):
+        zk_tree.read_config("/config", data)
+    with pytest.raises(UnreadableZnode, match="/removal is of version"):
+        zk_tree.read_removal("/removal", "topics", data, str)
+    assert zk_tree.read_config("/config", b'{"version":"1","config":{"a":"b"}}') == {"a": "b"}
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "t/partitions", "\u00fc", "a b", "a" * 250])
+def test_what_no_topic_is_called_is_no_path(name: str) -> None:
+    assert not zk_tree.may_be_topic(name)
+    assert zk_tree.may_be_topic("__consumer_offsets.v-2" + "a" * 227)
+
+
 # What moves
 
 
@@ -123,6 +140,19 @@ def test_a_move_is_seen_before_the_controller_has_taken_it_and_until_it_lets_go(
     arrived = {"t": TopicZnode({0: (2, 3)})}
     assert zk_tree.ongoing_of(arrived, {ZERO: (2, 3)})[ZERO].target == (2, 3)
     assert zk_tree.ongoing_of(arrived, {}) == {}
+
+
+def test_what_a_controller_before_2_4_adds_is_what_is_not_in_sync_yet() -> None:
+    union = {"t": TopicZnode({0: (2, 3, 1)}, tells_moves=False)}
+    asked = {ZERO: (2, 3), TopicPartition("t", 9): (1,), TopicPartition("gone", 0): (1,)}
+    assert zk_tree.untold(union, asked) == [ZERO]
+    assert zk_tree.ongoing_of(union, asked, {ZERO: (1, 2)}) == {
+        ZERO: OngoingReassignment(ZERO, (2, 3, 1), adding=(3,), removing=(1,))
+    }
+    assert zk_tree.ongoing_of(union, asked, {ZERO: (1, 2, 3)})[ZERO].adding == ()
+    # Before it has begun, and where the znode tells, no ISR is needed.
+    assert zk_tree.untold({"t": TopicZnode({0: (1, 2)}, tells_moves=False)}, asked) == []
+    assert zk_tree.untold({"t": TopicZnode({0: (2, 3, 1)})}, asked) == []
 
 
 def test_what_is_written_is_what_kafkas_tool_wrote() -> None:

@@ -88,6 +88,12 @@ async def test_what_is_read_is_what_the_brokers_say(
     admin: ZooKeeperAdmin, brokers: KafkaAdmin
 ) -> None:
     topic = await topic_with(admin, "zk-read", [[3, 1], [1, 2], [2, 3]])
+
+    async def every_broker_knows_it() -> bool:
+        known = await brokers.topic_known(topic, timeout_s=TIMEOUT_S)
+        return all(one is not None and one.partitions == 3 for one in known.values())
+
+    await wait_until_async(every_broker_knows_it, DEADLINE_S, "every broker knows the topic")
     ours = await admin.describe(timeout_s=TIMEOUT_S)
     theirs = await brokers.describe(timeout_s=TIMEOUT_S)
     assert ours.cluster_id == theirs.cluster_id
@@ -100,6 +106,18 @@ async def test_what_is_read_is_what_the_brokers_say(
     assert named.topic_errors == {"no-such-topic": "UNKNOWN_TOPIC_OR_PARTITION"}
 
 
+async def test_what_no_topic_is_called_is_unknown_and_no_other_path(admin: ZooKeeperAdmin) -> None:
+    topic = await topic_with(admin, "zk-names", [[1]])
+    odd = ["..", "", f"{topic}/partitions", f"{topic}/partitions/0/state"]
+    found = await admin.describe(odd, timeout_s=TIMEOUT_S)
+    assert set(found.topic_errors) == set(odd)
+    changes = {name: lists("0:1", "") for name in odd}
+    written = await admin.alter_interbroker_throttled_replicas(
+        changes, validate_only=False, timeout_s=TIMEOUT_S
+    )
+    assert {one.error_name for one in written.values()} == {"UNKNOWN_TOPIC_OR_PARTITION"}
+
+
 async def test_a_place_without_a_cluster_is_no_cluster(zookeeper: ZooKeeperKafka) -> None:
     with pytest.raises(ClusterUnreachable, match="No Kafka cluster is in ZooKeeper"):
         await ZooKeeperAdmin.opened(settings_of(f"{zookeeper.server.address}/elsewhere"))
@@ -108,6 +126,29 @@ async def test_a_place_without_a_cluster_is_no_cluster(zookeeper: ZooKeeperKafka
         pytest.raises(ClusterUnreachable, match="names no broker with a listener"),
     ):
         await ZooKeeperAdmin.opened(settings_of(connect))
+
+
+async def test_a_topic_whose_deletion_waits_is_left_out_as_brokers_do(
+    zookeeper: ZooKeeperKafka,
+) -> None:
+    """It waits for a broker that is down, and would else be shown without leaders for days."""
+    with tree(zookeeper.server.address) as (connect, client):
+        broker = {"endpoints": ["PLAINTEXT://127.0.0.1:1"], "version": 5}
+        client.create("/brokers/ids/1", jsoned(broker))
+        for topic, leader in {"stays": -1, "goes": -1, "moves-first": 1}.items():
+            znode = jsoned({"version": 1, "partitions": {"0": [1]}})
+            client.create(f"/brokers/topics/{topic}", znode)
+            state = jsoned({"leader": leader, "isr": [1], "version": 1})
+            client.create(f"/brokers/topics/{topic}/partitions/0/state", state, makepath=True)
+        for topic in ("goes", "moves-first", "gone-already"):
+            client.ensure_path(f"/admin/delete_topics/{topic}")
+        async with admin_of(connect) as admin:
+            found = await admin.describe(timeout_s=TIMEOUT_S)
+            assert found.assignment.topics == ("moves-first", "stays")
+            assert found.assignment.leader.tolist() == [1, -1]
+            named = await admin.describe(["goes", "stays"], timeout_s=TIMEOUT_S)
+            assert named.assignment.topics == ("stays",)
+            assert set(named.topic_errors) == {"goes"}
 
 
 # Throttles
@@ -212,6 +253,14 @@ async def test_a_move_goes_through_the_znode_and_its_lag_is_the_brokers(
     assert (await admin.throttles([], [topic], timeout_s=TIMEOUT_S)).replicas == {
         topic: lists("0:1,0:2", "0:3")
     }
+    # The very same is no second one: brokers say so too.
+    again = await admin.reassign_partitions(
+        {moving: [1, 3]}, ReassignOptions(throttle_bytes_per_s=SLOW + 1), {}
+    )
+    assert again.results[moving].ok
+    assert (await admin.throttles([3], [], timeout_s=TIMEOUT_S)).rates[3].rate == ThrottledRate(
+        SLOW + 1, SLOW + 1
+    )
     cancelled = await admin.cancel_reassignments([moving], timeout_s=TIMEOUT_S)
     assert cancelled[moving].error_name == "UNSUPPORTED_VERSION"
     assert "deleting it stops nothing" in cancelled[moving].message

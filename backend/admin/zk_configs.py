@@ -66,7 +66,7 @@ async def read_topics(
 
 
 async def _there(session: Session, topics: Sequence[str], *, timeout_s: float) -> list[str]:
-    wanted = list(dict.fromkeys(topics))
+    wanted = list(filter(zk_tree.may_be_topic, dict.fromkeys(topics)))
     paths = [zk_tree.topic_path(topic) for topic in wanted]
     found = await session.read_many(paths, timeout_s=timeout_s)
     return [topic for topic, znode in zip(wanted, found, strict=True) if znode is not None]

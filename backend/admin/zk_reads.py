@@ -8,7 +8,7 @@ topic.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from backend.domain.cluster import NO_BROKER, Broker, OngoingReassignment, Topic
 from backend.errors import ClusterUnreachable
 
 UNKNOWN_TOPIC: str = "UNKNOWN_TOPIC_OR_PARTITION"
-State = tuple[int, tuple[int, ...]]
-"""Leader and ISR."""
+FoundState = tuple[tuple[str, int], str, Znode | None]
+"""A partition, where its state is, and what was found there."""
 
 
 async def brokers(session: Session, protocol: str, *, timeout_s: float) -> dict[int, Broker]:
@@ -58,6 +58,7 @@ async def topic_znodes(
     """The assignments of all topics, or of those named; a topic that there is not is absent."""
     if topics is None:
         topics = await session.children(zk_tree.TOPICS, timeout_s=timeout_s) or ()
+    topics = list(filter(zk_tree.may_be_topic, topics))
     paths = [zk_tree.topic_path(topic) for topic in topics]
     found = await session.read_many(paths, timeout_s=timeout_s)
 
@@ -74,7 +75,11 @@ async def topic_znodes(
 async def describe(
     session: Session, protocol: str, topics: Sequence[str] | None, *, timeout_s: float
 ) -> ClusterState:
-    """Brokers, and who hosts what: of all topics, or of those named."""
+    """Brokers, and who hosts what: of all topics, or of those named.
+
+    A topic whose deletion is under way is left out, as brokers do; it may wait there for long, for
+    a broker that is down.
+    """
     controller = await session.read(zk_tree.CONTROLLER, timeout_s=timeout_s)
     live = await brokers(session, protocol, timeout_s=timeout_s)
     identity = await cluster_id(session, timeout_s=timeout_s)
@@ -82,7 +87,12 @@ async def describe(
     partitions = [(t, p) for t in sorted(znodes) for p in sorted(znodes[t].replicas)]
     paths = [zk_tree.state_path(topic, partition) for topic, partition in partitions]
     states = await session.read_many(paths, timeout_s=timeout_s)
-    assignment = await asyncio.to_thread(_assignment, znodes, partitions, paths, states, live)
+    found = list(zip(partitions, paths, states, strict=True))
+    gone = _gone(await session.children(zk_tree.DELETING, timeout_s=timeout_s) or (), found)
+    if gone:
+        znodes = {topic: znode for topic, znode in znodes.items() if topic not in gone}
+        found = [one for one in found if one[0][0] not in gone]
+    assignment = await asyncio.to_thread(_assignment, znodes, found, live)
     return ClusterState(
         identity,
         NO_BROKER if controller is None else zk_tree.read_controller(controller.data),
@@ -92,17 +102,23 @@ async def describe(
     )
 
 
+def _gone(deleting: Collection[str], found: Iterable[FoundState]) -> set[str]:
+    """The topics that are as good as deleted; one that still moves has its leaders meanwhile."""
+    led = {
+        topic
+        for (topic, _), path, state in found
+        if topic in deleting and state is not None and zk_tree.read_state(path, state.data)[0] >= 0
+    }
+    return set(deleting) - led
+
+
 def _assignment(
-    znodes: Mapping[str, TopicZnode],
-    partitions: Sequence[tuple[str, int]],
-    paths: Sequence[str],
-    states: Sequence[Znode | None],
-    live: Mapping[int, Broker],
+    znodes: Mapping[str, TopicZnode], found: Iterable[FoundState], live: Mapping[int, Broker]
 ) -> Assignment:
     topics = tuple(sorted(znodes))
     index = {topic: place for place, topic in enumerate(topics)}
     rows: list[tuple[int, int, int, int, int, bool, bool]] = []
-    for (topic, number), path, znode in zip(partitions, paths, states, strict=True):
+    for (topic, number), path, znode in found:
         # A partition that was just made has no state yet.
         leader, isr = (NO_BROKER, ()) if znode is None else zk_tree.read_state(path, znode.data)
         for place, broker in enumerate(znodes[topic].replicas[number]):
@@ -135,4 +151,12 @@ async def ongoing(
     """Every partition that moves, whoever asked for it."""
     asked = await reassignment(session, timeout_s=timeout_s) or {}
     znodes = await topic_znodes(session, None, timeout_s=timeout_s)
-    return zk_tree.ongoing_of(znodes, asked)
+    untold = zk_tree.untold(znodes, asked)
+    paths = [zk_tree.state_path(topic, partition) for topic, partition in untold]
+    states = await session.read_many(paths, timeout_s=timeout_s)
+    in_sync = {
+        partition: zk_tree.read_state(path, znode.data)[1]
+        for partition, path, znode in zip(untold, paths, states, strict=True)
+        if znode is not None
+    }
+    return zk_tree.ongoing_of(znodes, asked, in_sync)

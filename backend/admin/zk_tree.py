@@ -7,7 +7,8 @@ which throttles go with the reassignment.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -20,12 +21,16 @@ CONTROLLER: Final = "/controller"
 CLUSTER_ID: Final = "/cluster/id"
 ADMIN: Final = "/admin"
 REASSIGN: Final = "/admin/reassign_partitions"
+DELETING: Final = "/admin/delete_topics"
 ELECTION: Final = "/admin/preferred_replica_election"
 TOPICS_REMOVAL: Final = "/admin/throttled_replicas_removal"
 BROKERS_REMOVAL: Final = "/admin/throttled_rates_removal"
 CONFIG: Final = "/config"
 CHANGES: Final = "/config/changes/config_change_"
 DEFAULT_BROKER: Final = "<default>"
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_VERSIONED: Final = 1
+"""Of what is read here and written again: what another version holds besides would be lost."""
 
 Name = TypeVar("Name", str, int)
 
@@ -44,6 +49,11 @@ class UnreadableZnode(ClusterError):
             )
         super().__init__(f"The znode {path} {why}. It was left as it is.", advice=advice)
         self.path = path
+
+
+def may_be_topic(name: str) -> bool:
+    """Whether a topic can be called so (Kafka's `Topic.validate`); another name is another path."""
+    return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
 def topic_path(topic: str) -> str:
@@ -77,6 +87,15 @@ def document(path: str, data: bytes) -> dict[str, Any]:
     return found
 
 
+def _versioned(path: str, data: bytes) -> dict[str, Any]:
+    found = document(path, data)
+    version = found.get("version", _VERSIONED)
+    # Brokers write it as a number, and Kafka's tools took text, too.
+    if str(version) != str(_VERSIONED):
+        raise UnreadableZnode(path, f"is of version {version!r}, and only 1 is known here")
+    return found
+
+
 def text(found: Mapping[str, Any]) -> bytes:
     """JSON as Kafka writes it, without blanks."""
     return json.dumps(found, separators=(",", ":")).encode()
@@ -92,6 +111,8 @@ class TopicZnode:
     replicas: Mapping[int, tuple[int, ...]]
     adding: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     removing: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    tells_moves: bool = True
+    """False where a controller before Kafka 2.4 wrote it: what moves, and how, is not in it."""
 
 
 def read_topic(path: str, data: bytes) -> TopicZnode:
@@ -105,6 +126,7 @@ def read_topic(path: str, data: bytes) -> TopicZnode:
         _lists(path, found, "partitions"),
         _lists(path, found, "adding_replicas"),
         _lists(path, found, "removing_replicas"),
+        tells_moves="adding_replicas" in found,
     )
 
 
@@ -188,7 +210,7 @@ def read_config(path: str, data: bytes) -> dict[str, str]:
     Raises:
         UnreadableZnode: it cannot be understood.
     """
-    found = document(path, data).get("config")
+    found = _versioned(path, data).get("config")
     if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
         raise UnreadableZnode(path, "holds no configuration")
     return found
@@ -256,14 +278,33 @@ def election_text(partitions: Iterable[TopicPartition]) -> bytes:
     return text({"version": 1, "partitions": entries})
 
 
-def ongoing_of(
+def untold(
     topics: Mapping[str, TopicZnode], asked: Mapping[TopicPartition, tuple[int, ...]]
+) -> list[TopicPartition]:
+    """Those that move, of which the topic's znode does not tell what is added.
+
+    A controller before 2.4 writes no more than the union of both lists.
+    """
+    return [
+        partition
+        for partition, target in asked.items()
+        if (znode := topics.get(partition.topic)) is not None
+        and not znode.tells_moves
+        and set(target) <= set(znode.replicas.get(partition.partition, ()))
+    ]
+
+
+def ongoing_of(
+    topics: Mapping[str, TopicZnode],
+    asked: Mapping[TopicPartition, tuple[int, ...]],
+    in_sync: Mapping[TopicPartition, Collection[int]] | None = None,
 ) -> dict[TopicPartition, OngoingReassignment]:
     """Every partition that moves: by its topic's znode, or because it shall and does not yet.
 
-    A controller before 2.4 writes no more than the union of both lists into the topic's znode:
-    what it adds cannot be told from what was there, except by the target.
+    `in_sync`: the ISR of those that are `untold`. What of the target is not in it is taken to be
+    added: such a controller waits for just that.
     """
+    synced = in_sync or {}
     found = {
         TopicPartition(topic, number): _ongoing(topic, number, znode)
         for topic, znode in topics.items()
@@ -276,7 +317,8 @@ def ongoing_of(
             continue
         here = znode.replicas[partition.partition]
         removing = tuple(broker for broker in here if broker not in target)
-        adding = tuple(broker for broker in target if broker not in here)
+        there = synced.get(partition, here)
+        adding = tuple(broker for broker in target if broker not in there)
         found[partition] = OngoingReassignment(partition, (*target, *removing), adding, removing)
     return found
 
@@ -299,7 +341,7 @@ def read_removal(path: str, field_name: str, data: bytes, kind: type[Name]) -> t
     Raises:
         UnreadableZnode: it cannot be understood.
     """
-    names = document(path, data).get(field_name)
+    names = _versioned(path, data).get(field_name)
     if not isinstance(names, list) or not all(type(one) is kind for one in names):
         raise UnreadableZnode(path, f"names no {field_name}")
     return tuple(names)

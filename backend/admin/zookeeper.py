@@ -9,8 +9,9 @@ Constraints
       nothing can be added to a reassignment, nothing taken from it, and none be cancelled.
     - The brokers hear of a configuration by a notification, and nobody says when they obey it.
 Algorithm
-    reassign_partitions      `/admin/reassign_partitions` is made; where it is there already, the
-                             partitions are refused. The controller removes it when all is done.
+    reassign_partitions      `/admin/reassign_partitions` is made; where it is there already, those
+                             partitions are refused of which it does not say the same. The
+                             controller removes it when all is done.
     throttles                the configuration's znode and a notification in one commit.
     elect_preferred_leaders  `/admin/preferred_replica_election` is made for those that need it; it
                              is gone when the controller is done, and the leaders tell the results.
@@ -53,12 +54,14 @@ from backend.admin.zk_session import Create, Outdated, Session
 from backend.clock import Clock, SystemClock
 from backend.domain.alteration import AlteredTopic
 from backend.domain.assignment import ClusterState
-from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.cluster import Broker, OngoingReassignment, TopicPartition
 from backend.domain.shrink import DeletedPartition, DeletePartitions, ShrinkSupport
 from backend.errors import ClusterError, ClusterUnreachable
 from backend.settings import Settings
 
 REASSIGNMENT_IN_PROGRESS: Final = 60
+ATTEMPTS: Final = 3
+"""Somebody else's znode would have to be there and gone as often."""
 SHOWN_S: Final = 3.0
 """Brokers are asked so long whether they obey a rate."""
 
@@ -102,7 +105,7 @@ class ZooKeeperAdmin(KafkaAdmin):
         try:
             await zk_reads.cluster_id(session, timeout_s=settings.request_timeout_s)
             found = await zk_reads.brokers(session, protocol, timeout_s=settings.request_timeout_s)
-            addresses = [f"{b.host}:{b.port}" for b in found.values() if b.host]
+            addresses = [_address(b) for b in found.values() if b.host]
             if not addresses:
                 raise ClusterUnreachable(
                     f"ZooKeeper at {session.connect} names no broker with a listener of "
@@ -247,7 +250,8 @@ class ZooKeeperAdmin(KafkaAdmin):
         checked = check_plan(assignments, log_dirs, options, situation)
         if not all(result.ok for result in checked.values()):
             return ReassignOutcome(checked, {}, {}, {})
-        if await self.accepts_moves(timeout_s=timeout_s):
+        asked = await zk_reads.reassignment(self.session, timeout_s=timeout_s)
+        if asked is not None and not all(r.ok for r in _among(assignments, asked).values()):
             return ReassignOutcome(dict.fromkeys(assignments, _in_progress()), {}, {}, {})
         if options.validate_only:
             return ReassignOutcome(checked, {}, {}, {})
@@ -258,17 +262,25 @@ class ZooKeeperAdmin(KafkaAdmin):
     async def alter_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
     ) -> PartitionResults:
-        """Make `/admin/reassign_partitions`; a partition that shall be cancelled is refused."""
+        """Make `/admin/reassign_partitions`; a partition that shall be cancelled is refused.
+
+        Where it is there, a partition of which it says the same is accepted, as brokers do it.
+        """
         results = {partition: _not_cancelled(self) for partition in targets}
         wanted = {p: target for p, target in targets.items() if target is not None}
         if not wanted:
             return results
-        self._ask_guard()
-        try:
-            await self.session.commit([_made(wanted)], timeout_s=timeout_s)
-        except Outdated:
-            return results | dict.fromkeys(wanted, _in_progress())
-        return results | dict.fromkeys(wanted, OK)
+        for _ in range(ATTEMPTS):
+            self._ask_guard()
+            try:
+                await self.session.commit([_made(wanted)], timeout_s=timeout_s)
+            except Outdated:
+                asked = await zk_reads.reassignment(self.session, timeout_s=timeout_s)
+                if asked is not None:
+                    return results | _among(wanted, asked)
+                continue
+            return results | dict.fromkeys(wanted, OK)
+        return results | dict.fromkeys(wanted, _in_progress())
 
     async def elect_preferred_leaders(
         self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
@@ -321,10 +333,22 @@ class ZooKeeperAdmin(KafkaAdmin):
         raise ClusterError(f"{verb} is not offered through ZooKeeper.")
 
 
+def _address(broker: Broker) -> str:
+    host = f"[{broker.host}]" if ":" in broker.host else broker.host
+    return f"{host}:{broker.port}"
+
+
 _BUSY: Final = (
     f"a reassignment runs: {zk_tree.REASSIGN} is there, and another can be asked for through "
     "ZooKeeper when it is gone"
 )
+
+
+def _among(
+    wanted: Mapping[TopicPartition, Sequence[int]], asked: Mapping[TopicPartition, tuple[int, ...]]
+) -> dict[TopicPartition, ItemResult]:
+    """Accepted is what was asked for already, in just the same way."""
+    return {p: OK if asked.get(p) == tuple(to) else _in_progress() for p, to in wanted.items()}
 
 
 def _in_progress() -> ItemResult:
