@@ -98,6 +98,33 @@ async def test_a_rate_that_is_set_through_us_comes_off_with_the_operation() -> N
         assert cluster.throttled() == {}
 
 
+@pytest.mark.parametrize("wanted", [RATE // 2, RATE, RATE * 10])
+async def test_the_current_move_asked_for_again_changes_its_throttle(wanted: int) -> None:
+    """Kafka's tool says so of --additional; the lowest rate of several moves would be in force."""
+    async with administered() as (cluster, admin):
+        backend = Backend(admin)
+        await backend.start()
+        request = ReassignRequest(ReassignmentPlan({T0: (2, 4)}, {}), wanted, additional=True)
+        answer = await backend.moves.start(request)
+        assert not answer.failures
+        await backend.engine.tick()
+        assert cluster.throttle_of(2) == cluster.throttle_of(4) == rate(wanted)
+        cluster.pass_s(300)
+        await backend.engine.tick()
+        assert {operation.state for operation in backend.registry} == {OperationState.DONE}
+        assert cluster.throttled() == {}
+
+
+async def test_another_move_leaves_the_first_ones_throttle_as_it_is() -> None:
+    async with administered() as (cluster, admin):
+        backend = Backend(admin)
+        await backend.start()
+        elsewhere = ReassignmentPlan({T0: (4, 2)}, {})
+        request = ReassignRequest(elsewhere, RATE * 10, additional=True)
+        assert not (await backend.moves.start(request)).failures
+        assert cluster.throttle_of(4) == rate(RATE)
+
+
 async def test_a_rate_that_somebody_else_sets_stays() -> None:
     async with administered() as (cluster, admin):
         backend = Backend(admin)

@@ -98,13 +98,14 @@ class Reassignments:
             )
             if request.validate_only:
                 return _answer(request, checked, moves.values(), None, ())
-            return await self._start(request, moves, checked.results)
+            return await self._start(request, moves, checked.results, ongoing)
 
     async def _start(
         self,
         request: ReassignRequest,
         moves: Mapping[TopicPartition, Move],
         checked: Mapping[TopicPartition, ItemResult],
+        ongoing: Mapping[TopicPartition, OngoingReassignment],
     ) -> ChangeAnswer:
         self._registry.require()
         fit = {p: m for p, m in moves.items() if p in checked and checked[p].ok}
@@ -115,7 +116,7 @@ class Reassignments:
             await self._registry.put(operation, work)
             await self._registry.move(operation.id, State.FAILED, words)
             return _answer(request, _nothing_done(checked), moves.values(), operation, ())
-        present, written = await self._throttle(operation, work)
+        present, written = await self._throttle(operation, work, ongoing)
         notes = [
             f"Broker {broker} does not answer; its throttle is written when it does."
             for broker in _silent(work, present)
@@ -159,18 +160,42 @@ class Reassignments:
             details={"rollback_plan": rollback_plan(work.moves.values())},
         )
 
-    async def _throttle(self, operation: Operation, work: Work) -> tuple[Present, Written]:
+    async def _throttle(
+        self,
+        operation: Operation,
+        work: Work,
+        ongoing: Mapping[TopicPartition, OngoingReassignment],
+    ) -> tuple[Present, Written]:
         """Write the intent, and the throttle of it."""
         shares, throttling = shares_of(work), self._context.throttling
         brokers = sorted({broker for broker, _ in shares.rates})
         topics = sorted({topic for topic, _ in shares.lists})
         throttling.check_readable(brokers, topics)
         present = await throttling.present(brokers, topics)
-        step = self._registry.ownership.record(
-            operation.id, shares, present, auto_remove=work.auto_remove
-        )
+        ownership = self._registry.ownership
+        if (rate := work.throttle_bytes_per_s) is not None:
+            # The lowest rate is in force: theirs would be, where it is raised.
+            for former in self._asked_again(work, ongoing):
+                ownership = ownership.change_all(former, rate, present).after
+        step = ownership.record(operation.id, shares, present, auto_remove=work.auto_remove)
         await self._registry.put(operation, work, step.after)
         return present, await throttling.carry_out(step.writes, present)
+
+    def _asked_again(
+        self, work: Work, ongoing: Mapping[TopicPartition, OngoingReassignment]
+    ) -> list[str]:
+        """Running operations all of whose moves are asked for again, in just the same way.
+
+        So Kafka's tool changes a throttle: by the current reassignment, submitted once more.
+        """
+        return [
+            operation.id
+            for operation, former in self._unfinished()
+            if operation.state is State.RUNNING
+            and not former.waiting
+            and (moving := former.in_flight(ongoing))
+            and all(p in work.moves and _is_ours(ongoing[p], work) for p in moving)
+        ]
 
     async def _first_moves(self, operation: Operation, work: Work) -> ReassignOutcome:
         """Submit what may start at once; the others wait."""
