@@ -19,10 +19,10 @@ from backend.domain.cluster import TopicPartition
 from backend.domain.throttle import ThrottledRate
 from backend.endpoints import zookeeper_address
 from backend.errors import BackendError
-from backend.tools import election, reassign
-from backend.tools.output import EXISTING_ASSIGNMENT
+from backend.tools import audit, election, reassign
+from backend.tools.output import EXISTING_IN_ZOOKEEPER
 from backend.tools.private import private_backend
-from backend.tools.sockets import socket_path
+from backend.tools.sockets import answers, socket_path
 from tests.kafka.zookeeper import ZooKeeperKafka
 from tests.support import create_topic, produce, wait_until
 from tests.terminal import terminal as in_terminal
@@ -115,7 +115,7 @@ def test_a_second_move_is_refused_as_by_kafkas_tool(
     other = plan_file(tmp_path, topic, {1: [2, 3]})
     code, _, err = reassigning(*at, "--reassignment-json-file", other)
     assert code == 1
-    assert EXISTING_ASSIGNMENT in err
+    assert EXISTING_IN_ZOOKEEPER in err
     code, out, err = reassigning(*at, "--additional", "--reassignment-json-file", other)
     assert code == 1
     assert "/admin/reassign_partitions is there" in out + err
@@ -129,6 +129,28 @@ def test_a_second_move_is_refused_as_by_kafkas_tool(
         fast = dict.fromkeys((1, 2, 3), ThrottledRate(10**9, 10**9))
         live.alter_throttled_rates(fast)
     wait_until(lambda: not throttled(client, topic), DEADLINE_S, "the throttle has gone")
+
+
+def test_the_audit_is_read_without_a_backend_and_by_one(
+    zookeeper: ZooKeeperKafka, client: KazooClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool = run_with(audit.main, capsys)
+    at = ("--zookeeper", zookeeper.connect)
+    address = private_backend(zookeeper_address(zookeeper.connect), None)
+    with BackendClient(address) as live:
+        live.alter_throttled_rates({1: ThrottledRate(12_345, None)})
+        code, by_backend, err = tool(*at, "--format", "json")
+        assert (code, warned(err)) == (0, "")
+        live.alter_throttled_rates({1: ThrottledRate(None, None)})
+        os.kill(live.cluster().backend_pid, signal.SIGKILL)
+    path = socket_path(zookeeper_address(zookeeper.connect), None)
+    wait_until(lambda: not answers(path), DEADLINE_S, "the backend is gone")
+    code, by_itself, err = tool(*at, "--format", "json")
+    assert (code, warned(err)) == (0, "")
+    assert len(json.loads(by_itself)["entries"]) > len(json.loads(by_backend)["entries"]) > 0
+    code, _, err = tool(*at, "--bootstrap-server", zookeeper.bootstrap_servers)
+    assert code == 64
+    assert "either" in err
 
 
 def test_preferred_leaders_by_the_tool(

@@ -29,6 +29,7 @@ from backend.errors import BadInput
 from backend.operations.audit import audit_json, read_audit, selected
 from backend.operations.audit_report import as_markdown
 from backend.operations.blast import Request
+from backend.operations.mending import chosen_of
 
 OperationId = Annotated[str, Path(min_length=1, max_length=64)]
 MARKDOWN = "text/markdown; charset=utf-8"
@@ -50,7 +51,12 @@ def _standing(app: FastAPI, backend: Backend) -> None:
     async def standing() -> Any:
         """Whether this backend acts, or who does, and what of the journal cannot be read."""
         unreadable = backend.registry.known.unreadable
-        return steering_json.backend_json(backend.seat, unreadable, backend.admin.not_offered)
+        return steering_json.backend_json(
+            backend.seat,
+            unreadable,
+            backend.admin.not_offered,
+            in_zookeeper=bool(backend.settings.zookeeper),
+        )
 
     @views.get(
         "/v1/audit",
@@ -158,8 +164,11 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
 
     async def settled(body: models.MendRequestModel, *, ours: bool) -> Any:
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
+        asker = asker_of(body)
+        shown = chosen_of(await mending.drift(), body.ids)
+        backend.claims.require((id for one in shown.values() for id in one.operations), asker)
         answer = await mending.settle_drift(
-            body.ids, ours=ours, validate_only=body.validate_only, asker=asker_of(body)
+            body.ids, ours=ours, validate_only=body.validate_only, asker=asker
         )
         return documents.change_json(answer)
 

@@ -17,16 +17,23 @@ from backend.operations.seat import Seat
 from backend.operations.work import Work
 
 JOURNAL_TOPIC = "__kshunt_journal"
+JOURNAL_ZNODE = "/kshunt"
 
 
-def backend_json(seat: Seat, unreadable: Mapping[str, Unreadable], not_offered: NotOffered) -> Json:
+def backend_json(
+    seat: Seat,
+    unreadable: Mapping[str, Unreadable],
+    not_offered: NotOffered,
+    *,
+    in_zookeeper: bool = False,
+) -> Json:
     """This backend's part among those of its cluster, and what its way to it does not offer."""
     acting = seat.acting
     return {
         "backend": seat.me.backend,
         "duty": seat.duty.value,
         "acting": _actor(acting) if isinstance(acting, Heartbeat) else None,
-        "journal_topic": JOURNAL_TOPIC,
+        "journal_topic": JOURNAL_ZNODE if in_zookeeper else JOURNAL_TOPIC,
         "remarks": list(seat.remarks),
         "unreadable": [
             {"key": one.key, "why": one.why.value, "detail": one.detail}

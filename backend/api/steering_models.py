@@ -149,7 +149,7 @@ class BackendModel(BaseModel):
     backend: str
     duty: str = Field(description="`act`: it changes the cluster; `idle`: nobody has to")
     acting: ActorModel | None
-    journal_topic: str
+    journal_topic: str = Field(description="the journal's topic; through ZooKeeper, its znode")
     remarks: list[str]
     unreadable: list[UnreadableModel]
     not_offered: list[NotOfferedModel] = Field(description="through ZooKeeper; else empty")

@@ -14,14 +14,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from backend.clock import TIMES, time_ms
+from backend.endpoints import ZOOKEEPER_HELP
 from backend.settings import Settings
 from backend.tools import output
-from backend.tools.console import check_client_config, run_tool, show, told_of_itself
+from backend.tools.console import (
+    check_client_config,
+    run_tool,
+    show,
+    told_of_itself,
+    warn_of_zookeeper,
+)
 from backend.tools.flags import (
     ABOUT,
+    ZK_CONFIG,
     Flag,
     UsageError,
     backend_address,
+    check_zk_config,
+    cluster_address,
     parser_of,
     path_of,
     read_arguments,
@@ -59,7 +69,7 @@ exit codes:
 FLAGS: Final = (
     Flag(
         "bootstrap-server",
-        "Brokers to connect to first. REQUIRED unless --backend is given.",
+        "Brokers to connect to first. REQUIRED unless --backend or --zookeeper is given.",
         "HOST:PORT[,...]",
     ),
     Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
@@ -68,6 +78,8 @@ FLAGS: Final = (
         "Java properties file of an admin client, to go with --bootstrap-server.",
         "FILE",
     ),
+    Flag("zookeeper", ZOOKEEPER_HELP, "HOST:PORT[,...]"),
+    ZK_CONFIG,
     Flag(
         "since",
         "From this time on: 90s, 30m, 2h or 7d ago, or 2026-11-21, 2026-11-21T20:50, "
@@ -95,10 +107,12 @@ class AuditOptions:
     """A command line that has passed every check which needs no cluster."""
 
     bootstrap_servers: str = ""
+    """Or what `Settings.bootstrap_servers` has for ZooKeeper."""
+    zookeeper: bool = False
     backend: str = ""
     """Address of a shared backend: unix:/path or http://host:port."""
     command_config: Path | None = None
-    """Absolute."""
+    """Absolute; with --zookeeper, what --zk-tls-config-file names."""
     since_ms: int | None = None
     until_ms: int | None = None
     operation_id: str = ""
@@ -133,6 +147,8 @@ def _main(argv: Sequence[str]) -> int:
     if told_of_itself(given, parser):
         return output.DONE
     options = parse_options(given, time.time_ns() // 1_000_000)
+    if options.zookeeper:
+        warn_of_zookeeper()
     check_client_config(options.command_config)
     if options.output is not None:
         check_target(options.output, force=options.force, advice=FORCE)
@@ -197,9 +213,10 @@ def parse_options(given: Mapping[str, str], now_ms: int) -> AuditOptions:
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
         raise UsageError("--since is not before --until")
     return AuditOptions(
-        bootstrap_servers=given.get("bootstrap-server", ""),
+        bootstrap_servers=cluster_address(given),
+        zookeeper="zookeeper" in given,
         backend=backend_address(given),
-        command_config=path_of(given, "command-config"),
+        command_config=path_of(given, ZK_CONFIG.name) or path_of(given, "command-config"),
         since_ms=since_ms,
         until_ms=until_ms,
         operation_id=_operation_id(given),
@@ -210,10 +227,11 @@ def parse_options(given: Mapping[str, str], now_ms: int) -> AuditOptions:
 
 
 def _check_source(given: Mapping[str, str]) -> None:
-    """Exactly one of the two ways to name a cluster."""
-    ways = [way for way in ("bootstrap-server", "backend") if way in given]
+    """Exactly one of the ways to name a cluster."""
+    ways = [way for way in ("bootstrap-server", "zookeeper", "backend") if way in given]
     if len(ways) != 1:
-        raise UsageError("Please specify either --bootstrap-server or --backend")
+        raise UsageError("Please specify either --bootstrap-server or --backend, or --zookeeper")
+    check_zk_config(given, "command-config")
     for name in (*ways, "output", "operation"):
         if not given.get(name, "x").strip():
             raise UsageError(f"Option {name} requires an argument")

@@ -14,12 +14,15 @@ from backend.admin.properties import load_client_config
 from backend.clock import SystemClock
 from backend.errors import ClusterUnreachable
 from backend.operations.audit import AuditRow, read_audit, selected
+from backend.operations.journal import Journal
 from backend.operations.journal_codec import JournalState
 from backend.settings import Settings
 from backend.tools.local import LocalReader
 
 READ_S: Final = 30.0
 """A journal that cannot be read to its end in this time is given up."""
+WRITER: Final = "audit"
+"""It never becomes one."""
 
 
 class LocalAudit(LocalReader):
@@ -51,13 +54,7 @@ class LocalAudit(LocalReader):
 
     async def _read(self) -> tuple[str, JournalState]:
         cluster_id = await self._queries.cluster_id()
-        journal = TopicJournal(
-            self._settings.bootstrap_servers,
-            load_client_config(self._settings.command_config),
-            cluster_id=cluster_id,
-            writer="audit",
-            clock=SystemClock(),
-        )
+        journal = self._journal(cluster_id)
         try:
             async with asyncio.timeout(READ_S), aclosing(journal.follow()) as states:
                 await anext(states)
@@ -71,3 +68,19 @@ class LocalAudit(LocalReader):
             ) from None
         finally:
             await journal.close()
+
+    def _journal(self, cluster_id: str) -> Journal:
+        clock = SystemClock()
+        if self._settings.zookeeper:
+            from backend.admin.zk_parts import ZooKeeperParts
+            from backend.admin.zookeeper import ZooKeeperAdmin
+
+            if isinstance(self._admin, ZooKeeperAdmin):
+                return ZooKeeperParts(self._admin.session, clock).open_journal(cluster_id, WRITER)
+        return TopicJournal(
+            self._settings.bootstrap_servers,
+            load_client_config(self._settings.command_config),
+            cluster_id=cluster_id,
+            writer=WRITER,
+            clock=clock,
+        )

@@ -40,6 +40,12 @@ EXISTING_ASSIGNMENT: Final = (
     "--additional flag can also be used to change the throttle by resubmitting the current "
     "reassignment."
 )
+EXISTING_IN_ZOOKEEPER: Final = (
+    "There is an existing assignment running.  Through ZooKeeper nothing can be added to it: wait "
+    "until it has ended.  The --additional flag can be used to change the throttle by resubmitting "
+    "the current reassignment."
+)
+"""The first sentence is that of Kafka's tool, when it spoke to ZooKeeper."""
 NOT_MOVING: Final = "NO_REASSIGNMENT_IN_PROGRESS"
 
 

@@ -104,7 +104,12 @@ def _execute(options: Options) -> Report:
             )
         except BackendError as error:
             if error.status == Conflict.http_status and not options.additional:
-                raise Conflict(f"{output.EXISTING_ASSIGNMENT}\n{error.message}") from None
+                existing = (
+                    output.EXISTING_IN_ZOOKEEPER
+                    if options.zookeeper
+                    else output.EXISTING_ASSIGNMENT
+                )
+                raise Conflict(f"{existing}\n{error.message}") from None
             raise
     return output.execute_report(options, plan, answer)
 
