@@ -176,6 +176,23 @@ async def test_what_cannot_be_done_is_refused_with_what_can(shown: Shown) -> Non
     assert shown.backend.asked == []
 
 
+async def test_what_zookeeper_does_not_offer_is_not_blamed_on_the_state(shown: Shown) -> None:
+    shown.backend.standing = replace(
+        shown.backend.standing,
+        not_offered=(("cancel", "no znode stops it"),),
+        remarks=("It is read.",),
+    )
+    held = replace(shown.backend.cluster.operations["op-1"], actions=("pause",))
+    shown.backend.cluster.operations["op-1"] = held
+    shown.backend.announce(held)
+    await look_again(shown)
+    await shown.until(lambda: "It is read." in shown.frame(), "its standing is known")
+    await shown.until(lambda: "c cancel" not in shown.lines()[-1], "it is not offered")
+    await shown.press("c")
+    assert shown.said == "ZooKeeper does not offer cancel: no znode stops it. What is: pause."
+    assert shown.backend.asked == []
+
+
 async def test_an_operation_that_has_ended_is_undone(shown: Shown) -> None:
     ended = replace(
         shown.backend.cluster.operations["op-1"],

@@ -81,15 +81,16 @@ def watchful(store: Store) -> tuple[Item, ...]:
         found.append(Item(text, "warn", target, "under-replicated"))
     if store.foreign:
         found.append(_foreign(store))
-    if store.standing is not None:
-        found += [
-            Item(f"ZooKeeper does not offer {what}: {why}.", "dim", id=f"not offered {what}")
-            for what, why in store.standing.not_offered
-        ]
     if summary is not None and not summary.moving_partitions and summary.misled_partitions:
         led = plural(summary.misled_partitions, "partition")
         target = Target(PARTITIONS, filter_text="misled", mends="elect")
         found.append(Item(f"{led} not led by the preferred replica.", "", target, "misled"))
+    if store.standing is not None:
+        # Last: it is so all the time, and nothing is to be done about it.
+        found += [
+            Item(f"ZooKeeper does not offer {what}: {why}.", "dim", id=f"not offered {what}")
+            for what, why in store.standing.not_offered
+        ]
     return tuple(found)
 
 

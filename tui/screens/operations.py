@@ -33,8 +33,8 @@ class OperationsScreen(TableScreen):
     VIEW: ClassVar[str] = OPERATIONS
     NOUN: ClassVar[str] = "operation"
 
-    _audit_of = ("", "", "")
-    """Operation, state and outcome for which the audit was asked last."""
+    _audit_of: tuple[object, ...] = ()
+    """Of which operation, and what was so, when the audit was asked last."""
 
     def compose_below(self) -> Iterable[Widget]:
         """The pane."""
@@ -93,7 +93,8 @@ class OperationsScreen(TableScreen):
 
     def _ask_audit(self, operation: Operation) -> None:
         """The history of the operation, asked anew whenever it has become longer."""
-        wanted = (operation.id, operation.state.value, operation.outcome)
+        said = operation.claim, len(operation.notes)
+        wanted = (operation.id, operation.state.value, operation.outcome, *said)
         if wanted != self._audit_of:
             self._audit_of = wanted
             audit = partial(self.kshunt.rounds.audit, operation.id)
@@ -146,7 +147,12 @@ class OperationsScreen(TableScreen):
         elif action not in operation.actions:
             others = ", ".join(operation.actions) or "nothing"
             state = operation.state.value
-            self.say(f"It is {state}: no {action} is possible. What is: {others}.", "warn")
+            why = f"It is {state}: no {action} is possible."
+            standing = self.kshunt.store.standing
+            if not operation.state.ended and standing is not None:
+                forbidden = dict(standing.not_offered).get(action, "")
+                why = f"ZooKeeper does not offer {action}: {forbidden}." if forbidden else why
+            self.say(f"{why} What is: {others}.", "warn")
         elif self._held(operation):
             self.say(self._held(operation), "warn")
         else:
