@@ -17,7 +17,7 @@ Our exception hierarchy::
     │   │   └── BrokerDown       it does not run (`backend.admin.faults`)  (retriable)
     │   ├── NotAuthorized        the cluster refuses this principal
     │   ├── JournalUnavailable   the journal took or gave nothing in time  (retriable)
-    │   │   └── ReadBehind       its end was not reached (`backend.admin.journal_log`)
+    │   │   └── ReadBehind       its end was not reached (`backend.journals.topic_log`)
     │   ├── JournalFenced        another backend writes the journal
     │   ├── JournalUnusable      the journal's topic would lose entries
     │   ├── UnreadableZnode      a znode holds no JSON of Kafka's (`backend.admin.zk_tree`)

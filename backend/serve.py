@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from backend.admin.kafka import KafkaAdmin
     from backend.admin.placing import Placing
-    from backend.admin.zk_parts import ZooKeeperParts
     from backend.api.server import Listen
     from backend.clock import Clock
+    from backend.journals.zookeeper import ZooKeeperParts
     from backend.operations.journal import Journal
     from backend.settings import Settings
     from backend.telemetry.recording.recorder import Recorder
@@ -247,8 +247,8 @@ def _in_zookeeper(settings: Settings, admin: KafkaAdmin, clock: Clock) -> ZooKee
     """What a cluster in ZooKeeper needs besides; None, and nothing is loaded, for another one."""
     if not settings.zookeeper:
         return None
-    from backend.admin.zk_parts import ZooKeeperParts
     from backend.admin.zookeeper import ZooKeeperAdmin
+    from backend.journals.zookeeper import ZooKeeperParts
 
     return ZooKeeperParts(admin.session, clock) if isinstance(admin, ZooKeeperAdmin) else None
 
@@ -257,8 +257,8 @@ def _journals(settings: Settings, clock: Clock) -> Callable[[str, str], Journal]
     """What reaches a cluster's journal, given the cluster's id and the backend's."""
 
     def open_journal(cluster_id: str, backend_id: str) -> Journal:
-        from backend.admin.journal_topic import TopicJournal
         from backend.admin.properties import load_client_config
+        from backend.journals.topic import TopicJournal
 
         return TopicJournal(
             settings.bootstrap_servers,

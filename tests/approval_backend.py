@@ -13,12 +13,12 @@ from pathlib import Path
 
 from backend.access.tokens import TokenFile
 from backend.access.two_person import Guarded, TwoPersonRule
-from backend.admin.journal_topic import TopicJournal
 from backend.admin.kafka import KafkaAdmin
 from backend.admin.properties import client_config
 from backend.api.backend import Backend
 from backend.api.server import Listen, serve
 from backend.clock import SystemClock
+from backend.journals.topic import TopicJournal
 from backend.operations.journal_codec import Body
 from backend.settings import Settings
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from backend.admin.journal_topic import TopicJournal
 from backend.admin.properties import client_config
 from backend.clock import SystemClock
 from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.net.server import BrokerServer
 from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.journals.topic import TopicJournal
 from backend.operations.journal_codec import (
     JournalState,
 )

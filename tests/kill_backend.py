@@ -26,8 +26,6 @@ from pathlib import Path
 from typing import Final
 
 from backend.__main__ import main as kshunt
-from backend.admin.journal_clients import JOURNAL_TOPIC
-from backend.admin.journal_topic import TopicJournal
 from backend.admin.kafka import KafkaAdmin
 from backend.admin.port import ItemResult, PartitionResults, ReassignOptions, ReassignOutcome
 from backend.admin.properties import client_config
@@ -37,6 +35,8 @@ from backend.clock import SystemClock
 from backend.domain.cluster import TopicPartition
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas
 from backend.errors import JournalUnavailable
+from backend.journals.topic import TopicJournal
+from backend.journals.topic_clients import JOURNAL_TOPIC
 from backend.operations.journal_codec import BACKEND_KEY, Body, JournalState
 from backend.operations.lease import Terms
 from backend.settings import Settings

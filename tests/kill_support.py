@@ -22,7 +22,6 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from backend.admin.configs import BROKER
-from backend.admin.journal_clients import JOURNAL_TOPIC
 from backend.admin.kafka import KafkaAdmin
 from backend.domain.throttle import (
     FOLLOWER_RATE,
@@ -32,6 +31,7 @@ from backend.domain.throttle import (
 )
 from backend.embedded.background import running
 from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.journals.topic_clients import JOURNAL_TOPIC
 from backend.operations.journal_codec import Fold, JournalState, Kind
 from backend.wire.raw import RawRequest
 from tests.admin_support import TIMEOUT_S, connected

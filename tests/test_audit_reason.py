@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from backend.admin.journal_clients import JOURNAL_TOPIC
-from backend.admin.journal_log import Reader
 from backend.api.client import BackendClient
 from backend.domain.cluster import TopicPartition
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas
+from backend.journals.topic_clients import JOURNAL_TOPIC
+from backend.journals.topic_log import Reader
 from backend.operations.audit import AuditEntry, AuditEvent
 from backend.operations.journal_codec import Header, encode
 from backend.settings import Settings

@@ -16,10 +16,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.admin.journal_clients import JOURNAL_TOPIC
 from backend.api.client import BackendClient
 from backend.domain.cluster import TopicPartition
 from backend.errors import BadInput
+from backend.journals.topic_clients import JOURNAL_TOPIC
 from backend.operations.audit import AuditEntry, AuditEvent, Touched, audit_json
 from backend.operations.audit_report import as_markdown, local_time
 from backend.operations.journal_codec import audit_key, operation_key

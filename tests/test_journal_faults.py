@@ -17,12 +17,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.admin import journal_log, journal_topic
-from backend.admin.journal_topic import TopicJournal, transactional_id
 from backend.admin.properties import client_config
 from backend.clock import SystemClock
 from backend.embedded.cluster import EmbeddedCluster
 from backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, NotAuthorized
+from backend.journals import topic as journal_topic
+from backend.journals import topic_log
+from backend.journals.topic import TopicJournal, transactional_id
 from backend.operations.journal_codec import BACKEND_KEY, JournalState
 from backend.operations.keeper import Keeper, Self
 from backend.operations.lease import Duty, Terms
@@ -107,7 +108,7 @@ async def to_the_end(states: AsyncIterator[JournalState]) -> None:
 async def test_a_journal_that_was_deleted_is_not_begun_anew_in_silence(
     where: Where, anew: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_log, "APPEND_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(topic_log, "APPEND_TIMEOUT_S", 1.0)
     monkeypatch.setattr(journal_topic, "GONE_S", 0.5)
     topic = where.topic()
     async with journal(where, topic) as one, journal(where, topic, "two") as two:

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.admin.journal_clients import (
-    JOURNAL_TOPIC,
-)
-from backend.admin.journal_topic import TopicJournal
 from backend.admin.properties import client_config
 from backend.clock import SystemClock
 from backend.errors import JournalFenced, JournalUnavailable, NotActing
+from backend.journals.topic import TopicJournal
+from backend.journals.topic_clients import (
+    JOURNAL_TOPIC,
+)
 from backend.operations.journal_codec import (
     BACKEND_KEY,
     JournalState,

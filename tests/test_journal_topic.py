@@ -12,14 +12,6 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.admin import journal_log
-from backend.admin.journal_clients import (
-    TOPIC_CONFIG,
-    TopicFacts,
-    faults_of,
-    remarks_of,
-)
-from backend.admin.journal_topic import TopicJournal, transactional_id
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.net.server import BrokerServer
 from backend.errors import (
@@ -28,6 +20,14 @@ from backend.errors import (
     JournalUnavailable,
     JournalUnusable,
     WrongCluster,
+)
+from backend.journals import topic_log
+from backend.journals.topic import TopicJournal, transactional_id
+from backend.journals.topic_clients import (
+    TOPIC_CONFIG,
+    TopicFacts,
+    faults_of,
+    remarks_of,
 )
 from backend.operations.journal_codec import (
     JournalState,
@@ -226,7 +226,7 @@ async def test_a_stand_by_follows(where: Where) -> None:
 async def test_what_is_in_doubt_is_found_out(
     embedded: Where, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_log, "APPEND_TIMEOUT_S", 0.4)
+    monkeypatch.setattr(topic_log, "APPEND_TIMEOUT_S", 0.4)
     topic = embedded.topic()
     async with journal(embedded, topic) as one:
         await one.open()
@@ -241,12 +241,12 @@ async def test_what_is_in_doubt_is_found_out(
                 await one.settle()
             assert key not in one.state.entries
             each_server(embedded, lambda server: server.faults.heal())
-            monkeypatch.setattr(journal_log, "APPEND_TIMEOUT_S", DEADLINE_S)
+            monkeypatch.setattr(topic_log, "APPEND_TIMEOUT_S", DEADLINE_S)
             if repeat:
                 await one.append({key: {}})
             assert await one.settle()
             assert key in one.state.entries
-            monkeypatch.setattr(journal_log, "APPEND_TIMEOUT_S", 0.4)
+            monkeypatch.setattr(topic_log, "APPEND_TIMEOUT_S", 0.4)
         await a_stand_by_sees(embedded, topic, one.state)
         assert written_by(embedded.servers, topic) == ["one"] * 4
 

@@ -18,7 +18,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.admin.journal_topic import TopicJournal
 from backend.admin.kafka import KafkaAdmin
 from backend.admin.properties import client_config
 from backend.api.backend import Backend
@@ -32,6 +31,7 @@ from backend.domain.throttle import FOLLOWER_RATE
 from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.journals.topic import TopicJournal
 from backend.notify.watch import SILENT_S
 from backend.operations.mending import id_of
 from backend.operations.reassign import ReassignRequest

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from backend.admin import zk_tree
 from backend.admin.properties import load_client_config
 from backend.admin.zk_config import PACKET_BYTES_DEFAULT, ensemble_config
-from backend.admin.zk_removal import Found, Removal, changes_for
 from backend.admin.zk_session import Create, Delete, Put
 from backend.admin.zk_tree import TopicZnode, UnreadableZnode
 from backend.domain.cluster import Broker, OngoingReassignment, TopicPartition
 from backend.errors import ConfigError, Conflict
+from backend.journals.removal import Found, Removal, changes_for
 from tests.kafka.tls import make_tls_files
 
 ZERO = TopicPartition("t", 0)

@@ -12,7 +12,6 @@ from kazoo.client import KazooClient
 from kazoo.security import make_acl, make_digest_acl
 
 from backend.admin.zk_config import PACKET_BYTES_DEFAULT, ensemble_config
-from backend.admin.zk_journal import COMMIT, RECORDS, ROOT, WRITER, ZnodeJournal
 from backend.admin.zk_session import Create, InDoubt, Session
 from backend.clock import SystemClock
 from backend.errors import (
@@ -25,6 +24,7 @@ from backend.errors import (
     NotAuthorized,
     WrongCluster,
 )
+from backend.journals.znodes import COMMIT, RECORDS, ROOT, WRITER, ZnodeJournal
 from backend.operations.journal_codec import (
     Body,
     JournalState,

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from kazoo.client import KazooClient
 
-from backend.admin.zk_removal import Recovery, Removal
 from backend.admin.zookeeper import ZooKeeperAdmin
 from backend.api.backend import Backend
 from backend.clock import SystemClock
 from backend.errors import Conflict
+from backend.journals.removal import Recovery, Removal
 from tests.kafka.zookeeper import ZooKeeperKafka
 from tests.zk_kill_backend import backend_of
 from tests.zk_support import ON_ZOOKEEPER, jsoned, named_for_removal, tree, unjsoned

@@ -22,13 +22,13 @@ from typing import Final
 from urllib.parse import unquote
 
 from backend.admin.zk_config import ensemble_config
-from backend.admin.zk_journal import ROOT
-from backend.admin.zk_parts import ZooKeeperParts
 from backend.admin.zk_session import Op, Session
 from backend.admin.zookeeper import ZooKeeperAdmin
 from backend.api.backend import Backend
 from backend.clock import SystemClock
 from backend.domain.plan import parse_plan
+from backend.journals.znodes import ROOT
+from backend.journals.zookeeper import ZooKeeperParts
 from backend.operations.lease import Terms
 from backend.operations.reassign import ReassignRequest
 from tests.support import wait_until_async

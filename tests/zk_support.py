@@ -13,10 +13,10 @@ import pytest
 from kazoo.client import KazooClient
 
 from backend.admin.zk_config import ensemble_config
-from backend.admin.zk_journal import ZnodeJournal
 from backend.admin.zk_session import Session
 from backend.admin.zookeeper import ZooKeeperAdmin
 from backend.clock import SystemClock
+from backend.journals.znodes import ZnodeJournal
 from backend.settings import ZOOKEEPER_SCHEME, Settings
 
 DEADLINE_S = 30.0

@@ -9,10 +9,10 @@ import asyncio
 from contextlib import aclosing
 from typing import Final
 
-from backend.admin.journal_topic import TopicJournal
 from backend.admin.properties import load_client_config
 from backend.clock import SystemClock
 from backend.errors import ClusterUnreachable
+from backend.journals.topic import TopicJournal
 from backend.operations.audit import AuditRow, read_audit, selected
 from backend.operations.journal import Journal
 from backend.operations.journal_codec import JournalState
@@ -72,8 +72,8 @@ class LocalAudit(LocalReader):
     def _journal(self, cluster_id: str) -> Journal:
         clock = SystemClock()
         if self._settings.zookeeper:
-            from backend.admin.zk_parts import ZooKeeperParts
             from backend.admin.zookeeper import ZooKeeperAdmin
+            from backend.journals.zookeeper import ZooKeeperParts
 
             if isinstance(self._admin, ZooKeeperAdmin):
                 return ZooKeeperParts(self._admin.session, clock).open_journal(cluster_id, WRITER)

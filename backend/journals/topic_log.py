@@ -1,5 +1,5 @@
 """The two ways into the journal's topic: a producer of transactions, and a reader of what was
-committed. `backend.admin.journal_topic` says how they are used.
+committed. `backend.journals.topic` says how they are used.
 
 Importing this module loads librdkafka.
 """
@@ -21,8 +21,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import OffsetSpec
 
-from backend.admin.journal_clients import POLL_S, Clients, insist, meaning, meant
 from backend.errors import JournalUnavailable
+from backend.journals.topic_clients import POLL_S, Clients, insist, meaning, meant
 from backend.operations.journal_codec import Record
 
 APPEND_TIMEOUT_S: Final = 4.0

@@ -33,7 +33,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from backend.admin.journal_clients import (
+from backend.admin.properties import ClientConfig
+from backend.clock import Clock
+from backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, KshuntError
+from backend.journals.topic_clients import (
     JOURNAL_TOPIC,
     POLL_S,
     READ_TIMEOUT_S,
@@ -41,10 +44,7 @@ from backend.admin.journal_clients import (
     JournalTopic,
     insist,
 )
-from backend.admin.journal_log import NEWS_S, ReadBehind, Reader, Writer
-from backend.admin.properties import ClientConfig
-from backend.clock import Clock
-from backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, KshuntError
+from backend.journals.topic_log import NEWS_S, ReadBehind, Reader, Writer
 from backend.operations.journal import RETRY_S, check_append
 from backend.operations.journal_codec import (
     BACKEND_KEY,

@@ -1,7 +1,7 @@
 """The journal in ZooKeeper: one znode a record, and KIP-179's removal records beside them.
 
 Goals
-    As `backend.admin.journal_topic`: what `append` returned for is there, all of it; what it
+    As `backend.journals.topic`: what `append` returned for is there, all of it; what it
     refused is not; what is in doubt is found out later; who was replaced writes nothing more.
 Constraints
     A server takes a megabyte in one commit, so that an append is no larger (`jute.maxbuffer`). A
@@ -11,7 +11,7 @@ Algorithm
     where the seed's znodes and the reassignment's are. Its version is in each of the
     writer's commits: who was the writer before has another one, and its commits fail. Then all of
     `/kshunt/journal` is read. Each append is one commit: the records, the seed's znodes where
-    throttles come or go (`zk_removal`), and `/kshunt/commit` with a word that no other append has,
+    throttles come or go (`removal`), and `/kshunt/commit` with a word that no other append has,
     and the names of the records. The version of that znode numbers the appends: a reader that has
     the one before reads what is named, any other reads everything, and reads again where the number
     has changed meanwhile. An append in doubt: `/kshunt/writer` is written anew, after which it can
@@ -29,8 +29,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
-from backend.admin import zk_reads, zk_removal, zk_tree
-from backend.admin.zk_removal import Removal
+from backend.admin import zk_reads, zk_tree
 from backend.admin.zk_session import (
     Create,
     Delete,
@@ -53,6 +52,8 @@ from backend.errors import (
     NotAuthorized,
     WrongCluster,
 )
+from backend.journals import removal
+from backend.journals.removal import Removal
 from backend.operations.journal import RETRY_S, check_append
 from backend.operations.journal_codec import (
     BACKEND_KEY,
@@ -129,7 +130,7 @@ class ZnodeJournal:
 
     def explained(self) -> Removal:
         """The names in KIP-179's znodes that this journal's records explain."""
-        return zk_removal.named_by(_throttles(self._state))
+        return removal.named_by(_throttles(self._state))
 
     async def open(self) -> JournalState:
         """As `Journal.open`."""
@@ -326,7 +327,7 @@ class ZnodeJournal:
         raise JournalUnavailable("The journal in ZooKeeper changes while it is read.")
 
     async def _look_for_remarks(self) -> None:
-        found = await zk_removal.read(self._session, timeout_s=TIMEOUT_S)
+        found = await removal.read(self._session, timeout_s=TIMEOUT_S)
         self._remarks = tuple(map(str, found.unreadable.values()))
 
     def _take(self, records: Sequence[Record], number: int) -> None:
@@ -421,11 +422,9 @@ class ZnodeJournal:
             for key, body in {**before, **entries}.items()
             if body is not None and kind_of(key) in _THROTTLES
         }
-        found = await zk_removal.read(self._session, timeout_s=TIMEOUT_S)
+        found = await removal.read(self._session, timeout_s=TIMEOUT_S)
         self._remarks = tuple(map(str, found.unreadable.values()))
-        return zk_removal.changes_for(
-            found, zk_removal.named_by(before), zk_removal.named_by(after)
-        )
+        return removal.changes_for(found, removal.named_by(before), removal.named_by(after))
 
     async def _settle(self) -> bool:
         self._required()

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from backend.admin.zk_journal import ZnodeJournal
-from backend.admin.zk_removal import PATIENCE_S, Recovery, Removal
 from backend.admin.zk_session import Session
 from backend.clock import Clock
+from backend.journals.removal import PATIENCE_S, Recovery, Removal
+from backend.journals.znodes import ZnodeJournal
 from backend.operations.seat import Seat
 
 
@@ -30,7 +30,7 @@ class ZooKeeperParts:
 
     @asynccontextmanager
     async def recovering(self, seat: Seat) -> AsyncIterator[None]:
-        """Meanwhile throttles go that ZooKeeper says shall go; see `zk_removal`."""
+        """Meanwhile throttles go that ZooKeeper says shall go; see `removal`."""
         recovery = Recovery(self._session, seat, self._clock, self._explained, self._patience_s)
         task = asyncio.create_task(recovery.run(), name="removal")
         try:

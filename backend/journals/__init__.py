@@ -1,0 +1,1 @@
+"""Where the journal of operations is kept: a topic of the cluster, or znodes."""
