@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,12 +24,15 @@ from backend.domain.shrink import DeletePartitions
 from backend.embedded.background import Running, running
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.errors import AwaitsApproval, BackendError
+from backend.tools import topics
 from tests.admin_support import fresh_name
 from tests.support import create_topic, produce, wait_until
 from tests.team_support import Shared, make_tokens, shared
 
 DEADLINE_S = 30.0
 RULE = ("--two-person", "unclean,shrink")
+HOUR_MS = 3_600_000
+"""Nobody waits for it."""
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +70,11 @@ def proposed(client: BackendClient, topic: str, count: int = 2, reason: str = ""
         fewer(client, topic, count, reason=reason)
     (found,) = [one for one in client.proposals() if one.id == awaits.value.proposal_id]
     return found
+
+
+def modes_of(client: BackendClient, topic: str) -> list[str]:
+    (described,) = client.describe_topics([topic], configs=False).topics
+    return [str(one.mode) for one in described.partitions]
 
 
 def count_of(client: BackendClient, topic: str) -> int:
@@ -112,7 +121,8 @@ def test_who_proposed_cannot_approve_and_who_may_not_cannot_either(
         with pytest.raises(BackendError) as forbidden:
             team.clients[name].approve_proposal(waiting.id)
         assert forbidden.value.status == 403
-        assert waiting.id in {one.id for one in team.clients[name].proposals()}
+        (seen,) = [one for one in team.clients[name].proposals() if one.id == waiting.id]
+        assert seen.actions == (), "nothing is offered that would be refused"
     with pytest.raises(BackendError) as forbidden:
         fewer(team.clients["oli"], topic)
     assert forbidden.value.status == 403
@@ -173,6 +183,55 @@ def test_what_would_be_refused_is_not_even_proposed(team: Shared, topic: str) ->
         team.ada.elect_unclean_leaders([led], confirm=[])
     assert unconfirmed.value.status == 422
     assert len(team.ada.proposals()) == before
+
+
+def test_a_deletion_is_called_off_by_one_while_its_delay_runs(team: Shared, topic: str) -> None:
+    with pytest.raises(AwaitsApproval) as awaits:
+        team.ada.delete_partitions({topic: DeletePartitions(2, HOUR_MS)})
+    team.bob.approve_proposal(awaits.value.proposal_id)
+    assert modes_of(team.ada, topic) == ["ReadWrite", "ReadWrite", "ReadOnly", "ReadOnly"]
+    before = len(team.ada.proposals())
+    # What goes on with it, or makes it come sooner, takes two as ever.
+    for count, delay_ms in ((3, HOUR_MS), (2, 0)):
+        with pytest.raises(AwaitsApproval):
+            team.ada.delete_partitions({topic: DeletePartitions(count, delay_ms)})
+    assert len(team.ada.proposals()) == before + 2
+    answer = team.ada.delete_partitions({topic: DeletePartitions(4)})
+    assert answer.operation_id is not None
+    assert modes_of(team.ada, topic) == ["ReadWrite"] * 4
+    assert len(team.ada.proposals()) == before + 2
+
+
+def test_one_of_two_topics_that_is_refused_is_named_so(team: Shared, topic: str) -> None:
+    wanted = {topic: DeletePartitions(2), "no-such-topic": DeletePartitions(1)}
+    with pytest.raises(AwaitsApproval) as awaits:
+        team.ada.delete_partitions(wanted)
+    lines = team.bob.foresee_proposal(awaits.value.proposal_id).lines
+    assert f"{topic}-3: goes at once, with what it holds" in lines
+    assert any(line.startswith("no-such-topic: REFUSED, ") for line in lines)
+    done, answer = team.bob.approve_proposal(awaits.value.proposal_id)
+    assert [one.item for one in answer.failures] == ["no-such-topic"]
+    assert "2 of 3 done; no-such-topic: " in done.outcome
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_kafka_topics_says_that_it_takes_two(
+    team: Shared,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    as_json: bool,
+) -> None:
+    monkeypatch.setenv("KSHUNT_TOKEN", team.tokens["ada"])
+    words = ["--alter", "--backend", team.url, "--topic", topic, "--partitions", "2"]
+    words += ["--delete-partitions-delay", "0", *(["--json"] if as_json else [])]
+    assert topics.main(words) == 1
+    out, err = capsys.readouterr()
+    said = json.loads(out)["error"]["detail"] if as_json else err
+    (waiting,) = [one for one in team.ada.proposals() if topic in one.summary]
+    assert "Nothing was changed yet: this takes two people." in said
+    assert f"It was proposed as {waiting.id}" in said
+    assert count_of(team.ada, topic) == 4
 
 
 def test_a_rehearsal_takes_one(team: Shared, topic: str) -> None:

@@ -137,6 +137,7 @@ async def test_what_differs_has_to_be_looked_at_first() -> None:
     here = side()
     backend, id = await waiting(here)
     first = await deed(backend, id).foresee()
+    assert any("POINT OF NO RETURN: then orders is deleted" in note for note in first.notes)
     operation, work = here.registry.get(id), here.registry.shrink(id)
     assert operation is not None
     assert work is not None
@@ -145,6 +146,7 @@ async def test_what_differs_has_to_be_looked_at_first() -> None:
     second = await deed(backend, id).foresee()
     assert first.fingerprint != second.fingerprint
     assert "3 records are missing" in second.lines[0]
+    assert second.notes == (), "it is past that point"
 
 
 async def test_another_name_and_another_s_claim_stop_it() -> None:

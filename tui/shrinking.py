@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from backend.domain.answers import ChangeAnswer, Result
-from backend.domain.shrink import NO_PARTITION, DeletePartitions, PartitionMode, ShrinkAnswer
+from backend.domain.shrink import GOES, NO_PARTITION, DeletePartitions, ShrinkAnswer
 from backend.domain.shrink_phases import CutOver, ShrinkCourse, ShrinkRequest
 from tui.intent import Intent, Sending, Target
 from tui.text import duration_text, plural
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from backend.domain.operation import Operation
 
 WITHOUT_RETURN = "Nothing is deleted before somebody types the topic's name; until then it can be"
-_GOES: dict[PartitionMode, str] = {
-    PartitionMode.READ_WRITE: "stays",
-    PartitionMode.READ_ONLY: "can still be read, and goes when its delay is over",
-    PartitionMode.NONE: "is being deleted",
-}
 
 
 def shrink_intent(target: Target, request: ShrinkRequest, there: int, reason: str) -> Intent:
@@ -74,7 +69,7 @@ def as_change(answer: ShrinkAnswer) -> ChangeAnswer:
             partition.topic if partition.partition == NO_PARTITION else str(partition),
             one.error_code,
             one.error_name,
-            one.message or (_GOES[one.mode] if one.ok else ""),
+            one.message or (GOES[one.mode] if one.ok else ""),
         )
         for partition, one in answer.partitions
     )

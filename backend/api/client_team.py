@@ -11,6 +11,7 @@ from backend.api.documents import read_change, read_operation
 from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.approval import Foreseen, ShownProposal
 from backend.domain.operation import Operation
+from backend.domain.shrink import GOES, PartitionMode
 from backend.domain.team import Presence
 from backend.domain.wording import moment_text
 from backend.errors import AwaitsApproval
@@ -159,7 +160,7 @@ def _change(answer: Mapping[str, Any]) -> ChangeAnswer:
             one["topic"] if one["partition"] < 0 else f"{one['topic']}-{one['partition']}",
             one["error_code"],
             one["error_name"],
-            one["message"] or one["mode_name"],
+            one["message"] or ("" if one["error_code"] else GOES[PartitionMode(one["mode"])]),
         )
         for one in answer["partitions"]
     )

@@ -29,7 +29,7 @@ from backend.api.topic_models import DeletePartitionsRequestModel
 from backend.domain.approval import NOTHING, Foreseen, Person, ProposedChange, both_names
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Asker
-from backend.domain.shrink import DeletePartitions
+from backend.domain.shrink import GOES, NO_PARTITION, DeletePartitions, PartitionMode
 from backend.domain.wording import listed, many
 from backend.errors import Conflict
 from backend.operations.approvals import Done, Draft
@@ -69,6 +69,8 @@ class _Kind:
     """Whether none of it is done where any of it is refused."""
     confirmed: Callable[[Any], None] = lambda body: None
     """Raises where a request lacks a confirmation that a check does not ask for."""
+    only_rescues: Callable[[Json], bool] = lambda document: False
+    """Whether a request, by the answer to its check, loses nothing and only takes a loss back."""
 
 
 async def _unclean(backend: Backend, _: str, body: UncleanRequestModel, asker: Asker) -> Json:
@@ -138,9 +140,16 @@ def _about_delete(_: Backend, __: str, body: DeletePartitionsRequestModel) -> _A
     topics = [one.topic for one in body.topics]
     fewer = [f"{one.topic} to {many(one.total_count, 'partition')}" for one in body.topics]
     return _About(
-        f"delete the last partitions of {listed(fewer, 3)}, with what they hold",
+        f"shrink {listed(fewer, 3)}: the last ones go, with what they hold",
         Touched.of(topics=topics),
     )
+
+
+def _only_keeps(document: Json) -> bool:
+    """Whether it calls off deletions whose delay runs; one that is refused may go later."""
+    found = document["partitions"]
+    modes = {(one["error_code"], one["mode"]) for one in found}
+    return modes == {(0, PartitionMode.READ_WRITE)}
 
 
 _KINDS: Final[Mapping[str, _Kind]] = {
@@ -151,7 +160,10 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     ),
     SHRINK: _Kind(Guarded.SHRINK, ShrinkRequestModel, _about_shrink, _shrink),
     CUT_OVER: _Kind(Guarded.SHRINK, ConfirmRequestModel, _about_cut_over, _cut_over),
-    DELETE: _Kind(Guarded.SHRINK, DeletePartitionsRequestModel, _about_delete, _delete),
+    DELETE: _Kind(
+        *(Guarded.SHRINK, DeletePartitionsRequestModel, _about_delete, _delete),
+        only_rescues=_only_keeps,
+    ),
 }
 
 
@@ -173,7 +185,12 @@ async def asked(backend: Backend, action: str, subject: str, body: Any) -> Any:
     if body.validate_only or not backend.approvals.takes_two(kind.guarded):
         return await kind.run(backend, subject, body, asker_of(body))
     kind.confirmed(body)
-    foreseen = await GuardedDeed(backend, action, subject, body, asker_of(body)).foresee()
+    deed = GuardedDeed(backend, action, subject, body, asker_of(body))
+    document = await deed.check()
+    if kind.only_rescues(document):
+        # Its time may run out while a second person is looked for.
+        return await kind.run(backend, subject, body, asker_of(body))
+    foreseen = deed.foreseen(document)
     about = kind.about(backend, subject, body)
     draft = Draft(
         *(action, subject, about.summary, body.model_dump(mode="json"), foreseen),
@@ -221,14 +238,29 @@ class GuardedDeed:
         Raises:
             KshuntError: it would be refused, or that cannot be found out.
         """
+        return self.foreseen(await self.check())
+
+    async def check(self) -> Json:
+        """The answer of its route to the same request, with nothing done.
+
+        Raises:
+            KshuntError: it would be refused as a whole, or that cannot be found out.
+        """
         await meant_for(self._backend, self._body.cluster_id)
         checked = self._body.model_copy(update={"validate_only": True})
-        document = await self._kind.run(self._backend, self._subject, checked, self._asker)
+        return await self._kind.run(self._backend, self._subject, checked, self._asker)
+
+    def foreseen(self, document: Json) -> Foreseen:
+        """What such an answer says.
+
+        Raises:
+            Conflict: nothing of it would be done, or not all where it is all or nothing.
+        """
         items = list(_items(document))
-        refused = [words for words, code in items if code]
+        refused = [f"{name}: {said}" for name, said, code in items if code]
         if refused and (self._kind.whole or len(refused) == len(items)):
             raise Conflict(f"It would be refused: {listed(refused, 3)}. {NOTHING}")
-        lines = [words for words, _ in items]
+        lines = [f"{name}: {'REFUSED, ' if code else ''}{said}" for name, said, code in items]
         more = [f"and {len(lines) - LINES_MAX:,} more"] if len(lines) > LINES_MAX else []
         text = json.dumps(items, separators=(",", ":"))
         fingerprint = blake2b(text.encode(), digest_size=8).hexdigest()
@@ -242,19 +274,20 @@ class GuardedDeed:
         """
         document = await self._kind.run(self._backend, self._subject, self._body, asker)
         items = list(_items(document))
-        failed = [words for words, code in items if code]
+        failed = [f"{name}: {said}" for name, said, code in items if code]
         words = f"{len(items) - len(failed)} of {len(items)} done"
         if failed:
             words = f"{words}; {listed(failed, 3)}"
         return Done(document["operation_id"] or "", words, document)
 
 
-def _items(document: Json) -> Iterator[tuple[str, int]]:
-    """Each item of an answer in words, and its error code."""
+def _items(document: Json) -> Iterator[tuple[str, str, int]]:
+    """Each item of an answer: its name, what is said of it, and its error code."""
     for one in document.get("results", ()):
-        yield f"{one['item']}: {one['message'] or one['error_name']}", one["error_code"]
+        yield one["item"], one["message"] or one["error_name"], one["error_code"]
     for one in document.get("partitions", ()):
         where = TopicPartition(one["topic"], one["partition"])
-        name = str(where) if one["partition"] >= 0 else one["topic"]
-        said = one["mode_name"] if not one["error_code"] else one["message"] or one["error_name"]
-        yield f"{name}: {said}", one["error_code"]
+        name = one["topic"] if one["partition"] == NO_PARTITION else str(where)
+        done = GOES[PartitionMode(one["mode"])]
+        said = one["message"] or (one["error_name"] if one["error_code"] else done)
+        yield name, said, one["error_code"]

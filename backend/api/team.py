@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Path
 
@@ -22,6 +22,8 @@ from backend.domain.operation import Asker, Operation
 from backend.domain.team import Presence
 
 ProposalId = Annotated[str, Path(min_length=1, max_length=64)]
+SETTLES: Final = Role.ADMIN
+"""Whatever can be proposed takes it."""
 
 
 def install(app: FastAPI, backend: Backend) -> None:
@@ -37,7 +39,9 @@ def _me() -> Person:
 
 
 def _shown(backend: Backend, proposal: ProposedChange) -> Json:
-    return proposal_json(proposal, _me(), backend.clock.now_ms())
+    document = proposal_json(proposal, _me(), backend.clock.now_ms())
+    # What a role does not allow is not offered either.
+    return document if CALLER.get().role.may(SETTLES) else {**document, "actions": []}
 
 
 def _proposals(app: FastAPI, backend: Backend) -> None:
@@ -57,8 +61,7 @@ def _proposals(app: FastAPI, backend: Backend) -> None:
 
 
 def _settling(app: FastAPI, backend: Backend) -> None:
-    # Whatever can be proposed takes an admin.
-    admins = Routes(app, Role.ADMIN)
+    admins = Routes(app, SETTLES)
     approvals = backend.approvals
 
     @admins.post("/v1/proposals/{proposal_id}/approve", response_model=models.ApprovedModel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,6 +44,14 @@ _MODE_NAMES: Final = {
     PartitionMode.READ_ONLY: "ReadOnly",
     PartitionMode.NONE: "None",
 }
+
+
+GOES: Final[Mapping[PartitionMode, str]] = {
+    PartitionMode.READ_WRITE: "stays",
+    PartitionMode.READ_ONLY: "can still be read, and goes when its delay is over",
+    PartitionMode.NONE: "goes at once, with what it holds",
+}
+"""What becomes of a partition that a request to delete some is about, in words."""
 
 
 class ShrinkSupport(enum.StrEnum):

@@ -126,7 +126,8 @@ class Shrinks:
                 )
             if validate_only:
                 result = Result(work.topic, 0, "NONE", _agreed_to(work))
-                return ChangeAnswer(True, operation_id, (result,))
+                notes = () if work.past_no_return else tuple(_then(work.request, work.copy))
+                return ChangeAnswer(True, operation_id, (result,), notes)
             self._registry.require()
             words = _by(asker)
             if asker.proposal:
@@ -293,6 +294,19 @@ def _notes(request: ShrinkRequest, check: ShrinkCheck) -> Iterator[str]:
             f"{time_words(request.delay_ms)}."
         )
     yield "Its records are copied and compared; then it waits for the topic's name to be typed."
+    yield from _then(request, request.target)
+    if request.cut_over is CutOver.SAME_NAME and not request.write_block:
+        yield (
+            "A producer that still runs may write between the records that are copied back: "
+            "stop all of them before you type the name."
+        )
+    for one in check.findings:
+        if one.severity is Severity.WARN:
+            yield f"{one.words} {one.advice}".strip()
+
+
+def _then(request: ShrinkRequest, copy: str) -> Iterator[str]:
+    """What comes after the topic's name was typed."""
     yield f"Then its groups must have no members, and producers are refused ({SEALED})."
     if request.cut_over is CutOver.SAME_NAME:
         yield (
@@ -300,19 +314,11 @@ def _notes(request: ShrinkRequest, check: ShrinkCheck) -> Iterator[str]:
             f"{many(request.total_count, 'partition')}, and copied back. Until then all can be "
             "undone."
         )
-        if not request.write_block:
-            yield (
-                "A producer that still runs may write between the records that are copied back: "
-                "stop all of them before you type the name."
-            )
     else:
         yield (
-            f"{request.topic} stays, read-only. In {request.target} each record has a header "
-            "kshunt-source more."
+            f"{request.topic} stays, read-only. In {copy} each record has a header kshunt-source "
+            "more."
         )
-    for one in check.findings:
-        if one.severity is Severity.WARN:
-            yield f"{one.words} {one.advice}".strip()
 
 
 def _agreed_to(work: ShrinkWork) -> str:
