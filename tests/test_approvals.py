@@ -95,6 +95,22 @@ async def test_who_has_no_name_proposes_nothing() -> None:
     assert here.audit() == []
 
 
+async def test_who_has_no_name_settles_nothing() -> None:
+    here = side()
+    proposed = await here.propose()
+    nobody = Person("", "local")
+    assert proposed.can_be(nobody, here.clock.now_ms()) == ()
+    for attempt in (
+        here.approve(proposed.id, nobody),
+        here.approvals.reject(proposed.id, nobody, "no"),
+        here.approvals.withdraw(proposed.id, nobody, ""),
+    ):
+        with pytest.raises(Conflict, match="does not know who you are"):
+            await attempt
+    assert here.effects.done == []
+    assert here.approvals.get(proposed.id).state is State.WAITING
+
+
 async def test_it_dies_after_its_time_also_over_a_restart() -> None:
     here = side()
     proposed = await here.propose()
@@ -222,6 +238,27 @@ async def test_a_mark_that_may_not_be_written_lets_nothing_happen(fault: str, st
     assert here.effects.done == []
 
 
+async def test_what_may_have_been_begun_is_not_said_to_have_failed() -> None:
+    here = side()
+    proposed = await here.propose()
+    change = here.change
+
+    class Doubtful:
+        foresee = change.foresee
+
+        async def carry_out(self, asker: object) -> object:
+            here.book.fault = "doubt"
+            return await change.carry_out(asker)  # type: ignore[arg-type]
+
+    with pytest.raises(JournalUnavailable):
+        await here.approvals.approve(proposed.id, BOB, "", "", Doubtful())  # type: ignore[arg-type]
+    assert here.approvals.get(proposed.id).state is State.APPROVED
+    await here.approvals.tidy()
+    closed = here.approvals.get(proposed.id)
+    (operation,) = here.registry
+    assert (closed.state, closed.operation_id) == (State.DONE, operation.id)
+
+
 async def test_one_that_does_not_act_changes_nothing() -> None:
     here = side()
     proposed = await here.propose()
@@ -282,6 +319,20 @@ async def test_so_many_wait_and_so_many_are_remembered() -> None:
     assert len(ended) == LIMITS.proposals_kept
     again = Side(here.book, here.clock, here.effects).approvals.listed()
     assert set(map(str, again)) == set(map(str, here.approvals.listed()))
+
+
+async def test_one_that_waited_for_long_is_remembered_when_it_ends() -> None:
+    here = side()
+    oldest = await here.propose()
+    for _ in range(LIMITS.proposals_kept):
+        await here.clock.wait_s(0.001)
+        newer = await here.propose()
+        await here.approvals.withdraw(newer.id, ADA, "")
+    await here.clock.wait_s(0.001)
+    await here.approve(oldest.id)
+    for one in (here, Side(here.book, here.clock, here.effects)):
+        assert one.approvals.get(oldest.id).state is State.DONE
+        assert len(one.approvals.listed()) == LIMITS.proposals_kept
 
 
 def test_the_rule_says_what_takes_two() -> None:

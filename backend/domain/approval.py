@@ -128,12 +128,16 @@ class ProposedChange:
 
     def can_be(self, person: Person, now_ms: int) -> tuple[str, ...]:
         """What a person with the role for it may do with this proposal: verbs."""
-        if self.at(now_ms).state is not _W:
+        if self.at(now_ms).state is not _W or not person.name:
             return ()
         return ("withdraw",) if person.is_same(self.proposer) else ("approve", "reject")
 
 
 NOTHING: Final = "Nothing was changed."
+UNKNOWN_PERSON: Final = (
+    f"This takes two people, and this backend does not know who you are. {NOTHING}"
+)
+SHOW_CREDENTIAL: Final = "Reach it with a credential of your own."
 EXPIRED: Final = "nobody approved it in time"
 
 
@@ -158,6 +162,8 @@ def check_verb(proposal: ProposedChange, verb: str, person: Person, now_ms: int)
         )
     if verb in proposal.can_be(person, now_ms):
         return
+    if not person.name:
+        raise Conflict(UNKNOWN_PERSON, advice=SHOW_CREDENTIAL)
     if verb == "withdraw":
         raise Conflict(
             f"{proposal.proposer.name} proposed {proposal.id}, and nobody else can withdraw it. "

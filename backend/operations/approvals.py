@@ -29,6 +29,8 @@ from backend.clock import Clock
 from backend.domain.approval import (
     EXPIRED,
     NOTHING,
+    SHOW_CREDENTIAL,
+    UNKNOWN_PERSON,
     Foreseen,
     Person,
     ProposalState,
@@ -46,8 +48,8 @@ from backend.settings import LIMITS
 log = logging.getLogger(__name__)
 
 _BROKE_OFF: Final = (
-    "the backend that was to carry it out ended before it began: nothing was changed, propose it "
-    "anew if it is still wanted"
+    "the backend that was to carry it out ended, or could not write its journal, before it began: "
+    "nothing was changed, propose it anew if it is still wanted"
 )
 
 
@@ -139,10 +141,7 @@ class Approvals:
             NotActing, JournalFenced, JournalUnavailable: it was not recorded.
         """
         if not by.name:
-            raise Conflict(
-                f"This takes two people, and this backend does not know who you are. {NOTHING}",
-                advice="Reach it with a credential of your own.",
-            )
+            raise Conflict(UNKNOWN_PERSON, advice=SHOW_CREDENTIAL)
         now_ms = self._clock.now_ms()
         async with self._one:
             waiting = [one for one in self.listed() if one.state is ProposalState.WAITING]
@@ -257,8 +256,11 @@ class Approvals:
         try:
             done = await deed.carry_out(_asker(used, by))
         except KshuntError as error:
-            begun = self._borne_by(used) or ""
-            await self._close(used, ProposalState.FAILED, begun, str(error))
+            # Where it is not known whether its operation was written, `tidy` finds that out: one
+            # that was is gone on with.
+            if not self._registry.in_doubt:
+                begun = self._borne_by(used) or ""
+                await self._close(used, ProposalState.FAILED, begun, str(error))
             raise
         after = await self._close(used, ProposalState.DONE, done.operation_id, done.outcome)
         return after, done

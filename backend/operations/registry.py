@@ -24,7 +24,7 @@ from backend.domain.approval import ProposalState, ProposedChange
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
 from backend.domain.team import Team
-from backend.errors import JournalUnavailable, KshuntError
+from backend.errors import Conflict, JournalUnavailable, KshuntError
 from backend.operations.audit import AuditEntry, next_number
 from backend.operations.audit_lines import line_of, step_line
 from backend.operations.journal import retired
@@ -279,11 +279,15 @@ class Registry:
         """Write what people said about an operation, with its line of the audit.
 
         Raises:
-            Conflict: what is in the journal there cannot be read; nothing was written.
+            Conflict: the operation is forgotten, or what is in the journal there cannot be read;
+                nothing was written.
             NotActing, JournalFenced, JournalUnavailable: it was not written.
         """
         async with self._writing:
-            newest = self._known.operations.get(operation.id, operation)
+            newest = self._known.operations.get(operation.id)
+            if newest is None:
+                # Forgotten while this waited for its turn; nobody would ever remove what is said.
+                raise Conflict(f"Operation {operation.id} is forgotten. Nothing was written.")
             if newest.state.ended:
                 # It ended while this waited for its turn.
                 team = replace(team, claim=None)
@@ -301,8 +305,10 @@ class Registry:
         """
         async with self._writing:
             proposals = {**self._known.proposals, proposal.id: proposal}
-            ended = [one.id for one in proposals.values() if one.state.ended]
-            gone = ended[: max(0, len(ended) - LIMITS.proposals_kept)]
+            ended = [one for one in proposals.values() if one.state.ended]
+            # One that waited for long is news when it ends.
+            ended.sort(key=lambda one: one.settled_ms or 0)
+            gone = [one.id for one in ended[: max(0, len(ended) - LIMITS.proposals_kept)]]
             entries: dict[str, Body | None] = {
                 proposal_key(proposal.id): proposal_body(proposal),
                 **self._line(replace(line, backend=self._backend)),
