@@ -160,7 +160,6 @@ async def test_a_change_is_answered_by_the_backend_that_acts(pair: Pair) -> None
         ("POST", "/v1/plans", "{}", False),
         ("POST", "/v1/rehearsals", "{}", False),
         ("POST", "/v1/presence", "{}", False),
-        ("GET", "/v1/proposals/x/preview", "", False),
         ("POST", "/v1/proposals/x/approve", "{}", True),
         ("POST", "/v1/operations/x/notes", "{}", True),
         ("POST", "/v1/topics/delete-partitions", "{}", True),
@@ -177,6 +176,14 @@ async def test_only_changes_go_on(
     assert (FORWARDED_TO in answer.headers) == goes_on
     asks = json.loads(body) if body.endswith("}") else None
     assert is_change(method, path, asks) == goes_on
+
+
+async def test_what_a_proposal_would_do_is_what_the_backend_that_acts_says(pair: Pair) -> None:
+    path = "/v1/proposals/x/preview"
+    answer = await ask(pair.listen[0], "GET", path)
+    assert answer.json()["by"] == "two"
+    assert not is_change("GET", path, None)
+    assert (await ask(pair.listen[0], "GET", "/v1/proposals")).json()["by"] == "one"
 
 
 async def test_a_backend_that_acts_answers_itself(pair: Pair) -> None:

@@ -7,7 +7,8 @@ Constraints
     A path of a Unix socket, or a loopback address, means something on its own host only. A change
     must not go round between backends, nor reach a backend that took over another's address.
 Algorithm
-    An ASGI layer. Reads, and changes while no other backend acts, go to the application. Any other
+    An ASGI layer. Reads, and changes while no other backend acts, go to the application; what a
+    proposal would do counts as a change, for it has to be what the one that acts finds. Any other
     change goes on once, as it came, with the ids of the sender and of the backend that is meant;
     who gets one that is not for it, or that it cannot carry out itself, refuses it.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -49,6 +51,9 @@ _READS: Final = frozenset(
         "/v1/presence",
     }
 )
+_ACTORS: Final = re.compile(r"/v1/proposals/[^/]+/preview")
+"""What an approval is held against. Backends may have seen different things of a broker that is
+gone, so that only who would carry it out can say."""
 _ENDS: Final = frozenset({"preview"})
 """The last step of paths that only say what a change would do."""
 _HOP: Final = frozenset(
@@ -95,6 +100,12 @@ def is_change(method: str, path: str, document: Any) -> bool:
     return not only_looks and asks.get("validate_only") is not True
 
 
+def _is_for_actor(scope: Any, document: Any) -> bool:
+    """Whether a request belongs to the backend that acts."""
+    changes = is_change(scope["method"], scope["path"], document)
+    return changes or _ACTORS.fullmatch(scope["path"]) is not None
+
+
 class Forward:
     """The layer; see the module's text."""
 
@@ -104,7 +115,7 @@ class Forward:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request here, or have it answered where it belongs."""
-        if scope["type"] != "http" or not is_change(scope["method"], scope["path"], None):
+        if scope["type"] != "http" or not _is_for_actor(scope, None):
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
@@ -124,7 +135,7 @@ class Forward:
         body = await _read(receive)
         if body is None:
             return
-        if not is_change(scope["method"], scope["path"], _document(body)):
+        if not _is_for_actor(scope, _document(body)):
             await self._app(scope, _replayed(body, receive), send)
             return
         reason = unreachable(self._leadership.me, other)
