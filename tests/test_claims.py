@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -35,7 +36,7 @@ async def test_another_one_has_to_take_it_over_with_a_reason() -> None:
     said = str(held.value)
     assert f"ada steers operation {operation.id} since 2023-11-14" in said
     assert "watching the disks" in said
-    assert "take_over and a reason" in said
+    assert "take it over, with a reason" in said
     with pytest.raises(Conflict, match="ada steers"):
         await claims.claim(operation.id, BOB, take_over=False)
     with pytest.raises(Conflict, match="ada steers"):
@@ -110,8 +111,9 @@ async def test_what_the_engine_writes_meanwhile_takes_nothing_away() -> None:
 async def test_what_cannot_be_meant_is_refused() -> None:
     here = side()
     claims, operation = await begun(here)
-    with pytest.raises(BadInput, match="say a name"):
-        await claims.claim(operation.id, Asker(""), take_over=False)
+    for name in ("", "  "):
+        with pytest.raises(BadInput, match="say a name"):
+            await claims.claim(operation.id, Asker(name), take_over=False)
     for attempt in (
         claims.claim("none", ADA, take_over=False),
         claims.release("none", ADA),
@@ -136,6 +138,16 @@ def test_a_note_is_one_line_of_plain_text(text: str) -> None:
 def test_a_note_may_say_anything_else() -> None:
     for text in ("x" * NOTE_MAX, "größer als [red]x[/red] | <b> 東京", " spaced "):
         assert note_text(text) == text.strip()
+
+
+async def test_nothing_is_said_of_what_was_forgotten_meanwhile() -> None:
+    here = side()
+    _, operation = await begun(here)
+    line = here.audit()[0]
+    gone = replace(operation, id="gone")
+    with pytest.raises(Conflict, match="Operation gone is forgotten"):
+        await here.registry.put_team(gone, Team(), line)
+    assert "team/gone" not in here.book.state.entries
 
 
 async def test_operations_that_are_forgotten_take_what_was_said_along() -> None:

@@ -8,6 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from backend.api.client import BackendClient
 from backend.domain.cluster import TopicPartition
@@ -76,6 +83,7 @@ def test_what_one_steers_another_has_to_take_over(team: Shared, moved: Operation
     assert (claimed.claim.who, claimed.claim.reason) == ("ada", "the disks are slow")
     partition = moved.partitions[0]
     lists = ThrottledReplicas()
+    elsewhere = ReassignmentPlan({partition: (1, 4)})
     attempts: dict[str, Callable[[], object]] = {
         "pause": lambda: oli.steer("pause", moved.id),
         "cancel": lambda: oli.steer("cancel", moved.id, validate_only=True),
@@ -84,6 +92,7 @@ def test_what_one_steers_another_has_to_take_over(team: Shared, moved: Operation
         "cancel its partition": lambda: oli.cancel([partition]),
         "its rates": lambda: oli.alter_throttled_rates({1: ThrottledRate(5_000, 5_000)}),
         "its lists": lambda: oli.alter_throttled_replicas({partition.topic: lists}),
+        "where it goes": lambda: oli.reassign(elsewhere, additional=True),
     }
     for what, attempt in attempts.items():
         with pytest.raises(BackendError, match="ada steers operation") as held:
@@ -113,6 +122,33 @@ def test_what_one_steers_another_has_to_take_over(team: Shared, moved: Operation
         "claim_taken",
         "released",
     ]
+
+
+def test_what_somebody_did_to_its_throttle_is_settled_by_who_steers_it(
+    bootstrap: str, team: Shared, moved: Operation
+) -> None:
+    team.ada.claim(moved.id)
+    set_rate(bootstrap, 3, 9_000)
+    wait_until(lambda: team.ada.drift(), DEADLINE_S, "it has drifted")
+    ids = [one.id for one in team.ada.drift()]
+    oli = team.clients["oli"]
+    for ours in (True, False):
+        with pytest.raises(BackendError, match="ada steers operation") as held:
+            oli.settle_drift(ids, ours=ours)
+        assert held.value.status == 409
+    assert {one.id for one in team.ada.drift()} == set(ids)
+    team.ada.settle_drift(ids, ours=True)
+    assert team.ada.drift() == ()
+
+
+def set_rate(bootstrap: str, broker: int, rate_bytes_per_s: int) -> None:
+    """As somebody else would, behind the backend's back."""
+    name, value = "follower.replication.throttled.rate", str(rate_bytes_per_s)
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    [(_, done)] = admin.incremental_alter_configs([resource]).items()
+    done.result(DEADLINE_S)
 
 
 def test_a_claim_ends_with_its_operation(team: Shared, moved: Operation) -> None:

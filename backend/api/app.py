@@ -283,6 +283,8 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         )
         await meant_for(backend, body.cluster_id, body.plan.cluster_id)
         await prepare(body, previews.start(request.plan, request.throttle_bytes_per_s))
+        # In addition to what moves, a plan leads moves elsewhere, or throttles them anew.
+        backend.claims.require_moves(request.plan.replicas, request.asker)
         return documents.change_json(await backend.reassignments.start(request))
 
     @changes.post("/v1/reassignments/cancel", response_model=models.ChangeModel)

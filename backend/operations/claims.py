@@ -48,7 +48,7 @@ class Claims:
         """
         async with self._one:
             operation = self._operation(operation_id)
-            if not asker.who:
+            if not asker.who.strip():
                 raise BadInput("Who claims an operation has to say a name; nothing was written.")
             if operation.state.ended:
                 raise Conflict(f"Operation {operation_id} is {operation.state}: nobody steers it.")
@@ -163,5 +163,6 @@ def _held(operation_id: str, claim: Claim) -> Conflict:
     return Conflict(
         f"{claim.who} steers operation {operation_id} since {moment_text(claim.since_ms)}{why}. "
         "Nothing was changed.",
-        advice="Talk to them; or take it over, by a claim with take_over and a reason.",
+        advice="Talk to them; or take it over, with a reason: K in the dashboard's operations, or "
+        "a claim with take_over.",
     )
