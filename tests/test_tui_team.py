@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from backend.api import documents
 from backend.domain.answers import ChangeAnswer, Result
-from backend.domain.approval import ShownProposal
+from backend.domain.approval import Foreseen, ShownProposal
 from backend.domain.operation import OperationState
 from backend.domain.team import Claim, Note, Presence, Present
 from tests.tui_backend import Problem
@@ -23,25 +23,34 @@ from tui.screens.here import HereScreen
 from tui.screens.proposals import ProposalsScreen
 from tui.screens.result import ErrorScreen, ResultScreen
 from tui.screens.say import SayScreen
-from tui.team import here_facts, here_forms, left_text, proposal_lines, selected_words
+from tui.team import (
+    here_facts,
+    here_forms,
+    left_text,
+    my_name,
+    proposal_lines,
+    selected_words,
+    warnings_of,
+)
 
 BOB: Final = Present("bob-session", "bob@laptop", "partitions", "orders-0-3", START_MS)
 EVE: Final = Present("eve-session", "eve", "", "", START_MS)
+GOING: Final = tuple(f"orders-{number}: goes at once, with what it holds" for number in (2, 3))
 PROPOSAL: Final = ShownProposal(
     id="1a2b3c4d",
     action="delete_partitions",
     subject="",
-    summary="delete the last partitions of orders to 2 partitions, with what they hold",
+    summary="shrink orders to 2 partitions: the last ones go, with what they hold",
     state="waiting",
     who="bob",
     reason="too many",
     proposed_ms=START_MS,
     expires_ms=START_MS + 900_000,
-    foreseen=("orders-2: NONE", "orders-3: NONE"),
+    foreseen=GOING,
     actions=("approve", "reject"),
 )
 FORESEEN: Final = {
-    "lines": ["orders-2: NONE", "orders-3: NONE"],
+    "lines": list(GOING),
     "notes": ["What they hold is lost."],
     "fingerprint": "a-1",
     "changed": False,
@@ -141,6 +150,17 @@ async def test_who_leaves_says_so(tmp_path: Path) -> None:
     assert heard[-1]["leaves"]
 
 
+async def test_a_backend_that_is_full_still_says_by_what_name_it_knows_one(shown: Shown) -> None:
+    shown.backend.team.you = "token-ada"
+    shown.backend.team.full = Problem(409, "200 sessions are here, and no more are remembered.")
+    await look_again(shown)
+    await shown.until(lambda: my_name(shown.app.store) == "token-ada", "it knows its name")
+    await announced(shown, claim=Claim("token-ada", START_MS))
+    await shown.until(lambda: "Claimed" in shown.frame(), "it is claimed")
+    await shown.press("p")
+    await shown.dialog(ConfirmScreen)
+
+
 def test_names_are_shortened_and_counted() -> None:
     many = tuple(replace(EVE, session=f"s-{n}", who=f"p{n}@host") for n in range(6))
     assert here_forms(Presence(many), "s-0") == ("6 here: you, p1, p2, 3 more", "6 here")
@@ -193,6 +213,7 @@ async def test_what_another_steers_is_taken_over_before_it_is_steered(sized: Sho
     assert sized.backend.asked == []
     await sized.press("K")
     dialog = await sized.dialog(SayScreen)
+    assert "bob@laptop steers it since 08:53:20 UTC: the disks are slow;" in sized.frame()
     await sized.press("enter")
     assert "Say why." in sized.frame()
     dialog.query_one(Input).value = "bob is at lunch"
@@ -258,7 +279,7 @@ async def test_the_overview_names_what_waits_for_you(sized: Shown) -> None:
     mine = replace(PROPOSAL, id="mine", who="ada", actions=("withdraw",))
     await with_proposals(sized, mine, PROPOSAL)
     await sized.until(
-        lambda: "bob proposes (dies in 15m; Y approves)" in sized.frame(), "it is named"
+        lambda: "bob proposes: shrink orders to 2 partitions" in sized.frame(), "it is named"
     )
     assert "ada proposes" not in sized.frame()
     assert "Y proposals" in sized.lines()[-1]
@@ -335,11 +356,48 @@ async def test_ones_own_is_withdrawn_and_not_approved(shown: Shown) -> None:
     await shown.dialog(ProposalsScreen)
     await shown.until(lambda: "1a2b3c4d" in shown.frame(), "it is listed")
     await shown.press("a")
-    assert "You cannot approve it; you may withdraw." in shown.frame()
+    assert "You proposed it: another one has to approve it." in shown.frame()
     await shown.pilot.press("w")
     await shown.closed()
     await shown.until(lambda: shown.backend.team.told, "it is sent")
     assert shown.backend.team.told[0][0] == "/v1/proposals/1a2b3c4d/withdraw"
+
+
+async def test_which_one_is_chosen_is_seen(shown: Shown) -> None:
+    other = replace(PROPOSAL, id="5e6f7a8b", summary="shrink payments to 1 partition")
+    await with_proposals(shown, PROPOSAL, other)
+    await shown.press("Y")
+    await shown.dialog(ProposalsScreen)
+    await shown.until(lambda: "> waiting   shrink orders" in shown.frame(), "the first one is")
+    assert "  waiting   shrink payments" in shown.frame()
+    lit = [line for line in shown.app.screen.query(".item") if line.styles.background.a > 0]
+    assert len(lit) == 2
+    await shown.press("j")
+    await shown.until(lambda: "> waiting   shrink payments" in shown.frame(), "then the other")
+    assert "  waiting   shrink orders" in shown.frame()
+    await shown.pilot.press("r")
+    await shown.dialog(SayScreen)
+    assert "Reject proposal 5e6f7a8b" in shown.frame()
+
+
+async def test_the_chosen_one_stays_chosen_whatever_comes(shown: Shown) -> None:
+    done = replace(PROPOSAL, state="done", outcome="1 of 1 done", actions=())
+    await with_proposals(shown, done)
+    await shown.press("Y")
+    await shown.dialog(ProposalsScreen)
+    await shown.until(lambda: "1 of 1 done" in shown.frame(), "it is listed")
+    mine = replace(PROPOSAL, who="ada", actions=("withdraw",))
+    newer = [replace(mine, id=f"{number:08}") for number in range(40)]
+    await with_proposals(shown, *newer, done)
+    screen = shown.app.screen
+    await shown.until(lambda: len(screen.query(".item")) == 82, "all of them have their lines")
+    await shown.press("w")
+    assert "It is done; nothing more can come of it." in shown.frame()
+    assert shown.backend.team.told == []
+    await shown.until(lambda: "> done" in shown.frame(), "it is in sight")
+    await shown.press("k")
+    await shown.until(lambda: "    00000039" in shown.frame(), "all that wait are listed")
+    assert "Esc closes" in shown.frame()
 
 
 async def test_what_takes_two_people_is_said_where_it_was_asked_for(shown: Shown) -> None:
@@ -370,9 +428,29 @@ async def test_without_proposals_the_list_says_so(shown: Shown) -> None:
     await shown.closed()
 
 
+async def test_whoever_may_only_look_is_told_so(shown: Shown) -> None:
+    await with_proposals(shown, replace(PROPOSAL, actions=()))
+    await shown.press("1")
+    assert "proposes" not in shown.frame()
+    await shown.press("Y")
+    await shown.dialog(ProposalsScreen)
+    await shown.until(lambda: "you may look at it" in shown.frame(), "it is listed")
+    await shown.press("a")
+    assert "You cannot approve it; you may only look." in shown.frame()
+
+
+def test_what_would_be_lost_is_a_warning() -> None:
+    one = Foreseen(("lossy-0: the partition may lose 20 messages",), (), "a", changed=True)
+    said = list(warnings_of(replace(PROPOSAL, action="unclean_election"), one))
+    assert said[0].startswith("It would do something else")
+    assert "LOST for good" in said[1]
+    assert said[2] == one.lines[0]
+    assert list(warnings_of(replace(PROPOSAL, action="shrink"), Foreseen(GOING))) == []
+
+
 def test_a_proposal_in_two_lines() -> None:
     head, rest = proposal_lines(PROPOSAL, START_MS + 1_000)
-    assert head.startswith("waiting   delete the last partitions of orders")
+    assert head.startswith("waiting   shrink orders to 2 partitions")
     assert rest == "1a2b3c4d, by bob: too many; dies in 15m; you may approve or reject it"
     failed = replace(PROPOSAL, state="failed", settled_by="ada", outcome="broker 1 leads")
     assert proposal_lines(failed, 0)[1].endswith("failed by ada: broker 1 leads")

@@ -27,6 +27,8 @@ class TeamAnswers:
         """Who else is here."""
         self.you = ""
         """What a backend with credentials calls whoever asks."""
+        self.full: Exception | None = None
+        """Why nobody more is remembered; None where everybody is."""
         self.proposals: list[ShownProposal] = []
         self.foreseen: Json = {"lines": [], "notes": [], "fingerprint": "f-1", "changed": False}
         """What each of them would do."""
@@ -41,6 +43,8 @@ class TeamAnswers:
         match (method, *parts):
             case ("POST", "presence"):
                 return self._seen(body)
+            case ("GET", "presence"):
+                return {"you": self.you, "present": list(map(asdict, self.present))}
             case ("GET", "proposals"):
                 return {"proposals": [asdict(one) for one in self.proposals]}
             case ("GET", "proposals", _, "preview"):
@@ -56,6 +60,8 @@ class TeamAnswers:
         return None
 
     def _seen(self, body: Json) -> Json:
+        if self.full is not None:
+            raise self.full
         self.heard.append(body)
         own = {name: body[name] for name in ("session", "screen", "selected")}
         own |= {"who": self.you or body["who"], "since_ms": self._cluster.now_ms}

@@ -6,14 +6,14 @@ Names are those that the backend knows, or what people say of themselves where i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.approval import ShownProposal
 from backend.domain.operation import Operation
 from backend.domain.steering import Preview
-from backend.domain.team import Presence, Present
+from backend.domain.team import Claim, Presence, Present
 from backend.domain.wording import moment_text
 from tui.intent import Intent, Sending, Target
 from tui.tables.mending import readable
@@ -36,6 +36,14 @@ STATES: Final = {
     "withdrawn": "dim",
     "expired": "dim",
 }
+
+
+LOSSES: Final[Mapping[str, str]] = {
+    "unclean_election": "What the elected replica has not copied is LOST for good.",
+    "delete_partitions": "The records of what goes are LOST: nothing is copied.",
+    "cut_over": "This cannot be taken back.",
+}
+"""By what is proposed; nothing is lost by the start of a shrink."""
 
 
 def my_name(store: Store) -> str:
@@ -109,8 +117,13 @@ def held_words(operation: Operation, me: str, key: str) -> str:
     claim = operation.claim
     if claim is None or claim.who == me:
         return ""
+    return f"{steered_words(claim)}. {key} takes over."
+
+
+def steered_words(claim: Claim) -> str:
+    """`ada steers it since 05:35:31 UTC: the disks are slow`."""
     why = f": {claim.reason}" if claim.reason else ""
-    return f"{claim.who} steers it since {moment_text(claim.since_ms)[11:]}{why}. {key} takes over."
+    return f"{claim.who} steers it since {moment_text(claim.since_ms)[11:]}{why}"
 
 
 # Proposals
@@ -155,10 +168,8 @@ def approve_intent(target: Target, proposal: ShownProposal, now_ms: int) -> Inte
 
     def preview(client: BackendClient) -> Preview:
         foreseen = client.foresee_proposal(proposal.id)
-        changed = "It would do something else than when it was proposed."
-        return Preview(
-            f"{proposal.summary}.", (changed,) if foreseen.changed else (), foreseen.fingerprint
-        )
+        warnings = tuple(warnings_of(proposal, foreseen))
+        return Preview(f"{proposal.summary}.", warnings, foreseen.fingerprint)
 
     return Intent(
         title=f"Approve proposal {proposal.id}",
@@ -176,6 +187,16 @@ def approve_intent(target: Target, proposal: ShownProposal, now_ms: int) -> Inte
     )
 
 
+def warnings_of(proposal: ShownProposal, foreseen: Foreseen) -> Iterator[str]:
+    """What whoever approves it must not overlook: a table cuts what is long."""
+    if foreseen.changed:
+        yield "It would do something else than when it was proposed."
+    if proposal.action in LOSSES:
+        yield LOSSES[proposal.action]
+    if len(foreseen.lines) == 1:
+        yield foreseen.lines[0]
+
+
 def rehearsed(foreseen: Foreseen) -> ChangeAnswer:
     """What a proposal would do, as every other change says it."""
     parts = [line.partition(": ") for line in foreseen.lines]
@@ -186,4 +207,4 @@ def rehearsed(foreseen: Foreseen) -> ChangeAnswer:
 def words_of(proposal: ShownProposal, now_ms: int, key: str) -> str:
     """One sentence about a proposal that waits for whoever sits here."""
     left = left_text(proposal, now_ms)
-    return f"{proposal.who} proposes (dies in {left}; {key} approves): {proposal.summary}."
+    return f"{proposal.who} proposes: {proposal.summary} ({key} shows it; it dies in {left})."

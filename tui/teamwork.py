@@ -7,14 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backend.domain.operation import Operation
-from backend.domain.team import note_text
+from backend.domain.team import Claim, note_text
 from backend.errors import KshuntError
 from tui.desk import READ_ONLY
 from tui.intent import Target
 from tui.screens.result import ErrorScreen
 from tui.screens.say import SayScreen, needed
 from tui.store import ConnectionState
-from tui.team import approve_intent, my_name
+from tui.team import approve_intent, my_name, steered_words
 from tui.who import who_am_i
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Teamwork:
             release = partial(_release, operation.id, self._cluster_id)
             self._start(self._send("Release", release, "It is released."))
         else:
-            self._start(self._take_over(operation, claim.who))
+            self._start(self._take_over(operation, claim))
 
     def remark(self, operation: Operation) -> None:
         """Write a note on an operation."""
@@ -65,14 +65,15 @@ class Teamwork:
             claim = partial(_claim, operation.id, self._cluster_id, reason, False)
             await self._send(title, claim, "It is yours to steer.")
 
-    async def _take_over(self, operation: Operation, who: str) -> None:
-        lines = (operation.summary, f"{who} steers it, and is shown that you took it over.")
+    async def _take_over(self, operation: Operation, claim: Claim) -> None:
+        steered = f"{steered_words(claim)}; others see that you took it over."
+        lines = (operation.summary, steered)
         title = f"Take over operation {operation.id}"
-        hint = f"why, for {who} and the audit"
+        hint = f"why, for {claim.who} and the audit"
         reason = await self._asked(SayScreen(title, lines, "Why", hint=hint, check=needed))
         if reason is not None:
-            claim = partial(_claim, operation.id, self._cluster_id, reason, True)
-            await self._send(title, claim, "It is yours to steer.")
+            take = partial(_claim, operation.id, self._cluster_id, reason, True)
+            await self._send(title, take, "It is yours to steer.")
 
     async def _remark(self, operation: Operation) -> None:
         title = f"Note on operation {operation.id}"

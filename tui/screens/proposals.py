@@ -12,6 +12,7 @@ from textual.widget import Widget
 from backend.domain.approval import ShownProposal
 from tui.screens.dialog import Dialog, Lines
 from tui.team import STATES, proposal_lines
+from tui.text import printable
 
 if TYPE_CHECKING:
     from tui.dashboard import Dashboard
@@ -74,26 +75,33 @@ class ProposalsScreen(Dialog[Wish | None]):
             (one, proposal_lines(one, self._kshunt.store.now_ms), one.id == self._chosen)
             for one in listed
         ]
-        shown = list(box.query(Lines))
-        if len(shown) != max(2 * len(wanted), 1):
-            await box.remove_children()
-            shown = [Lines(classes="effect item") for _ in range(max(2 * len(wanted), 1))]
-            await box.mount_all(shown)
+        shown, count = list(box.query(Lines)), max(2 * len(wanted), 1)
+        if len(shown) < count:
+            more = [Lines(classes="effect item") for _ in range(count - len(shown))]
+            await box.mount_all(more)
+            shown += more
+        elif len(shown) > count:
+            await box.remove_children(shown[count:])
         if not wanted:
             shown[0].say(
                 "Nothing was proposed; where the backend has --two-person, some changes are."
             )
         for place, (one, (head, rest), chosen) in enumerate(wanted):
-            self._say(shown[2 * place], head, f"-{STATES.get(one.state, 'dim')}", chosen)
-            self._say(shown[2 * place + 1], f"  {rest}", "", chosen)
+            tone = f"-{STATES.get(one.state, 'dim')}"
+            # Not by colour alone: what is pressed next is about this one.
+            self._say(shown[2 * place], f"{'>' if chosen else ' '} {head}", tone, chosen)
+            self._say(shown[2 * place + 1], f"    {rest}", "", chosen)
 
     def _say(self, line: Lines, text: str, tone: str, chosen: bool) -> None:
-        line.say(text)
+        if line.plain != printable(text):
+            # What is said anew is laid out anew, and the list may be long.
+            line.say(text)
         line.set_class(chosen, "-chosen")
         for other in ("-warn", "-good", "-bad", "-dim"):
             line.set_class(other == tone, other)
         if chosen:
-            line.scroll_visible(animate=False)
+            # Lines that have just come have no place yet.
+            self.call_after_refresh(line.scroll_visible, animate=False)
 
     def action_choose(self, steps: int) -> None:
         """Choose another one."""
@@ -113,6 +121,8 @@ class ProposalsScreen(Dialog[Wish | None]):
             self.dismiss(Wish(verb, found))
         elif not found.waiting:
             keys.say(f"It is {found.state}; nothing more can come of it.   {KEYS}")
+        elif "withdraw" in found.actions:
+            keys.say(f"You proposed it: another one has to {verb} it.   {KEYS}")
         else:
             able = " or ".join(found.actions) or "only look"
             keys.say(f"You cannot {verb} it; you may {able}.   {KEYS}")

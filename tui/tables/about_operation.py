@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -11,6 +10,7 @@ from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation, OperationKind, OperationState
 from backend.domain.shrink_phases import ShrinkCourse
 from backend.domain.steering import AuditLine
+from backend.domain.wording import moment_text
 from tui.actions import ACTIONS, can, key_of
 from tui.tables.facts import Facts
 from tui.tables.forecast import LIVE, full_text
@@ -27,11 +27,6 @@ OUTCOME_LINES: Final = 3
 """The most lines of what came of a shrink."""
 SHARES: Final = (2, 1)
 """Of the lines that are left, how they are shared between moves and audit lines."""
-
-
-def moment_text(ms: int) -> str:
-    """`2025-10-09 08:53:20 UTC`."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000))
 
 
 def title_of(row: OperationRow) -> str:
@@ -248,9 +243,8 @@ def _can(row: OperationRow, *, looks: bool) -> PaneLine:
         [f"{key_of('reapply')} put back", f"{key_of('accept')} keep theirs"] if row.drift else []
     )
     seen = [f"{key_of('audit')} audit", f"{key_of('export')} write audit"] if looks else []
-    words = "   ".join([*mending, *offered, *seen])
-    if operation.claim is not None:
-        words = f"{words}   {key_of('claim')} release, or take over"
+    claimed = [] if operation.claim is None else [f"{key_of('claim')} release or take over"]
+    words = "   ".join([*mending, *offered, *claimed, *seen])
     waits = operation.state is OperationState.LIFTING
     note = "   (waits until its throttle is off)" if waits else ""
     return PaneLine("Press", f"{words}{note}", "strong")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from backend.domain.steering import AuditLine
+from backend.domain.wording import moment_text
 from backend.errors import BadInput
-from tui.tables.about_operation import moment_text
 from tui.tables.base import NATURAL, Cell, Column, RowKey
 from tui.tables.mending import readable
 from tui.tables.small import Field, SmallTable
