@@ -30,7 +30,13 @@ WAITING = ShownProposal(
     actions=("approve", "reject"),
 )
 DONE = replace(
-    WAITING, state="done", settled_by="bob", settled_ms=5_000, outcome="1 of 1 done", actions=()
+    WAITING,
+    id="5e6f7a8b",
+    state="done",
+    settled_by="bob",
+    settled_ms=5_000,
+    outcome="1 of 1 done",
+    actions=(),
 )
 CHANGE = {
     "validate_only": False,
@@ -43,7 +49,7 @@ CHANGE = {
 @pytest.fixture
 def backend(tmp_path: Path) -> Iterator[Stub]:
     with answering(tmp_path) as stub:
-        stub.says({"proposals": [shown(WAITING), shown(DONE)]})
+        stub.says({"proposals": [shown(DONE), shown(WAITING)]})
         yield stub
 
 
@@ -59,7 +65,7 @@ def shown(proposal: ShownProposal) -> dict[str, Any]:
 def test_the_list_says_who_wants_what_and_what_you_may_do(backend: Stub, run: Tool) -> None:
     code, out, _ = run("list", "--backend", backend.address)
     assert code == 0
-    assert "1a2b3c4d  waiting    shrink orders to 2 partitions" in out
+    assert out.startswith("1a2b3c4d  waiting    shrink orders to 2 partitions"), "it comes first"
     assert "by ada: too" in out
     assert "you may approve or reject it" in out
     assert "by bob 1970-01-01 00:00:05 UTC" in out
@@ -81,7 +87,7 @@ def test_what_was_seen_is_what_is_approved(backend: Stub, run: Tool) -> None:
         *("approve", "1a2b3c4d", "--backend", backend.address),
         *("--seen", "9f86", "--reason", "looked at the board"),
     )
-    assert (code, out) == (0, "Proposal 1a2b3c4d was carried out: 1 of 1 done.\n")
+    assert (code, out) == (0, "Proposal 5e6f7a8b was carried out: 1 of 1 done.\n")
     ((method, path, body),) = backend.asked
     assert (method, path) == ("POST", "/v1/proposals/1a2b3c4d/approve")
     assert (body["preview"], body["reason"]) == ("9f86", "looked at the board")
@@ -98,7 +104,7 @@ def test_what_failed_of_it_is_told_by_the_exit_code(backend: Stub, run: Tool) ->
 def test_the_other_verbs(backend: Stub, run: Tool, verb: str) -> None:
     backend.says(shown(DONE))
     code, out, _ = run(verb, "--reason", "no", "--backend", backend.address, "1a2b3c4d")
-    assert (code, "1a2b3c4d was" in out) == (0, True)
+    assert (code, "5e6f7a8b was" in out) == (0, True)
     assert backend.asked[0][1] == f"/v1/proposals/1a2b3c4d/{verb}"
     assert backend.asked[0][2]["reason"] == "no"
 
@@ -133,9 +139,31 @@ def test_one_that_is_not_there(backend: Stub, run: Tool) -> None:
     assert (code, "There is no proposal ffff." in err) == (64, True)
 
 
+def test_what_would_be_refused_is_shown_with_the_reason(backend: Stub, run: Tool) -> None:
+    refusal = {"detail": "It would be refused: broker 1 leads.", "advice": ""}
+    backend.on["/v1/proposals/1a2b3c4d/preview"] = (409, refusal)
+    code, out, err = run("show", "1a2b3c4d", "--backend", backend.address)
+    assert code == 1
+    assert "shrink orders to 2 partitions" in out
+    assert "approve 1a2b3c4d" not in out
+    assert "waits on: It would be refused: broker 1 leads." in err
+    backend.on["/v1/proposals/1a2b3c4d/preview"] = (500, {"detail": "Internal error"})
+    assert run("show", "1a2b3c4d", "--backend", backend.address)[:2] == (1, "")
+
+
+def test_what_is_shown_can_be_approved_by_copying_a_line(backend: Stub, run: Tool) -> None:
+    seen = {"lines": ["orders: 4 become 2"], "notes": [], "fingerprint": "9f86", "changed": True}
+    backend.on["/v1/proposals/1a2b3c4d/preview"] = (200, seen)
+    code, out, _ = run("show", "1a2b3c4d", "--backend", backend.address)
+    assert code == 0
+    assert "something else than when it was proposed" in out
+    command = f"kshunt proposals approve 1a2b3c4d --seen 9f86 --backend {backend.address}"
+    assert out.endswith(f"To let that happen: {command}\n")
+
+
 def test_one_that_is_settled_is_shown_without_asking_more(backend: Stub, run: Tool) -> None:
     backend.says({"proposals": [shown(DONE)]})
-    code, out, _ = run("show", "1a2b3c4d", "--backend", backend.address)
+    code, out, _ = run("show", "5e6f7a8b", "--backend", backend.address)
     assert (code, "approve" in out) == (0, False)
     assert len(backend.asked) == 1
 

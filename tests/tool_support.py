@@ -53,7 +53,7 @@ def write(folder: Path, name: str, text: str) -> str:
 
 
 class Stub(ThreadingMixIn, UnixStreamServer):
-    """A backend that gives one answer to everything, and keeps what it was asked."""
+    """A backend that gives one answer to almost everything, and keeps what it was asked."""
 
     daemon_threads = True
 
@@ -61,6 +61,8 @@ class Stub(ThreadingMixIn, UnixStreamServer):
         super().__init__(str(path), StubHandler)
         self.address = f"unix:{path}"
         self.status, self.content = 200, b"{}"
+        self.on: dict[str, tuple[int, object]] = {}
+        """Status and document by path, where one has an answer of its own."""
         self.asked: list[tuple[str, str, Any]] = []
 
     def says(self, document: object, status: int = 200) -> None:
@@ -74,10 +76,14 @@ class StubHandler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         asked = json.loads(body) if body else None
         self.server.asked.append((self.command, self.path, asked))
-        self.send_response(self.server.status)
-        self.send_header("content-length", str(len(self.server.content)))
+        status, content = self.server.status, self.server.content
+        if self.path in self.server.on:
+            status, document = self.server.on[self.path]
+            content = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(content)))
         self.end_headers()
-        self.wfile.write(self.server.content)
+        self.wfile.write(content)
 
     do_GET = do_POST = answer
 

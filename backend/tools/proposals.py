@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backend.configuration import CLIENT_HELP
 from backend.domain.wording import many, moment_text, time_words
+from backend.errors import BackendError
 from backend.tools import output
 from backend.tools.console import run_tool, show_report
 from backend.tools.flags import UsageError, backend_address
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 PROG: Final = "kshunt proposals"
 ACTIONS: Final = ("list", "show", "approve", "reject", "withdraw")
+REFUSED: Final = (409, 422)
+"""What a backend answers where a change cannot be meant, or not as the cluster is."""
 EPILOG: Final = """\
 Where a backend is served with --two-person, an unclean election or a shrink that somebody asks for
 changes nothing: it is proposed, and another one approves it before it dies.
@@ -62,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         description="List, approve, reject and withdraw changes that take two people.",
         epilog=f"{EPILOG}\n{CLIENT_HELP}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("action", metavar="ACTION", choices=ACTIONS, help=", ".join(ACTIONS))
     parser.add_argument("id", metavar="ID", nargs="?", default="", help="of a proposal")
@@ -97,7 +101,7 @@ def _report(client: BackendClient, options: argparse.Namespace) -> Report:
         case "list":
             return _listed(client.proposals())
         case "show":
-            return _shown(client, options.id)
+            return _shown(client, options)
         case "approve":
             return _approved(client, options)
         case "reject":
@@ -110,7 +114,8 @@ def _report(client: BackendClient, options: argparse.Namespace) -> Report:
 
 def _listed(proposals: Sequence[ShownProposal]) -> Report:
     now_ms = time.time_ns() // 1_000_000
-    lines = [line for one in proposals for line in _lines(one, now_ms)]
+    waiting_first = sorted(proposals, key=lambda one: not one.waiting)
+    lines = [line for one in waiting_first for line in _lines(one, now_ms)]
     return Report(
         "\n".join(lines) or "Nothing was proposed.", {"proposals": list(map(_row, proposals))}
     )
@@ -135,17 +140,25 @@ def _lines(proposal: ShownProposal, now_ms: int) -> list[str]:
     return lines
 
 
-def _shown(client: BackendClient, id: str) -> Report:
-    proposal = next((one for one in client.proposals() if one.id == id), None)
+def _shown(client: BackendClient, options: argparse.Namespace) -> Report:
+    proposal = next((one for one in client.proposals() if one.id == options.id), None)
     if proposal is None:
-        raise UsageError(f"There is no proposal {id}.")
+        raise UsageError(f"There is no proposal {options.id}.")
     lines = _lines(proposal, time.time_ns() // 1_000_000)
     if not proposal.waiting:
         return Report("\n".join(lines), {"proposal": _row(proposal)})
-    foreseen = client.foresee_proposal(id)
+    try:
+        foreseen = client.foresee_proposal(proposal.id)
+    except BackendError as error:
+        if error.status not in REFUSED:
+            raise
+        document = {"proposal": _row(proposal), "foreseen": None}
+        said = "As the cluster is, it cannot be carried out, and waits on:"
+        return Report("\n".join(lines), document, output.FAILED, (f"{said} {error}",))
     lines += ["", *_foreseen_lines(foreseen)]
     if "approve" in proposal.actions:
-        lines += ["", f"To let that happen: {PROG} approve {id} --seen {foreseen.fingerprint}"]
+        command = f"{PROG} approve {proposal.id} --seen {foreseen.fingerprint}"
+        lines += ["", f"To let that happen: {command} --backend {options.backend}"]
     return Report("\n".join(lines), {"proposal": _row(proposal), "foreseen": asdict(foreseen)})
 
 
