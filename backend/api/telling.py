@@ -121,6 +121,7 @@ class Teller:
             reachable=answers(backend),
             drift={document["id"]: document for document in map(drift_json, drift)},
             operations=[one for one in registry if one.id in unfinished],
+            proposals=backend.approvals.listed(),
         )
 
     async def _orphans(self) -> Facts | None:

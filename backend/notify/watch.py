@@ -8,6 +8,7 @@ Constraints
     second is no news.
 Algorithm
     - An operation: each state that `_STATES` names, when it ends, and when it waits for somebody.
+    - A proposal: when it waits for a second person, and what became of it.
     - Drift at once: engine and journal have agreed that it is not ours.
     - An orphan throttle once it was seen in two looks: a foreign tool sets its throttle before its
       move, and takes it off after.
@@ -21,9 +22,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from backend.domain.approval import ProposalState, ProposedChange
 from backend.domain.operation import Operation, OperationKind, OperationState
 from backend.domain.wording import listed, many
 from backend.notify.message import WORDS_MAX, News
+from backend.notify.proposals import news_of
 
 Facts: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Facts for the data by id; each has a `text`."""
@@ -69,6 +72,8 @@ class Seen:
     """None: nobody looked, or it is another backend's to tell."""
     operations: Sequence[Operation] = ()
     """Those that have not ended."""
+    proposals: Sequence[ProposedChange] = ()
+    """Changes that take two people: all that are remembered, as they are at this moment."""
 
 
 @dataclass(slots=True)
@@ -84,6 +89,7 @@ class Watch:
     def __init__(self) -> None:
         self._operations: dict[str, _Told] = {}
         self._drift: Facts = {}
+        self._proposals: Mapping[str, ProposalState] = {}
         self._orphans: dict[str, Mapping[str, Any]] = {}
         self._suspects: frozenset[str] = frozenset()
         self._reachable = True
@@ -134,6 +140,8 @@ class Watch:
         if seen.acting:
             yield from _differences("drift", "Drift", self._drift, seen.drift)
             self._drift = seen.drift
+            yield from news_of(self._proposals, seen.proposals)
+            self._proposals = {one.id: one.state for one in seen.proposals}
         if seen.orphans is not None:
             yield from self._of_orphans(seen.orphans)
 
@@ -152,7 +160,7 @@ class Watch:
             if self._lost_since_s is None:
                 self._lost_since_s = seen.at_s
             if not seen.writes or seen.at_s - self._lost_since_s >= LOST_S:
-                self._acting, self._drift = False, {}
+                self._acting, self._drift, self._proposals = False, {}, {}
                 yield _acts(seen, "backend.stopped", "acts no more: its right to act was lost")
 
     def _of_reach(self, seen: Seen) -> Iterator[News]:
