@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from tui.actions import HELD, can, key_of
 from tui.screens.table import TableScreen
-from tui.team import held_words, my_name
+from tui.team import held_words, my_name, others
 from tui.views import OPERATIONS
 from tui.widgets.grid import Grid
 from tui.widgets.pane import Pane
@@ -87,7 +87,10 @@ class OperationsScreen(TableScreen):
             return
         audit = store.audits.get(row.operation.id)
         unknown = self.kshunt.travel.unrecorded
-        lines = about(row, store.facts, audit, self.kshunt.glyphs, room, unknown=unknown)
+        shared = bool(others(store.presence, store.session))
+        lines = about(
+            row, store.facts, audit, self.kshunt.glyphs, room, unknown=unknown, shared=shared
+        )
         pane.show(title_of(row), lines)
         self._ask_audit(row.operation)
 

@@ -44,18 +44,18 @@ def about(
     *,
     unknown: str = "",
     looks: bool = True,
+    shared: bool = False,
 ) -> list[PaneLine]:
     """What there is to say in so many lines; what can be done is always among it.
 
     `audit` None: nobody has said; `unknown` is why, where nobody will. `looks`: the keys that look
-    at the audit are named.
+    at the audit are named; `shared`: somebody else is here, and so are those that they would see.
     """
-    course = course_of(row.operation)
+    course, keys = course_of(row.operation), _can(row, looks=looks, shared=shared)
     if course is not None:
-        return _shrink(row, course, audit, glyphs, room, looks=looks)
+        return _shrink(row, course, audit, glyphs, room, keys)
     head = [*_drift(row), *_facts(row)][: room - 1]
-    tail = [_can(row, looks=looks)]
-    left = max(room - len(head) - len(tail), 0)
+    left = max(room - len(head) - 1, 0)
     moves = list(_moves(row.operation, facts, glyphs, left))
     history = [_history(line) for line in audit or ()]
     if audit is None and unknown:
@@ -64,7 +64,7 @@ def about(
     moves = _first(moves, left - audit_room, len(row.operation.partitions))
     audit_room = min(len(history), left - len(moves))
     newest = history[len(history) - audit_room :] if audit_room else []
-    return [*head, *_labelled("Moves", moves), *_labelled("Audit", newest), *tail]
+    return [*head, *_labelled("Moves", moves), *_labelled("Audit", newest), keys]
 
 
 def _shrink(
@@ -73,11 +73,10 @@ def _shrink(
     audit: Sequence[AuditLine] | None,
     glyphs: Glyphs,
     room: int,
-    *,
-    looks: bool,
+    keys: PaneLine,
 ) -> list[PaneLine]:
     """A shrink: its phases before anything else; who asked, what happened, where there is room."""
-    tail = [one for one in (_can(row, looks=looks),) if one.text]
+    tail = [keys] if keys.text else []
     outcome = [one._replace(lines=OUTCOME_LINES) for one in _outcome(row.operation)]
     if row.operation.state.ended:
         # What it says then is the outcome, which stands above.
@@ -229,7 +228,7 @@ def _labelled(label: str, lines: Sequence[PaneLine]) -> list[PaneLine]:
     return [line._replace(label="" if number else label) for number, line in enumerate(lines)]
 
 
-def _can(row: OperationRow, *, looks: bool) -> PaneLine:
+def _can(row: OperationRow, *, looks: bool, shared: bool) -> PaneLine:
     """What can be done, each with its key; what is wrong comes first."""
     operation = row.operation
     keys = {
@@ -243,8 +242,16 @@ def _can(row: OperationRow, *, looks: bool) -> PaneLine:
         [f"{key_of('reapply')} put back", f"{key_of('accept')} keep theirs"] if row.drift else []
     )
     seen = [f"{key_of('audit')} audit", f"{key_of('export')} write audit"] if looks else []
-    claimed = [] if operation.claim is None else [f"{key_of('claim')} release or take over"]
-    words = "   ".join([*mending, *offered, *claimed, *seen])
+    words = "   ".join([*mending, *offered, *_together(operation, shared=shared), *seen])
     waits = operation.state is OperationState.LIFTING
     note = "   (waits until its throttle is off)" if waits else ""
     return PaneLine("Press", f"{words}{note}", "strong")
+
+
+def _together(operation: Operation, *, shared: bool) -> list[str]:
+    """What others would see."""
+    if operation.claim is not None:
+        return [f"{key_of('claim')} release or take over"]
+    if not shared or operation.state.ended:
+        return []
+    return [f"{key_of('claim')} claim", f"{key_of('remark')} note"]
