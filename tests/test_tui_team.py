@@ -315,6 +315,17 @@ async def test_a_proposal_is_approved_by_typing_its_id(sized: Shown) -> None:
     await sized.pilot.press("a")
     await sized.dialog(ConfirmScreen)
     check_frame(named("proposal-approve", sized), sized)
+    # What cannot be seen while it is typed agrees to nothing.
+    name = sized.app.screen.query_one("#typed", Input)
+    await sized.pilot.resize_terminal(40, 10)
+    await sized.until(lambda: name.disabled, "its line is out of sight")
+    assert "Too small to agree" in sized.frame()
+    await sized.press("1", "a", "y")
+    assert isinstance(sized.app.screen, ConfirmScreen)
+    await sized.pilot.resize_terminal(80, 24)
+    await sized.until(lambda: not name.disabled and name.has_focus, "there is room again")
+    assert name.value == ""
+    assert "Too small" not in sized.frame()
     await sized.press("y", "enter")
     assert sized.backend.changes == []
     await sized.press("backspace")

@@ -9,7 +9,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from tui.screens.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog
+from tui.screens.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines
 from tui.screens.parts import AskPart, PreviewPart
 
 QUESTION_KEYS: Final[list[BindingType]] = [
@@ -21,6 +21,8 @@ QUESTION_KEYS: Final[list[BindingType]] = [
     *SCROLL_KEYS,
     *PAGE_KEYS,
 ]
+
+TOO_SMALL: Final = "Too small to agree: make the terminal larger."
 
 
 class ConfirmScreen(Dialog[bool]):
@@ -44,12 +46,23 @@ class ConfirmScreen(Dialog[bool]):
 
     def compose_body(self) -> Iterable[Widget]:
         """What it would do, and the question."""
+        yield Lines(TOO_SMALL, id="small", classes="-bad")
         yield self._preview
         yield self._ask
 
     def on_mount(self) -> None:
         """Nothing is done by mistake."""
+        self.query_one("#small").display = False
         self._ask.begin()
+
+    def on_resize(self) -> None:
+        """Whoever types a name has to see it."""
+        self.call_after_refresh(self._look)
+
+    def _look(self) -> None:
+        in_sight = self._ask.in_sight
+        self.query_one("#small").display = not in_sight
+        self._ask.close_name(not in_sight)
 
     def action_agree(self) -> None:
         """Do it."""

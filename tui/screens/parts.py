@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.errors import NoWidget
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Button, Input
@@ -167,8 +168,26 @@ class AskPart(Vertical):
 
     def begin(self) -> None:
         """Where nothing is done by mistake."""
-        asked = self.intent.typed and not self._shut
-        self.query_one("#typed" if asked else "#cancel").focus()
+        name = self.query_one("#typed", Input)
+        (self.query_one("#cancel") if name.disabled else name).focus()
+
+    @property
+    def in_sight(self) -> bool:
+        """False where a name has to be typed, and there is no room to show its line."""
+        name = self.query_one("#name")
+        if not name.display:
+            return True
+        try:
+            return self.screen.find_widget(name).visible_region.height > 0
+        except NoWidget:
+            return False
+
+    def close_name(self, closed: bool) -> None:
+        """Let nobody type the name, or let them again."""
+        entry = self.query_one("#typed", Input)
+        if self.intent.typed and not self._shut and entry.disabled != closed:
+            entry.disabled = closed
+            self.begin()
 
     def agree(self) -> None:
         """By a key: as far as it is let, and nothing has to be typed."""
