@@ -33,11 +33,18 @@ settings.load_profile("unhurried")
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave benchmarks to `-m bench`; keep together what shares a cluster."""
+    """Leave benchmarks to `-m bench`; keep together what shares a cluster, and begin with that."""
     if "bench" not in str(config.option.markexpr):
         _deselect_benchmarks(config, items)
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
+    if getattr(config.option, "loadgroup", False):
+        # At the end no process waits for another one that has just begun something long.
+        items.sort(key=_is_short)
+
+
+def _is_short(item: pytest.Item) -> bool:
+    return not any(item.get_closest_marker(name) for name in ("kafka", "spark", "long"))
 
 
 def _group(item: pytest.Item) -> str:

@@ -34,6 +34,8 @@ from tests.kill_support import (
 )
 from tests.serving import serve_process
 
+pytestmark = pytest.mark.long
+
 
 @asynccontextmanager
 async def on_kafka(kafka: RealKafka, name: str) -> AsyncIterator[Ground]:

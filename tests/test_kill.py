@@ -39,6 +39,8 @@ from tests.kill_support import (
     start,
 )
 
+pytestmark = pytest.mark.long
+
 AT_ONCE = 8
 """Clusters, each with one backend after the other."""
 ATTEMPTS = 3

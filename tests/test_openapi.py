@@ -27,6 +27,8 @@ from tests.kafka.launcher import RealKafka
 from tests.serving import serve_process
 from tests.support import create_topic
 
+pytestmark = pytest.mark.long
+
 PHASES = {"embedded": ("coverage,fuzzing", "8"), "kafka": ("fuzzing", "3")}
 """By cluster: what is tried, and how many requests a route are made up at random."""
 ENDLESS = ("/v1/replicas/stream", "/v1/events")

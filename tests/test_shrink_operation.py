@@ -45,6 +45,8 @@ from tests.shrink_check_support import QUIET, member, write
 from tests.shrink_driver import Driver, Trail
 from tests.support import BROKER_DEADLINE_S, create_topic
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:

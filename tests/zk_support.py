@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from backend.admin.zk_config import ensemble_config
 from backend.admin.zk_session import Session
@@ -93,9 +94,10 @@ def jsoned(found: Mapping[str, Any]) -> bytes:
 
 def unjsoned(client: KazooClient, path: str) -> Any:
     """What a znode holds; None where there is none."""
-    if client.exists(path) is None:
+    try:
+        return json.loads(client.get(path)[0])
+    except NoNodeError:
         return None
-    return json.loads(client.get(path)[0])
 
 
 def named_for_removal(client: KazooClient) -> tuple[list[str], list[int]]:
