@@ -107,6 +107,8 @@ async def test_a_replay_shows_frame_for_frame_what_was_live(tmp_path: Path) -> N
                 await replay.go(key)
                 assert body(replay.lines()) == lines, f"moment {number}, view {key}"
                 assert "REPLAY" in replay.lines()[0]
+                # Whoever recorded it sat here alone.
+                assert " here" not in replay.lines()[0]
 
 
 async def test_live_goes_on_and_is_recorded_while_the_past_is_shown(live: Recorded) -> None:

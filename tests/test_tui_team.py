@@ -163,11 +163,13 @@ async def test_a_backend_that_is_full_still_says_by_what_name_it_knows_one(shown
 
 def test_names_are_shortened_and_counted() -> None:
     many = tuple(replace(EVE, session=f"s-{n}", who=f"p{n}@host") for n in range(6))
-    assert here_forms(Presence(many), "s-0") == ("6 here: you, p1, p2, 3 more", "6 here")
-    assert here_forms(Presence(many[:1]), "s-0") == here_forms(None, "s-0") == ()
+    assert here_forms(Presence(many, session="s-0")) == ("6 here: you, p1, p2, 3 more", "6 here")
+    assert here_forms(Presence(many[:1], session="s-0")) == here_forms(None) == ()
     hostile = replace(EVE, who="\x1b[31m\u202eevil")
-    assert here_forms(Presence((BOB, hostile)), "bob-session")[0] == "2 here: you, ?[31m?evil"
-    facts = here_facts(Presence((EVE, BOB)), "bob-session")
+    assert (
+        here_forms(Presence((BOB, hostile), session="bob-session"))[0] == "2 here: you, ?[31m?evil"
+    )
+    facts = here_facts(Presence((EVE, BOB), session="bob-session"))
     assert facts == [
         ("bob@laptop (you)", "Partitions: orders-0-3 (here since 08:53 UTC)"),
         ("eve", "does not say what it looks at (here since 08:53 UTC)"),

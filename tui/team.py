@@ -54,15 +54,16 @@ def my_name(store: Store) -> str:
 # Who is here
 
 
-def others(presence: Presence | None, session: str) -> tuple[Present, ...]:
+def others(presence: Presence | None) -> tuple[Present, ...]:
     """Everybody else."""
-    found = () if presence is None else presence.present
-    return tuple(one for one in found if one.session != session)
+    if presence is None:
+        return ()
+    return tuple(one for one in presence.present if one.session != presence.session)
 
 
-def here_forms(presence: Presence | None, session: str) -> tuple[str, ...]:
+def here_forms(presence: Presence | None) -> tuple[str, ...]:
     """`2 here: you, bob`, and shorter forms of it; none where nobody else is here."""
-    found = others(presence, session)
+    found = others(presence)
     if not found:
         return ()
     names = list(dict.fromkeys(printable(one.who.partition("@")[0]) or "?" for one in found))
@@ -71,16 +72,17 @@ def here_forms(presence: Presence | None, session: str) -> tuple[str, ...]:
     return f"{count}: you, {', '.join(few)}", count
 
 
-def here_facts(presence: Presence | None, session: str) -> list[tuple[str, str]]:
+def here_facts(presence: Presence | None) -> list[tuple[str, str]]:
     """Name, and what is looked at since when; whoever sits here stands first."""
-    found = () if presence is None else presence.present
-    mine = [one for one in found if one.session == session]
+    if presence is None:
+        return []
+    mine = [one for one in presence.present if one.session == presence.session]
     return [
         (
             f"{one.who or '?'}{' (you)' if one in mine else ''}",
             f"{looks_at(one)} (here since {moment_text(one.since_ms)[11:16]} UTC)",
         )
-        for one in (*mine, *others(presence, session))
+        for one in (*mine, *others(presence))
     ]
 
 

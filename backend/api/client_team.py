@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -140,7 +141,8 @@ class TeamClient:
             "selected": selected,
             "leaves": leaves,
         }
-        return team_documents.read_presence(self._post("/v1/presence", body))
+        found = team_documents.read_presence(self._post("/v1/presence", body))
+        return replace(found, session=session)
 
     # Sending is `BackendClient`'s.
 

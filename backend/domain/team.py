@@ -60,6 +60,8 @@ class Presence:
     """Those who came first stand first."""
     you: str = ""
     """The name that the backend knows the caller by; empty where it asks for no credentials."""
+    session: str = ""
+    """Which of them was told; empty where it is none."""
 
 
 def note_text(text: str) -> str:

@@ -45,7 +45,7 @@ class HereScreen(Dialog[None]):
 
     async def _show(self) -> None:
         store, box = self._kshunt.store, self.query_one("#details")
-        facts = here_facts(store.presence, store.session)
+        facts = here_facts(store.presence)
         if facts == self._shown:
             return
         self._shown = facts

@@ -87,7 +87,7 @@ class OperationsScreen(TableScreen):
             return
         audit = store.audits.get(row.operation.id)
         unknown = self.kshunt.travel.unrecorded
-        shared = bool(others(store.presence, store.session))
+        shared = bool(others(store.presence))
         lines = about(
             row, store.facts, audit, self.kshunt.glyphs, room, unknown=unknown, shared=shared
         )

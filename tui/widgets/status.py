@@ -141,7 +141,7 @@ class StatusBar(Widget):
         """Who else is here, as far as there is room; nothing where nobody is, or in the past."""
         if self._past():
             return ""
-        forms = here_forms(self._store.presence, self._store.session)
+        forms = here_forms(self._store.presence)
         return next((f" {form} " for form in forms if cell_len(form) + 2 <= room), "")
 
     def _cluster_words(self) -> str:
