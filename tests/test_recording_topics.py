@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from backend.errors import ClusterUnreachable, ConfigError
 from backend.telemetry.recording.gaps import Why
 from backend.telemetry.recording.kafka_sink import TopicSink
 from tests.kafka.launcher import RealKafka
-from tests.recording_following import DEADLINE_S, following, recorded_moments
+from tests.recording_following import DEADLINE_S, Followed, following, recorded_moments
 from tests.serving import STOP_DEADLINE_S, serve_process
 from tests.support import create_topic, wait_until, wait_until_async
 
@@ -34,17 +34,23 @@ def servers() -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
-def consumed(servers: str, topic: str, least: int) -> list[dict[str, Any]]:
-    """At least so many rows of a topic, each with its key and time checked."""
+Rows: TypeAlias = list[dict[str, Any]]
+
+
+def consumed(servers: str, topic: str, enough: Callable[[Rows], bool]) -> Rows:
+    """Rows of a topic until there are enough, each with its key and time checked.
+
+    They are in order within a partition only, so a count says nothing of which ones are there.
+    """
     settings = {"group.id": "x", "log_level": 0, "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": servers, **settings})
-    found: list[dict[str, Any]] = []
+    found: Rows = []
     places = [Place(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)]
 
     with closing(consumer):
         consumer.assign(places)
 
-        def enough() -> bool:
+        def all_there() -> bool:
             for message in consumer.consume(1_000, 0.1):
                 if message.error() is not None:
                     # A broker that does not know the new topic yet: from the beginning again.
@@ -52,9 +58,9 @@ def consumed(servers: str, topic: str, least: int) -> list[dict[str, Any]]:
                     consumer.assign(places)
                     return False
                 found.append(checked(message))
-            return len(found) >= least
+            return enough(found)
 
-        wait_until(enough, DEADLINE_S, f"{least} rows of {topic}")
+        wait_until(all_there, DEADLINE_S, f"enough rows of {topic}, of {found}")
     return found
 
 
@@ -66,18 +72,26 @@ def checked(message: Message) -> dict[str, Any]:
     return row
 
 
+def resting_of(rows: Rows) -> Rows:
+    return [row for row in rows if row["topic"] == "resting"]
+
+
 def check_topics(servers: str, tmp_path: Path, topic: str) -> None:
     """A backend of its own process writes samples to topics."""
     with serve_process(servers, tmp_path / "s", "--samples-topic", topic) as process:
-        rows = consumed(servers, f"{topic}-replicas", 10)
-        brokers = consumed(servers, f"{topic}-brokers", 6)
+        consumed(
+            servers,
+            f"{topic}-replicas",
+            lambda rows: {row["partition"] for row in resting_of(rows)} == {0, 1, 2, 3},
+        )
+        consumed(
+            servers, f"{topic}-brokers", lambda rows: {row["broker"] for row in rows} == {1, 2, 3}
+        )
         process.terminate()
         process.wait(STOP_DEADLINE_S)
-        # The samples' topics are replicas as well, and some of them are seen before they are there.
-        rows = consumed(servers, f"{topic}-replicas", len(rows))
-    assert {row["broker"] for row in brokers} == {1, 2, 3}
-    resting = [row for row in rows if row["topic"] == "resting"]
-    assert {row["partition"] for row in resting} == {0, 1, 2, 3}
+    # The samples' topics are replicas as well, and some of them are seen before they are there.
+    rows = consumed(servers, f"{topic}-replicas", lambda rows: len(resting_of(rows)) >= 4)
+    resting = resting_of(rows)
     for row in resting:
         one = [(row["topic"], row["partition"], row["broker"])]
         assert row["rid"] == rid_of(*one[0])
@@ -106,19 +120,46 @@ def topic_sink(servers: str, delivery_s: float) -> TopicSink:
     return TopicSink("lost", producer, 1)
 
 
+async def delivered(followed: Followed) -> None:
+    """Publish a moment, and wait until the cluster has it."""
+    await recorded_moments(followed, 1)
+    await wait_until_async(
+        lambda: followed.recorder.standing.written_ms == followed.last.taken_ms,
+        DEADLINE_S,
+        "the cluster has it",
+    )
+
+
 async def test_what_the_cluster_does_not_take_is_counted_as_lost() -> None:
     with running(ClusterSpec(plain_brokers(1))) as cluster:
-        sink = topic_sink(cluster.bootstrap_servers, 5.0)
+        sink = topic_sink(cluster.bootstrap_servers, 1.0)
         async with following(None, sink, brokers_s=1e9) as followed:
-            await recorded_moments(followed, 1)
-            await followed.settled()
+            recorder = followed.recorder
+            await delivered(followed)
+            before = recorder.standing.rows_lost
             cluster.call(lambda here: here.stop_broker(1))
-            await recorded_moments(followed, 2)
-            standing = followed.recorder
+            await recorded_moments(followed, 1)
+            # Whether the topics can be looked for meanwhile or not: it was handed over.
             await wait_until_async(
-                lambda: standing.standing.rows_lost >= 12, DEADLINE_S, "they are counted"
+                lambda: recorder.standing.rows_lost == before + 6, DEADLINE_S, "it is counted"
             )
-            assert {gap.why for gap in standing.standing.gaps} == {Why.LOST}
+            assert {gap.why for gap in recorder.standing.gaps} == {Why.LOST}
+
+
+async def test_what_was_handed_over_and_is_let_go_at_the_end_is_counted() -> None:
+    with running(ClusterSpec(plain_brokers(1))) as cluster:
+        sink = topic_sink(cluster.bootstrap_servers, 300.0)
+        async with following(None, sink, brokers_s=1e9) as followed:
+            recorder = followed.recorder
+            await delivered(followed)
+            cluster.call(lambda here: here.stop_broker(1))
+            await recorded_moments(followed, 1)
+            await wait_until_async(
+                lambda: recorder.standing.rows_written == 8 + 6, DEADLINE_S, "it is handed over"
+            )
+        await wait_until_async(
+            lambda: recorder.standing.rows_lost == 6, DEADLINE_S, "the writer has ended"
+        )
 
 
 def test_a_cluster_that_is_not_there_is_unreachable_and_a_bad_setting_is_said() -> None:

@@ -31,6 +31,7 @@ REPLICATION_FACTOR_MAX: Final = 3
 CALL_S: Final = 10.0
 """For a question to the cluster."""
 POLL_S: Final = 0.05
+PURGE_S: Final = 1.0
 
 NewTopicPlaces: TypeAlias = Callable[[str, int, int], Sequence[Sequence[int]]]
 """From a topic, and how many partitions and replicas, to the replicas of each partition."""
@@ -122,16 +123,19 @@ class SampleProducer:
 
     def take_lost(self) -> Lost | None:
         """What was lost since this was last asked."""
+        if self._producer is not None:
+            self._producer.poll(0)
         with self._lock:
             lost, self._lost = self._lost, None
             return lost
 
     def close(self) -> None:
-        """Let the client go, and what it has not delivered."""
+        """Let the client go, and what it has not delivered, which is lost."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
-            producer.flush(0)
+            # What was purged is reported by this; there is nothing left to wait for.
+            producer.flush(PURGE_S)
 
     def _delivered(self, error: Any, message: Any) -> None:
         """Called for what was not delivered only (`delivery.report.only.error`)."""

@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -221,6 +221,8 @@ class Recorder:
         written_ms = self._added_ms
         # An edge as well: whatever hinders the writing is said, and tried again.
         try:
+            # Also while nothing can be written: what was handed over before may be lost by now.
+            self._found(self._sink.lost())
             self._reopen(self._clock.now_ms())
             self._write_pending()
             self._gather_gaps()
@@ -267,7 +269,12 @@ class Recorder:
                 f"{dropped.rows}, of {seconds:.0f} s."
             )
             found.append(Gap(dropped.from_ms, dropped.to_ms, Why.DROPPED, text, rows=dropped.rows))
-        found += self._sink.lost()
+        self._found(found)
+
+    def _found(self, found: Sequence[Gap]) -> None:
+        """Say, count and keep what has come to lack."""
+        if not found:
+            return
         for gap in found:
             log.warning("Recording of samples: %s", gap.text)
         self._gaps += found
@@ -314,6 +321,7 @@ class Recorder:
         elif self._pending.rows:
             log.warning("%d rows of samples were not written.", self._pending.rows)
         self._sink.close()
+        self._found(self._sink.lost())
 
     # Words and numbers
 
