@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from confluent_kafka import OFFSET_END
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
 from backend.admin.properties import load_client_config
-from backend.admin.sample_producer import SampleProducer
+from backend.admin.sample_producer import PARTITIONS, SampleProducer
 from backend.domain.results import RATES
 from backend.errors import ConfigError
 from backend.pipeline.kafka import client_settings, connector_settings
@@ -55,31 +58,56 @@ def run(servers: str, topic: str, results: Path) -> subprocess.Popen[str]:
     )
 
 
+def read_all(servers: str, topic: str, results: Path) -> str:
+    """Let a job read what there is; what it said."""
+    with run(servers, topic, results) as job:
+        out, error = job.communicate(timeout=DEADLINE_S)
+    assert job.returncode == 0, out + error
+    return out + error
+
+
+def quality_of(results: Path) -> dict[str, tuple[int, int]]:
+    """Of each expectation how many rows broke it, and of how many."""
+    found = rows_in(results, "quality")
+    return {row["expectation"]: (row["violations"], row["rows"]) for row in found}
+
+
+def take_away(servers: str, topic: str) -> None:
+    """What retention does: all records of a topic go, and their offsets stay."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    places = [Place(f"{topic}-replicas", number, OFFSET_END) for number in range(PARTITIONS)]
+    for future in admin.delete_records(places).values():
+        future.result(DEADLINE_S)
+
+
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_topic_makes_the_rates_of_its_samples(kafka: RealKafka, tmp_path: Path) -> None:
     require(missing_java())
     require(missing_connector())
+    servers, topic = kafka.bootstrap_servers, "streamed"
     rows = sorted(simulated(seed=31, replicas=6, seconds=400), key=lambda row: row["at"])
     half = len(rows) // 2
-    said = ""
-    for number, some in enumerate((rows[:half], rows[half:])):
-        sent(kafka.bootstrap_servers, "streamed", some)
-        if number:
-            # The same records once more: they are late, or doubled, and count once.
-            sent(kafka.bootstrap_servers, "streamed", some[-5:])
-        with run(kafka.bootstrap_servers, "streamed", tmp_path) as job:
-            out, error = job.communicate(timeout=DEADLINE_S)
-        said += out + error
-        assert job.returncode == 0, said
-    counts = {row["expectation"]: row for row in rows_in(tmp_path, "quality")}
-    assert counts["unique"]["rows"] == len(rows) + 5, said
-    assert counts["unique"]["violations"] + counts["in_time"]["violations"] == 5
+    sent(servers, topic, rows[:half])
+    said = read_all(servers, topic, tmp_path)
+    sent(servers, topic, rows[half:])
+    # The same records once more: they are late, or doubled, and count once.
+    sent(servers, topic, rows[-5:])
+    said += read_all(servers, topic, tmp_path)
+    found = quality_of(tmp_path)
+    assert found["there"] == (0, len(rows) + 5), said
+    assert found["unique"][0] + found["in_time"][0] == 5
     expected = sorted(reference_rates(rows), key=lambda r: (str(r["rid"]), str(r["tick"])))
-    same(
-        rows_in(tmp_path, "rates"),
-        [{name: row[name] for name in RATES.names} for row in expected],
-    )
+    expected = [{name: row[name] for name in RATES.names} for row in expected]
+    same(rows_in(tmp_path, "rates"), expected)
+    assert "gone from the topic" not in said
+
+    sent(servers, topic, rows[-7:])
+    take_away(servers, topic)
+    said = read_all(servers, topic, tmp_path)
+    assert "7 samples were gone from the topic before they were read" in said
+    assert quality_of(tmp_path)["there"] == (7, len(rows) + 5)
+    same(rows_in(tmp_path, "rates"), expected)
 
 
 def test_jars_are_those_of_a_folder_or_are_fetched(tmp_path: Path) -> None:

@@ -58,7 +58,12 @@ CLOSE_MS: Final = 2_000
 LATE_MS: Final = 60_000
 """A row of a replica that rests may be older by so much than the newest."""
 IN_TIME: Final = "in_time"
-_IN_TIME_MEANS: Final = "it comes before its replica's rates of that time are made"
+THERE: Final = "there"
+_BY_BATCH: Final = (
+    (THERE, Outcome.DROPPED, "its topic still has it when it is read"),
+    (IN_TIME, Outcome.QUARANTINED, "it comes before its replica's rates of that time are made"),
+)
+"""What only a stream expects."""
 FORGET_MS: Final = 3_600_000
 """A replica that was not seen for so long is new when it comes back."""
 _RATES: Final = struct_of(RATES.columns)
@@ -295,9 +300,9 @@ class BatchWork:
         ]
         rows = [_of_hour(some, QUARANTINE, hour_ms) for some in aside]
         self._write(QUARANTINE, pa.concat_tables(rows))
-        counted = {**self.found.sums, IN_TIME: len(late)}
+        counted = {**self.found.sums, IN_TIME: len(late), THERE: self.arrived.lacking}
         former = self.former.counts.get(str(hour_ms), {})
-        names = ["rows", IN_TIME, *(e.name for e in REPLICA_EXPECTATIONS)]
+        names = ["rows", THERE, IN_TIME, *(e.name for e in REPLICA_EXPECTATIONS)]
         total = {name: former.get(name, 0) + counted[name] for name in names}
         self.batch.counted = hour_folder(hour_ms), _quality(total, hour_ms)
         kept = {h: n for h, n in self.former.counts.items() if int(h) >= hour_ms - HOUR_MS}
@@ -348,7 +353,7 @@ def _floor(at_ms: int, step_ms: int) -> int:
 def _quality(counts: Mapping[str, int], hour_ms: int) -> Any:
     """The rows of `quality` of an hour."""
     about = [(e.name, e.outcome.value, e.meaning) for e in REPLICA_EXPECTATIONS]
-    about.append((IN_TIME, Outcome.QUARANTINED.value, _IN_TIME_MEANS))
+    about += [(name, outcome.value, meaning) for name, outcome, meaning in _BY_BATCH]
     names, outcomes, meanings = zip(*about, strict=True)
     rows = pa.table(
         {

@@ -184,6 +184,11 @@ class _Said:
         self.rates += done.rows.get("rates", 0)
         if done.late:
             say(f"{done.late:,} samples came too late: they are in `quarantine`.")
+        if done.lacking:
+            say(
+                f"{done.lacking:,} samples were gone from the topic before they were read, and are "
+                "in no result: it keeps them for less time than the stream stood still."
+            )
         if self.monotonic_s() >= self.due_s:
             self.due_s = self.monotonic_s() + SAY_S
             say(

@@ -10,7 +10,8 @@ Algorithm
     files are new is told by their numbers alone, so a checkpoint that is lost costs nothing. The
     files are read like a backfill's, with what their footers say of their times.
     Of a topic Spark's checkpoint says which records a batch is of, and the state which batch of
-    which checkpoint was the last.
+    which checkpoint was the last. Spark leaves out what retention took meanwhile, and says so to
+    nobody but its log: what came is counted, and held beside what the checkpoint says.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ class Arrived:
     """What tells a topic's batch; see `Meta.position`."""
     gone: tuple[int, ...] = ()
     """Hours whose files were gone before they were read."""
+    lacking: int = 0
+    """Samples that a topic had, and had no more when they were read."""
     release: Any = None
     """Called without arguments once the rows are not needed any more."""
 
@@ -259,14 +262,20 @@ class TopicSource:
         samples = decoded(rows).persist()
         at = millis("at")
         past = F.max(F.when(at <= self.clock.now_ms(), at))
-        newest = samples.agg(past).collect()[0][0]
+        newest, came = samples.agg(past, F.count(F.lit(1))).collect()[0]
 
         def packed(batches: Iterable[Any]) -> Iterator[Any]:
             yield stream_step.nothing(BUCKETS)
             yield from pack(batches, schema=SAMPLES_SCHEMA, kind=SAMPLES, buckets=BUCKETS)
 
         parcels = samples.select(*SAMPLES_SCHEMA.names).mapInArrow(packed, PARCEL)
-        yield Arrived(parcels, newest, position=f"{here}:{number}", release=samples.unpersist)
+        yield Arrived(
+            parcels,
+            newest,
+            position=f"{here}:{number}",
+            lacking=max(0, planned(self.checkpoint, number) - came),
+            release=samples.unpersist,
+        )
 
 
 def decoded(records: DataFrame) -> DataFrame:
@@ -283,6 +292,27 @@ def decoded(records: DataFrame) -> DataFrame:
             for c in REPLICA_SAMPLES
         )
     )
+
+
+def planned(checkpoint: Path, number: int) -> int:
+    """How many records a batch is of, by what Spark noted of a topic when it planned the batch."""
+    noted = checkpoint / "offsets"
+    since = noted / str(number - 1) if number else checkpoint / "sources" / "0" / "0"
+    before = _offsets(since)
+    return sum(
+        max(0, offset - before.get(place, 0))
+        for place, offset in _offsets(noted / str(number)).items()
+    )
+
+
+def _offsets(noted: Path) -> dict[tuple[str, str], int]:
+    """What Spark noted in a file, of which the last line is an object of topics and partitions."""
+    topics = json.loads(noted.read_text().splitlines()[-1])
+    return {
+        (topic, partition): offset
+        for topic, partitions in topics.items()
+        for partition, offset in partitions.items()
+    }
 
 
 def _checkpoint_id(checkpoint: Path) -> str:

@@ -83,6 +83,8 @@ class Done:
     """That were written of each table, but for what is open."""
     late: int
     """Samples of it that came too late."""
+    lacking: int
+    """Samples that its topic had no more when they were read."""
 
 
 _ERROR: Final = re.compile(r"[\w.]*(Error|Exception): ")
@@ -113,7 +115,16 @@ class Streaming:
                 if arrived.release is not None:
                     arrived.release()
                 seconds = self.shop.clock.monotonic_s() - began_s
-                self.say(Done(batch.number, self.meta.newest_ms, seconds, batch.rows, work.late))
+                self.say(
+                    Done(
+                        batch.number,
+                        self.meta.newest_ms,
+                        seconds,
+                        batch.rows,
+                        work.late,
+                        arrived.lacking,
+                    )
+                )
                 if self.stopping.is_set():
                     return
         except Exception as error:
