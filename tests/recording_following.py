@@ -56,8 +56,12 @@ class Followed:
 async def following(
     folder: Path | None, sink: Sink | None = None, **settings: Any
 ) -> AsyncIterator[Followed]:
-    """A recorder until the end of the block, which is a clean one."""
-    kept = RecordingSettings(**{"folder": folder, "flush_s": 0.02, **settings})
+    """A recorder until the end of the block, which is a clean one.
+
+    Its moments are of a fixed day, and it tidies up by the clock: it keeps them for a century.
+    """
+    forever = {"folder": folder, "flush_s": 0.02, "keep_days": 36_500}
+    kept = RecordingSettings(**{**forever, **settings})
     followed = Followed(sink or FolderSink(folder or Path()), kept)
     task = asyncio.create_task(followed.recorder.run())
     try:
