@@ -24,7 +24,7 @@ demo: $(STAMP) ## the dashboard on a cluster in memory with a move under way (AR
 	@$(PY) -m backend demo $(ARGS)
 
 test: $(STAMP) kafka-jars ## run the tests; those on real Kafka need Java, and Maven once
-	@$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	@$(PY) -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 check: $(STAMP) ## formatting, lint, types and import rules
 	$(VENV)/bin/ruff format --check backend tui tests
