@@ -35,9 +35,12 @@ check: $(STAMP) ## formatting, lint, types and import rules
 bench: $(STAMP) kafka-jars ## run the benchmarks and print what they measure
 	@$(PY) -m pytest tests/bench -m bench -s -q $(ARGS)
 
-lock: $(STAMP) ## resolve requirements.lock anew from pyproject.toml (ARGS=--upgrade for newer ones)
+lock: $(STAMP) ## resolve both lock files anew from pyproject.toml (ARGS=--upgrade for newer ones)
 	$(VENV)/bin/uv pip compile pyproject.toml --extra dev --generate-hashes --universal \
 		--python-version 3.11 --no-header --no-annotate -q -o requirements.lock $(ARGS)
+	echo 'hatchling>=1.27' | $(VENV)/bin/uv pip compile pyproject.toml - --generate-hashes --universal \
+		--python-version 3.11 --no-header --no-annotate -q -c requirements.lock \
+		-o examples/requirements.lock
 
 clean: ## remove the environment, Kafka's jars, caches and builds
 	rm -rf $(VENV) tests/kafka/libs dist build .pytest_cache .mypy_cache .ruff_cache \

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from backend import __version__
@@ -33,6 +34,7 @@ commands:
   plan                        plan and rehearse a reassignment; see its own --help
   config                      what the file and the environment say, and where from
   tokens                      who may ask a backend on a TCP port; see its own --help
+  keys                        keys that the backends of a cluster share; see its own --help
   proposals                   changes that take two people: approve or reject; see its own --help
   webhooks                    what a backend's webhooks did not take; sends it again
   web                         the dashboard in a browser, read-only unless told otherwise
@@ -74,18 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 from backend.tools.config import main as config
 
                 return config(arguments[1:])
-            case ["tokens"]:
-                from backend.tools.tokens import main as tokens
-
-                return tokens(arguments[1:])
-            case ["proposals"]:
-                from backend.tools.proposals import main as proposals
-
-                return proposals(arguments[1:])
-            case ["webhooks"]:
-                from backend.tools.webhooks import main as webhooks
-
-                return webhooks(arguments[1:])
+            case ["tokens" | "keys" | "proposals" | "webhooks" as name]:
+                tool: Callable[[Sequence[str]], int] = import_module(f"backend.tools.{name}").main
+                return tool(arguments[1:])
             case ["web"]:
                 return _web(arguments[1:])
             case ["replay"]:
@@ -129,6 +122,8 @@ def _dashboard(arguments: list[str]) -> int:
         "--record", metavar="PATH", type=Path, help="record to this new file (default: see README)"
     )
     recording.add_argument("--no-record", action="store_true", help="keep no recording")
+    # What `kshunt web` starts for a browser.
+    parser.add_argument("--in-browser", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--context",
         metavar="NAME",
@@ -143,7 +138,11 @@ def _dashboard(arguments: list[str]) -> int:
         sys.stderr.write(f"{ZOOKEEPER_WARNING}\n")
     from tui.__main__ import run
 
-    kept = {"record": not options.no_record, "record_path": options.record}
+    kept = {
+        "record": not options.no_record,
+        "record_path": options.record,
+        "in_browser": options.in_browser,
+    }
     if options.backend is not None:
         return run(options.backend, read_only=options.read_only, **kept)
     from backend.tools.private import private_backend
@@ -224,7 +223,7 @@ def _web(arguments: list[str]) -> int:
     }
     session = [word for flag, value in named.items() if value for word in (flag, str(value))]
     # Whoever opens a page is not the one whose recordings are kept here.
-    session.append("--no-record")
+    session += ["--no-record", "--in-browser"]
     serve(
         session if options.allow_changes else [*session, "--read-only"],
         host,

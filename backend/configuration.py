@@ -45,7 +45,7 @@ from backend.errors import ConfigError
 
 FILE: Final = "KSHUNT_CONFIG"
 CONTEXT: Final = "KSHUNT_CONTEXT"
-WEBHOOK_FLAGS: Final = ("webhook", "webhook-secret-file", "webhook-ca")
+WEBHOOK_FLAGS: Final = ("webhook", "webhook-file", "webhook-secret-file", "webhook-ca")
 SERVE_PREFIX: Final = "KSHUNT_SERVE_"
 
 CLUSTER_FLAGS: Final = ("bootstrap-server", "backend", "command-config")
@@ -140,6 +140,11 @@ def load(environment: Mapping[str, str]) -> Configuration:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
     # Loaded where there is a file only.
     import tomllib
+
+    from backend.access.secret_files import refuse_writable
+
+    # It names commands that are run, and backends that are believed.
+    refuse_writable(path, "The configuration")
 
     try:
         document = tomllib.loads(content.decode())

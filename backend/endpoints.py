@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import re
 from pathlib import Path
+from typing import Final
 
 from backend.errors import ConfigError
 from backend.settings import ZOOKEEPER_SCHEME
@@ -85,6 +87,24 @@ def check_connect(connect: str) -> None:
             )
     if slash and (not chroot or chroot[0] == "/" or chroot[-1] == "/" or "//" in chroot):
         raise ConfigError(f"'/{chroot}' is no chroot.", advice="Write host:port/chroot.")
+
+
+def without_secrets(text: str) -> str:
+    """An address, or several, as it may be shown: without passwords and values of parameters.
+
+    What is left out is `…`: all before an `@`, values in a query (`?token=…`), and parameters of
+    Spark Connect (`sc://host:15002/;token=…`).
+    """
+    for pattern, shown in _SECRET_PARTS:
+        text = pattern.sub(shown, text)
+    return text
+
+
+_SECRET_PARTS: Final = (
+    (re.compile(r"(?<=://)[^/?#\s]*@"), "…@"),
+    (re.compile(r"(?<![^\s,])[^\s,/@]*:[^\s,/@]*@(?=[^\s,/@]*:\d)"), "…@"),
+    (re.compile(r"([?&;][^=?&;#\s]+)=[^&;#\s]*"), r"\1=…"),
+)
 
 
 def host_and_port(address: str) -> tuple[str, int]:

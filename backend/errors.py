@@ -73,6 +73,8 @@ class KshuntError(Exception):
         """One or two sentences for an operator; never holds a secret."""
         self.advice = advice
         """What to do next, or empty."""
+        self.answered_code: int | None = None
+        """Kafka's error code of the whole answer; None where no answer with a code came."""
 
     def __str__(self) -> str:
         return f"{self.message} {self.advice}".rstrip()

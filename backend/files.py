@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,7 +27,8 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     try:
         # What an earlier attempt has left behind may be open to others.
         aside.unlink(missing_ok=True)
-        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(aside, flags, mode)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
@@ -38,6 +40,15 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
             aside.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def no_link(name: str, flags: int) -> int:
+    """For `open(..., opener=no_link)`: a symbolic link in the place of the file is refused.
+
+    Raises:
+        OSError: it is one, or cannot be opened.
+    """
+    return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
 def sync_folder(path: Path) -> None:
@@ -68,13 +79,39 @@ def make_folder(path: Path) -> None:
     sync_folder(path.parent)
 
 
+def _lock_file(path: Path) -> int:
+    """Open a lock file, which is made if need be; what it holds stays as it is.
+
+    It is a file of this user, or of the owner of its folder: in a folder that others can write to,
+    somebody could put a link there, or a file whose lock they never give back.
+
+    Raises:
+        OSError: it cannot be made, or is another's file, or no file.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        handle = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        words = "A symbolic link is in the place of a lock file"
+        raise OSError(errno.ELOOP, words, str(path)) from None
+    status = os.fstat(handle)
+    if stat.S_ISREG(status.st_mode) and status.st_uid in (os.geteuid(), path.parent.stat().st_uid):
+        return handle
+    os.close(handle)
+    raise PermissionError(errno.EPERM, "The lock file is not a file of this user", str(path))
+
+
 def locked(path: Path) -> IO[str] | None:
     """A file that this process alone holds until it closes it or ends; None: another one does.
 
+    What the file holds stays as it is, and a symbolic link is not followed.
+
     Raises:
-        OSError: the file cannot be made or locked.
+        OSError: the file cannot be made or locked, or belongs to somebody else.
     """
-    file = path.open("w")
+    file = os.fdopen(_lock_file(path), "r+")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -91,9 +128,9 @@ def turn(path: Path) -> Iterator[None]:
     """Wait until no other process has its turn at this file, which is made if need be.
 
     Raises:
-        OSError: the file cannot be made or locked.
+        OSError: the file cannot be made or locked, or belongs to somebody else.
     """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    handle = _lock_file(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -48,7 +48,7 @@ async def begun(
         stdin=PIPE,
         stdout=PIPE,
         stderr=STDOUT if together else PIPE,
-        env={**os.environ, "PYTHONPATH": _search_path()},
+        env=environment(),
         start_new_session=True,
         limit=line_bytes_max,
     )
@@ -80,6 +80,14 @@ async def ended(process: Process, within_s: float) -> None:
     await waiting
 
 
-def _search_path() -> str:
-    root = str(Path(backend.__file__).parent.parent)
-    return os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+def environment() -> dict[str, str]:
+    """The environment of a process that runs this very kshunt, wherever it is started.
+
+    A module of the working directory is never taken for one of ours: `PYTHONSAFEPATH` is Python's
+    `-P` for whatever the process starts in turn, and entries of `PYTHONPATH` that stand for the
+    working directory (empty or relative ones) are left out.
+    """
+    root = str(Path(backend.__file__).absolute().parent.parent)
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    search = [root, *filter(os.path.isabs, given)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(search), "PYTHONSAFEPATH": "1"}

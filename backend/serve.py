@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from backend.access import two_person
-from backend.access.options import add_options, credentials_of
+from backend.access.options import add_options, credentials_of, keys_of
 from backend.access.socket_file import socket_file
 from backend.configuration import near, serve_source
 from backend.endpoints import (
@@ -24,18 +24,21 @@ from backend.endpoints import (
     take_zookeeper,
 )
 from backend.errors import ConfigError, KshuntError
+from backend.journals import options as journal_options
 from backend.logs import FORMATS, set_up
 from backend.notify import options as notify
 
 if TYPE_CHECKING:
     import asyncio
 
+    from backend.access.cluster_keys import ClusterKeys
     from backend.admin.kafka import KafkaAdmin
     from backend.admin.placing import Placing
     from backend.api.server import Listen
     from backend.clock import Clock
     from backend.journals.zookeeper import ZooKeeperParts
     from backend.operations.journal import Journal
+    from backend.operations.journal_fold import Unproven
     from backend.settings import Settings
     from backend.telemetry.recording.recorder import Recorder
     from backend.telemetry.results import Results
@@ -70,8 +73,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     cluster_options(parser, required=False)
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--socket", metavar="PATH", type=Path, help="a Unix-domain socket")
-    where.add_argument("--listen", metavar="HOST:PORT", help="a TCP port (default 127.0.0.1:8095)")
+    where.add_argument(
+        "--socket",
+        metavar="PATH",
+        type=Path,
+        help="a Unix-domain socket (default: CLUSTER.sock in $XDG_RUNTIME_DIR/kshunt)",
+    )
+    where.add_argument("--listen", metavar="HOST:PORT", help="a TCP port")
     parser.add_argument(
         "--linger",
         action="store_true",
@@ -120,8 +128,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--log-format", choices=FORMATS, default="text", help="of standard error (default text)"
     )
-    add_options(parser)
-    notify.add_options(parser)
+    for add in (add_options, journal_options.add_options, notify.add_options):
+        add(parser)
     two_person.add_options(parser)
     # The demo's: the brokers are the first line of standard input, and its end is ours.
     parser.add_argument("--from-stdin", action="store_true", help=argparse.SUPPRESS)
@@ -161,11 +169,13 @@ def _run_server(options: argparse.Namespace) -> int:
 
     from backend.admin.reach import reach
     from backend.api.backend import Backend
-    from backend.api.server import check_reach, serve
+    from backend.api.peers import peers_of
+    from backend.api.server import Listen, check_reach, serve
     from backend.api.telling import telling
     from backend.clock import SystemClock
     from backend.operations.shrink.job import JobSettings, ProcessJob
     from backend.settings import PlacerSettings, RecordingSettings, Settings
+    from backend.tools.sockets import served_path
 
     set_up(options.log_format)
     bootstrap = sys.stdin.readline().strip() if options.from_stdin else options.bootstrap_server
@@ -175,11 +185,13 @@ def _run_server(options: argparse.Namespace) -> int:
         options.samples, options.samples_topic or "", keep_days=options.keep_samples
     )
     placer = PlacerSettings(options.replica_placer, options.replica_placer_config)
-    listen = _listen(options)
+    listen, peers = _listen(options), peers_of(options.peers)
     clock = SystemClock()
     credentials = credentials_of(options, clock)
-    check_reach(listen, credentials)
-    told_apart = listen.path is None and bool(credentials)
+    told_apart = listen is not None and listen.path is None and bool(credentials)
+    if listen is not None:
+        check_reach(listen, credentials)
+        _warn(listen, told_apart=told_apart)
     settings = Settings(
         *(bootstrap, options.command_config),
         recording=kept,
@@ -197,24 +209,28 @@ def _run_server(options: argparse.Namespace) -> int:
         try:
             admin.placing = _placing(settings, admin)
             await admin.connect()
+            cluster_id, keys = await _identified(options, settings, admin)
+            at = listen or Listen(served_path(cluster_id))
         except KshuntError:
             await admin.close()
             raise
         linger_s = options.linger_seconds if options.linger else None
         pipeline = _pipeline(options, clock)
-        parts = _in_zookeeper(settings, admin, clock)
+        unproven = journal_options.unproven_of(options)
+        parts = _in_zookeeper(settings, admin, clock, keys, unproven)
         reached = replace(settings, bootstrap_servers=admin.bootstrap_servers)
         jobs = JobSettings(bootstrap, options.command_config, options.pipeline_master)
         backend = Backend(
             settings,
             admin,
             clock,
-            _journals(settings, clock) if parts is None else parts.open_journal,
+            _journals(settings, clock, keys, unproven) if parts is None else parts.open_journal,
             record=_recorders(reached, clock, admin.placing),
             results=_results(options, clock),
             pipeline_process=lambda: None if pipeline is None else pipeline.standing(),
             repartition=lambda: ProcessJob(jobs),
             placing=admin.placing,
+            keys=keys,
         )
         admin.guard = backend.seat.guard
         async with (
@@ -222,7 +238,7 @@ def _run_server(options: argparse.Namespace) -> int:
             contextlib.nullcontext() if parts is None else parts.recovering(backend.seat),
             contextlib.nullcontext() if notifier is None else telling(backend, notifier),
         ):
-            await serve(backend, listen, credentials, linger_s=linger_s)
+            await serve(backend, at, credentials, linger_s=linger_s, peers=peers)
 
     try:
         asyncio.run(run())
@@ -234,6 +250,19 @@ def _run_server(options: argparse.Namespace) -> int:
     return 0
 
 
+async def _identified(
+    options: argparse.Namespace, settings: Settings, admin: KafkaAdmin
+) -> tuple[str, ClusterKeys]:
+    """The id of the cluster that was reached, and its keys.
+
+    Raises:
+        ClusterUnreachable: it has gone away since.
+        ConfigError: the key file cannot be read, made or trusted.
+    """
+    state = await admin.describe((), timeout_s=settings.request_timeout_s)
+    return state.cluster_id, keys_of(options, state.cluster_id)
+
+
 def _placing(settings: Settings, admin: KafkaAdmin) -> Placing | None:
     """What asks the placer, which is loaded; None, and nothing is loaded, where none is named."""
     if not settings.placer.name:
@@ -243,17 +272,23 @@ def _placing(settings: Settings, admin: KafkaAdmin) -> Placing | None:
     return placing_of(settings.placer, admin)
 
 
-def _in_zookeeper(settings: Settings, admin: KafkaAdmin, clock: Clock) -> ZooKeeperParts | None:
+def _in_zookeeper(
+    settings: Settings, admin: KafkaAdmin, clock: Clock, keys: ClusterKeys, unproven: Unproven
+) -> ZooKeeperParts | None:
     """What a cluster in ZooKeeper needs besides; None, and nothing is loaded, for another one."""
     if not settings.zookeeper:
         return None
     from backend.admin.zookeeper import ZooKeeperAdmin
     from backend.journals.zookeeper import ZooKeeperParts
 
-    return ZooKeeperParts(admin.session, clock) if isinstance(admin, ZooKeeperAdmin) else None
+    if not isinstance(admin, ZooKeeperAdmin):
+        return None
+    return ZooKeeperParts(admin.session, clock, keys, unproven)
 
 
-def _journals(settings: Settings, clock: Clock) -> Callable[[str, str], Journal]:
+def _journals(
+    settings: Settings, clock: Clock, keys: ClusterKeys, unproven: Unproven
+) -> Callable[[str, str], Journal]:
     """What reaches a cluster's journal, given the cluster's id and the backend's."""
 
     def open_journal(cluster_id: str, backend_id: str) -> Journal:
@@ -266,6 +301,8 @@ def _journals(settings: Settings, clock: Clock) -> Callable[[str, str], Journal]
             cluster_id=cluster_id,
             writer=backend_id,
             clock=clock,
+            keys=keys,
+            unproven=unproven,
         )
 
     return open_journal
@@ -337,7 +374,17 @@ def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop) -> None:
     loop.add_reader(sys.stdin.fileno(), look)
 
 
-def _listen(options: argparse.Namespace) -> Listen:
+def _warn(listen: Listen, *, told_apart: bool) -> None:
+    """Say in one line what a port without credentials means."""
+    if listen.path is None and not told_apart:
+        sys.stderr.write(
+            f"Warning: everyone on this host is an admin of the cluster through {listen.address}. "
+            "Give --tokens, or serve on a socket.\n"
+        )
+
+
+def _listen(options: argparse.Namespace) -> Listen | None:
+    """Where to serve; None: on the socket of the cluster, once its id is known."""
     from backend.api.certificates import Tls
     from backend.api.server import Listen
 
@@ -345,12 +392,12 @@ def _listen(options: argparse.Namespace) -> Listen:
     if (options.tls_certificate is None) != (options.tls_key is None):
         raise ConfigError("--tls-certificate and --tls-key go together; nothing was started.")
     tls = None if options.tls_key is None else Tls(options.tls_certificate, options.tls_key)
-    if options.socket is not None:
+    if options.listen is None:
         if tls is not None or options.tokens is not None or options.oidc_issuer:
             raise ConfigError(
                 "TLS, tokens and claims are for a TCP port; the mode of its file guards a socket.",
-                advice="Give --listen HOST:PORT instead of --socket.",
+                advice="Give --listen HOST:PORT.",
             )
-        return Listen(options.socket, file=file)
-    host, port = host_and_port(options.listen or "127.0.0.1:8095")
+        return None if options.socket is None else Listen(options.socket, file=file)
+    host, port = host_and_port(options.listen)
     return Listen(None, host, port, tls)

@@ -14,8 +14,16 @@ from backend.access.two_person import TwoPersonRule
 class Limits:
     """Upper bounds: nothing in kshunt grows without one of these."""
 
-    request_body_bytes: int = 16 * 1024 * 1024
-    """Largest HTTP request; a plan of 200,000 partitions is about 12 MB."""
+    request_body_bytes: int = 4 * 1024 * 1024
+    """Largest HTTP request, and plan file; a plan of 10,000 partitions is about 1 MB."""
+    change_body_bytes: int = 1024 * 1024
+    """Of other changes than plans."""
+    question_body_bytes: int = 64 * 1024
+    """Of a request that any viewer may send, unless its route takes more."""
+    body_values: int = 250_000
+    """Values in one body; a plan of 10,000 partitions has about 130,000."""
+    large_bodies_per_caller: int = 8
+    """Requests over 64 kB that one caller may have under way."""
     response_frame_bytes: int = 512 * 1024 * 1024
     """Largest answer that is taken from a broker."""
     events_kept: int = 1_000
@@ -26,6 +34,8 @@ class Limits:
     """Most replicas in one JSON answer."""
     partitions_per_reassignment: int = 10_000
     """Kafka's own bound of records in one controller operation."""
+    partitions_per_request: int = 10_000
+    """Partitions that one request names: what follows from more would hold up the event loop."""
     moves_per_broker: int = 5
     """Moves in flight that copy from or to one broker, whoever started them."""
     moves_in_cluster: int = 200
@@ -34,6 +44,14 @@ class Limits:
     """Ended operations that are still listed."""
     audit_kept: int = 10_000
     """Audit entries that stay in the journal."""
+    journal_operation_bytes: int = 64 * 1024 * 1024
+    """One operation's or proposal's entry in the journal, as JSON."""
+    journal_bytes: int = 256 * 1024 * 1024
+    """All of the journal's entries, as JSON; the largest of a longer one are set aside."""
+    journal_aside: int = 20_000
+    """Entries of the journal that nobody believes and that are remembered."""
+    journal_aside_bytes: int = 64 * 1024 * 1024
+    """Those, as they are in the journal."""
     proposals_waiting: int = 50
     """Proposals that may wait for a second person at once."""
     proposals_kept: int = 100
@@ -54,12 +72,32 @@ class Limits:
     """And how often in a burst."""
     credential_s: float = 10.0
     """A stream whose credential was revoked or has expired ends after so long."""
+    connections: int = 2_048
+    """Open at once; no more than half of the files that the process may open."""
+    connections_per_peer: int = 256
+    """Those of one address, or of one user on a Unix-domain socket."""
+    handshakes: int = 128
+    """TLS handshakes at once."""
+    handshake_s: float = 5.0
+    """A TLS handshake that takes longer is ended."""
     header_s: float = 10.0
-    """A connection that has not sent a whole request by then is closed."""
+    """A connection that has not sent the head of a request by then is closed."""
+    body_grace_s: float = 10.0
+    """A body may take this long, and `body_bytes_per_s` beyond."""
+    body_bytes_per_s: int = 16 * 1024
+    """A body that comes slower is refused."""
+    linger_s: float = 2.0
+    """So long the rest of a refused request is read, for its client to see the refusal."""
+    failed_tries: int = 30
+    """Refused tokens of one peer at once."""
+    failed_tries_per_s: float = 0.5
+    """And so many a second from then on."""
     planners: int = 1
     """Plans and rehearsals that are worked out at once, each by a process of its own."""
     planners_waiting: int = 8
     """Those that may wait for their turn, and the one at work."""
+    planners_per_caller: int = 3
+    """Of these, those of one credential."""
     planning_s: float = 900.0
     """What takes a planner or a rehearsal longer is ended."""
     replicas_explained: int = 300

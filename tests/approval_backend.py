@@ -21,6 +21,7 @@ from backend.clock import SystemClock
 from backend.journals.topic import TopicJournal
 from backend.operations.journal_codec import Body
 from backend.settings import Settings
+from tests.keys import KEYS
 
 
 class EndsWhenUsed(TopicJournal):
@@ -47,11 +48,12 @@ async def _serve(servers: str, port: int, tokens: Path, *, ends: bool) -> None:
             cluster_id=cluster_id,
             writer=backend_id,
             clock=clock,
+            keys=KEYS,
         )
 
     admin = KafkaAdmin(settings, owned_throttles=True)
     await admin.connect()
-    backend = Backend(settings, admin, clock, open_journal)
+    backend = Backend(settings, admin, clock, open_journal, keys=KEYS)
     admin.guard = backend.seat.guard
     credentials = TokenFile(tokens, clock)
     await credentials.start()

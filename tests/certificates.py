@@ -29,6 +29,7 @@ class Issued:
         paths = folder / f"{name}.pem", folder / f"{name}.key"
         for path, content in zip(paths, (self.certificate, self.key), strict=True):
             path.write_bytes(content)
+            path.chmod(0o600)
         return paths
 
     def context(self, folder: Path) -> ssl.SSLContext:

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from backend.access.cluster_keys import KEYS_VARIABLE, write_keys
 from backend.api.client import BackendClient
 from tests.contract import FLAVOURS, ContractCluster, flavours, found
 from tests.kafka.launcher import RealKafka, missing_reason
 from tests.kafka.zookeeper import ZooKeeperKafka
+from tests.keys import KEYS
 from tests.serving import serving
 from tests.spark import spark as spark
 from tests.support import require
@@ -25,6 +27,9 @@ _HOME = tempfile.mkdtemp(prefix="kshunt-tests-")
 os.environ["XDG_STATE_HOME"] = _HOME
 os.environ["XDG_CONFIG_HOME"] = _HOME
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+# Journals that tests open by themselves and backends that they start share clusters, and so keys.
+os.environ[KEYS_VARIABLE] = f"{_HOME}/cluster.keys"
+write_keys(Path(_HOME, "cluster.keys"), KEYS)
 
 # An example may take as long as it takes: a busy machine is no defect.
 settings.register_profile("unhurried", deadline=None)

@@ -1,7 +1,7 @@
 """A stretch of network between clients and servers on loopback that can be cut, as a cable is.
 
 While it is cut nothing is refused and nothing arrives: connections stay open and silent, new ones
-are not answered.
+are not answered. It can be slow, too: each connection then carries so many bytes a second.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 
 HOST = "127.0.0.1"
 CHUNK_BYTES = 65_536
+TURNS = 5
 
 
 class Network:
@@ -22,6 +23,9 @@ class Network:
         self._loop = loop
         self._whole = asyncio.Event()
         self._whole.set()
+        self._fast = asyncio.Event()
+        self._fast.set()
+        self._rate_bytes_per_s = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def cut(self) -> None:
@@ -31,6 +35,18 @@ class Network:
     def mend(self) -> None:
         """Let everything through again, what waited first."""
         self._loop.call_soon_threadsafe(self._whole.set)
+
+    def slow(self, rate_bytes_per_s: int) -> None:
+        """Carry no more than this in each direction of a connection from here on; 0: no limit."""
+
+        def change() -> None:
+            self._rate_bytes_per_s = rate_bytes_per_s
+            if rate_bytes_per_s:
+                self._fast.clear()
+            else:
+                self._fast.set()
+
+        self._loop.call_soon_threadsafe(change)
 
     async def open(self, forwards: Mapping[int, int]) -> list[asyncio.Server]:
         """Listen on the keys, and pass on to the values."""
@@ -60,12 +76,21 @@ class Network:
         await asyncio.gather(self._copy(reader, back), self._copy(there, writer))
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await reader.read(CHUNK_BYTES):
-                await self._whole.wait()
-                writer.write(data)
-                await writer.drain()
-        writer.close()
+        try:
+            with suppress(OSError):
+                while data := await reader.read(CHUNK_BYTES):
+                    await self._whole.wait()
+                    writer.write(data)
+                    await writer.drain()
+                    await self._pace(len(data))
+        finally:
+            writer.close()
+
+    async def _pace(self, size_bytes: int) -> None:
+        """Wait as long as a slow network needs for what it carried, or until it is fast."""
+        if self._rate_bytes_per_s:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._fast.wait(), size_bytes / self._rate_bytes_per_s)
 
 
 @contextmanager
@@ -86,6 +111,9 @@ def network(forwards: Mapping[int, int]) -> Iterator[Network]:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        # A closed connection is gone after a turn of the loop.
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
 
     opened, servers = asyncio.run_coroutine_threadsafe(begun(), loop).result(10)
     try:

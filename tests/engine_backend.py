@@ -12,9 +12,10 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from backend.admin import configs, emulated
+from backend.admin.alterations import CLUSTER_AUTHORIZATION_FAILED
 from backend.admin.configs import Changes, ConfigValue, Values
-from backend.admin.decisions import check_plan
-from backend.admin.faults import BrokerDown, item_error
+from backend.admin.decisions import check_plan, fit_part, with_refused
+from backend.admin.faults import BrokerDown, item_error, raise_for_code
 from backend.admin.port import (
     OK,
     ItemResult,
@@ -221,11 +222,11 @@ class Door(NoEffects):
     ) -> ReassignOutcome:
         situation = await emulated.read_situation(self, assignments, log_dirs, options.timeout_s)
         checked = check_plan(assignments, log_dirs, options, situation)
-        if options.validate_only or not all(result.ok for result in checked.values()):
+        fit, dirs = fit_part(assignments, log_dirs, checked)
+        if options.validate_only or not fit:
             return ReassignOutcome(checked, {}, {}, {})
-        return await emulated.start_checked(
-            self, situation, checked, assignments, options, log_dirs
-        )
+        started = await emulated.start_checked(self, situation, checked, fit, options, dirs)
+        return with_refused(started, checked)
 
     async def cancel_reassignments(
         self, partitions: Sequence[TopicPartition], *, timeout_s: float
@@ -239,6 +240,7 @@ class Door(NoEffects):
         log_dir_rates: Mapping[int, int | None] | None = None,
         validate_only: bool,
         timeout_s: float,
+        as_found: bool = False,
     ) -> Mapping[int, ItemResult]:
         return await emulated.alter_rates(
             self, rates, log_dir_rates or {}, validate_only=validate_only, timeout_s=timeout_s
@@ -250,6 +252,7 @@ class Door(NoEffects):
         *,
         validate_only: bool,
         timeout_s: float,
+        as_found: bool = False,
     ) -> Mapping[str, ItemResult]:
         return await emulated.alter_replicas(
             self, replicas, validate_only=validate_only, timeout_s=timeout_s
@@ -379,6 +382,9 @@ class Door(NoEffects):
     async def alter_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
     ) -> PartitionResults:
+        fault = await self._world.at(self._backend, Fault.DENIED)
+        denied = CLUSTER_AUTHORIZATION_FAILED if fault is Fault.DENIED else 0
+        raise_for_code(self._world.whole_error or denied, None, "Reassigning partitions")
         return await self._write(lambda: self._alter_now(targets))
 
     def _alter_now(

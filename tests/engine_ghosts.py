@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from backend.domain.operation import OperationKind
 from backend.domain.throttle import ReplicaSet, brokers_of, throttled_replicas_of
+from backend.operations.known import Known
 from backend.operations.ownership import ListCellId, RateCellId
 from backend.operations.ownership_cells import (
     ListCell,
@@ -22,7 +23,6 @@ from backend.operations.ownership_cells import (
     RateKey,
     ShareState,
 )
-from backend.operations.registry import Known
 from tests.engine_world import BROKER, TOPIC, Effect, World
 
 NOTHING: Pairs = frozenset()

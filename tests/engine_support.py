@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from backend.domain.cluster import OngoingReassignment, PartitionState, TopicPartition
+from backend.domain.cluster import LogDir, OngoingReassignment, PartitionState, TopicPartition
 from backend.domain.throttle import (
     BrokerThrottle,
     ReplicaSet,
@@ -66,7 +66,7 @@ def view_with(
         size_bytes={tp(name): size for name, size in (sizes or {}).items()},
         under_min_isr=frozenset(low),
         throttles=throttles or Throttles({}, {}),
-        usable_bytes=usable or {},
+        log_dirs=tuple(LogDir(b, "/data", 10**13, free) for b, free in (usable or {}).items()),
     )
 
 

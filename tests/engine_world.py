@@ -27,9 +27,11 @@ from backend.embedded.controller.configs import (
 )
 from backend.embedded.controller.reassign import alter_partition_reassignments
 from backend.embedded.metadata.records import ResourceType
-from backend.operations.journal_codec import Body, Fold, Header, JournalState
-from backend.operations.registry import Known, known_from
+from backend.operations.journal_codec import Body, Header, JournalState
+from backend.operations.journal_fold import Fold
+from backend.operations.known import Known, known_from
 from tests.embedded_core import SmallCluster
+from tests.keys import KEYS
 
 T = TypeVar("T")
 
@@ -46,6 +48,7 @@ class Fault(enum.Enum):
     """What happens to a call."""
 
     REFUSED = "it fails, and nothing is done"
+    DENIED = "the cluster refuses the whole request, by its error code"
     LOST = "it is done in the cluster, and its answer is lost"
     IN_DOUBT = "it is done in the journal, and its answer is lost"
     DIES = "the backend dies before it"
@@ -104,7 +107,7 @@ class World:
         self.cluster.start()
         self.clock = WorldClock(self.cluster)
         self.loop = asyncio.new_event_loop()
-        self.fold = Fold(CLUSTER_ID)
+        self.fold = Fold(CLUSTER_ID, KEYS)
         self.state = JournalState()
         """What is committed in the journal."""
         self.known = Known()
@@ -114,6 +117,8 @@ class World:
         """By the number of the call, from the last `plan_faults` on."""
         self.calls = 0
         self.down: set[int] = set()
+        self.whole_error = 0
+        """What the cluster answers to each whole reassignment request; 0: it takes them."""
         self.wishes: dict[TopicPartition, Sequence[int] | None] = {}
         """What the cluster took last for each partition: a target, or None for a cancellation."""
         self.latest: Callable[[], Snapshot | None] = lambda: None

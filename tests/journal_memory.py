@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from backend.errors import JournalFenced, KshuntError
+from backend.operations.journal import Repairs
 from backend.operations.journal_codec import Body, Entry, Header, JournalState
 from backend.operations.keeper import Keeper, Self
 
@@ -88,6 +89,8 @@ class MemoryJournal:
     """One backend's view of a `MemoryLog`; a `backend.operations.journal.Journal`."""
 
     remarks: tuple[str, ...] = ()
+    repairs: Repairs = Repairs()
+    any_loop = False
 
     def __init__(self, log: MemoryLog, clock: TestClock, name: str) -> None:
         self._log = log

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
+from backend.access.cluster_keys import ClusterKeys
 from backend.admin.properties import client_config
 from backend.clock import SystemClock
 from backend.embedded.background import Running, running
@@ -19,9 +20,9 @@ from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.net.server import BrokerServer
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.journals.topic import TopicJournal
-from backend.operations.journal_codec import (
-    JournalState,
-)
+from backend.operations.journal_codec import JournalState
+from backend.operations.journal_fold import Unproven
+from tests.keys import KEYS
 from tests.support import wait_until
 
 DEADLINE_S = 20.0
@@ -43,7 +44,13 @@ class Where:
 
 @asynccontextmanager
 async def journal(
-    where: Where, topic: str, writer: str = "one", cluster_id: str | None = None
+    where: Where,
+    topic: str,
+    writer: str = "one",
+    cluster_id: str | None = None,
+    *,
+    keys: ClusterKeys = KEYS,
+    unproven: Unproven = Unproven.REFUSE,
 ) -> AsyncIterator[TopicJournal]:
     made = TopicJournal(
         where.servers,
@@ -51,6 +58,8 @@ async def journal(
         cluster_id=cluster_id or where.cluster_id,
         writer=writer,
         clock=SystemClock(),
+        keys=keys,
+        unproven=unproven,
         topic=topic,
     )
     try:
@@ -90,7 +99,7 @@ def raw_producer(where: Where, **settings: Any) -> Producer:
 
 
 def written_by(servers: str, topic: str) -> list[str]:
-    """Who wrote each entry that is committed, in the log's order."""
+    """Who wrote each entry that is committed but the manifest, in the log's order."""
     settings = {"group.id": "x", "enable.partition.eof": True, "isolation.level": "read_committed"}
     reader = Consumer({"bootstrap.servers": servers, "log_level": 0, **settings})
     reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
@@ -99,7 +108,7 @@ def written_by(servers: str, topic: str) -> list[str]:
     def at_the_end() -> bool:
         message = reader.poll(0.1)
         error = None if message is None else message.error()
-        if message is not None and error is None:
+        if message is not None and error is None and message.key() != b"manifest":
             value = (message.value() or b"").decode("utf-8", "replace")
             found.extend(name for name in ("one", "two") if f'"writer":"{name}"' in value)
         return error is not None and error.code() == KafkaError._PARTITION_EOF

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from backend.__main__ import main as kshunt
+from backend.access.cluster_keys import write_keys
 from backend.admin.kafka import KafkaAdmin
 from backend.admin.port import ItemResult, PartitionResults, ReassignOptions, ReassignOutcome
 from backend.admin.properties import client_config
@@ -40,6 +41,7 @@ from backend.journals.topic_clients import JOURNAL_TOPIC
 from backend.operations.journal_codec import BACKEND_KEY, Body, JournalState
 from backend.operations.lease import Terms
 from backend.settings import Settings
+from tests.keys import KEYS
 
 BEFORE, AFTER, DOUBT = "before", "after", "doubt"
 OPEN, BEAT, RELEASE, APPEND = "open", "beat", "release", "append"
@@ -170,6 +172,7 @@ class WatchedAdmin(KafkaAdmin):
         log_dir_rates: Mapping[int, int | None] | None = None,
         validate_only: bool,
         timeout_s: float,
+        as_found: bool = False,
     ) -> Mapping[int, ItemResult]:
         """As `ClusterAdmin.alter_interbroker_throttled_rates`, one broker after the other."""
         done: dict[int, ItemResult] = {}
@@ -181,6 +184,7 @@ class WatchedAdmin(KafkaAdmin):
                     log_dir_rates={b: rate for b, rate in others.items() if b == broker},
                     validate_only=validate_only,
                     timeout_s=timeout_s,
+                    as_found=as_found,
                 )
         return done
 
@@ -190,11 +194,12 @@ class WatchedAdmin(KafkaAdmin):
         *,
         validate_only: bool,
         timeout_s: float,
+        as_found: bool = False,
     ) -> Mapping[str, ItemResult]:
         """As `ClusterAdmin.alter_interbroker_throttled_replicas`."""
         async with self.boundaries.around(LISTS):
             return await super().alter_interbroker_throttled_replicas(
-                replicas, validate_only=validate_only, timeout_s=timeout_s
+                replicas, validate_only=validate_only, timeout_s=timeout_s, as_found=as_found
             )
 
 
@@ -210,6 +215,7 @@ async def _serve(options: argparse.Namespace) -> None:
             cluster_id=cluster_id,
             writer=backend_id,
             clock=clock,
+            keys=KEYS,
             topic=options.journal,
         )
         journal.boundaries = boundaries
@@ -219,7 +225,7 @@ async def _serve(options: argparse.Namespace) -> None:
     admin.boundaries = boundaries
     await admin.connect()
     terms = Terms(*options.terms) if options.terms else None
-    backend = Backend(settings, admin, clock, open_journal, terms=terms)
+    backend = Backend(settings, admin, clock, open_journal, terms=terms, keys=KEYS)
     admin.guard = backend.seat.guard
     await serve(backend, Listen(options.socket))
 
@@ -284,7 +290,11 @@ def _run(arguments: list[str], log: str, watched: bool) -> None:
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    sys.exit(main(arguments) if watched else kshunt(["serve", *arguments]))
+    if watched:
+        sys.exit(main(arguments))
+    keys = Path(log).with_suffix(".keys")
+    write_keys(keys, KEYS)
+    sys.exit(kshunt(["serve", "--cluster-keys", str(keys), *arguments]))
 
 
 if __name__ == "__main__":

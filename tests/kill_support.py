@@ -32,10 +32,13 @@ from backend.domain.throttle import (
 from backend.embedded.background import running
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.journals.topic_clients import JOURNAL_TOPIC
-from backend.operations.journal_codec import Fold, JournalState, Kind
+from backend.operations.journal_codec import JournalState, Kind
+from backend.operations.journal_fold import Fold
 from backend.wire.raw import RawRequest
 from tests.admin_support import TIMEOUT_S, connected
+from tests.audit_checker import Asked, Cluster, lines_of, problems
 from tests.contract import BROKERS
+from tests.keys import keys_of
 from tests.kill_backend import forked
 from tests.support import create_topic, produce, wait_until, wait_until_async
 
@@ -84,6 +87,15 @@ class Seen:
             if self.configs.get((name, key)) != before.get((name, key))
         ]
 
+    def as_cluster(self, topic: str) -> Cluster:
+        """For the checker of the audit: what is set on brokers and on the topic itself."""
+        settings = {
+            ("topic" if name == topic else "broker", name, key): value
+            for (name, key), (value, source) in self.configs.items()
+            if source in OWN and value is not None
+        }
+        return Cluster(settings, {(topic, number): at for number, at in self.replicas.items()})
+
 
 @dataclass(frozen=True, slots=True)
 class Ground:
@@ -108,6 +120,17 @@ class Ground:
         }
         partitions = admin.list_topics(self.topic, DEADLINE_S).topics[self.topic].partitions
         return Seen(configs, {p.id: tuple(p.replicas) for p in partitions.values()})
+
+    def untold(self, seen: Seen, before: Seen) -> list[str]:
+        """What the audit says and is not so."""
+        lines = lines_of(self.records())
+        moves = {
+            (self.topic, number): Asked(before.replicas[number], target)
+            for number, target in TARGET.items()
+        }
+        begun = [x for x in lines if (x["event"], x["kind"]) == ("requested", "reassign")]
+        asked = {line["operation_id"]: moves for line in begun}
+        return problems(lines, seen.as_cluster(self.topic), asked)
 
     def plan(self) -> Json:
         """The move, in Kafka's JSON."""
@@ -140,7 +163,7 @@ class Ground:
 
     def journalled(self) -> JournalState:
         """What the journal's records amount to."""
-        fold = Fold(self.cluster_id)
+        fold = Fold(self.cluster_id, keys_of(self.cluster_id))
         for key, value in self.records():
             fold.take(key, value)
         return fold.state()
@@ -155,6 +178,10 @@ class Ground:
         ]
         owned = [*state.of(Kind.BROKER_THROTTLE), *state.of(Kind.TOPIC_THROTTLE)]
         return [*live, *(f"a throttle of {name} is owned" for name in owned), *state.unreadable]
+
+
+OWN: Final = (1, 2)
+"""Sources of a topic's and of a broker's own settings, in librdkafka's numbers."""
 
 
 async def _write(admin: KafkaAdmin, kind: int, name: str, key: str, value: str | None) -> None:
@@ -293,6 +320,7 @@ async def problems_of(
         if seen.replicas != expected:
             found.append(f"replicas are {seen.replicas}, not {expected}")
         found.extend(await asyncio.to_thread(ground.unsettled))
+        found.extend(await asyncio.to_thread(ground.untold, seen, before))
         return not found
 
     try:

@@ -91,7 +91,8 @@ class AsNamed(Counting):
     """Does as the topic is called: `refusing-1`; else as `Counting`. It notes when it is closed."""
 
     def close(self) -> None:
-        Path(self.configs["note.file"]).write_text("closed")
+        with Path(self.configs["note.file"]).open("a") as note:
+            note.write("closed")
 
     def place(
         self,

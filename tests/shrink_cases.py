@@ -13,11 +13,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from backend.domain.shrink_phases import ShrinkRequest
+from backend.operations.journal_codec import Kind
 from backend.pipeline.repartition_topics import Topics
+from tests.audit_checker import Shrunk, shrink_problems
 from tests.copied_topics import Record, held
 from tests.shrink_check_support import QUIET, commit
 from tests.shrink_driver import Driver
 from tests.support import BROKER_DEADLINE_S, create_topic
+from tests.truth_ground import cluster_seen
 
 PARTITIONS, KEPT, KEYS = 4, 2, 6
 SETTINGS = {"retention.ms": "86400000", "max.message.bytes": "500000"}
@@ -117,6 +120,14 @@ def nothing_left(before: Before, driver: Driver) -> None:
     assert list(driver.folder.iterdir()) == []
 
 
+def audit_is_true(before: Before, driver: Driver) -> None:
+    """Each line of the audit is so on the cluster."""
+    lines = [dict(entry.body) for _, entry in sorted(driver.book.state.of(Kind.AUDIT).items())]
+    there = cluster_seen(AdminClient({**QUIET, "bootstrap.servers": before.servers}), before.topic)
+    shrunk = Shrunk(before.topic, PARTITIONS, KEPT)
+    assert shrink_problems(lines, there, {driver.operation_id: shrunk}) == []
+
+
 def is_shrunk(before: Before, topic: str = "", extra: int = 0) -> None:
     """Every record is there once, in the order of its key; each group has what it had not read."""
     name, servers = topic or before.topic, before.servers
@@ -157,5 +168,6 @@ def hunted(servers: str, folder: Path, *, elsewhere: bool = False) -> None:
     assert driver.done, driver.operation
     assert len(seen) > 30
     is_shrunk(before)
+    audit_is_true(before, driver)
     if not elsewhere:
         nothing_left(before, driver)

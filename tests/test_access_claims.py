@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -101,6 +102,17 @@ async def test_the_highest_role_counts_wherever_it_stands(provider: Provider) ->
         {"aud": None},
         {"sub": None},
         {"sub": "a\nb"},
+        {"sub": ""},
+        {"sub": "  "},
+        {"sub": " ada"},
+        {"sub": "ada "},
+        {"sub": "a\u202eb"},
+        {"sub": "\u200b"},
+        {"sub": 7},
+        {"sub": ["ada"]},
+        {"sub": {"ada": 1}},
+        {"sub": True},
+        {"sub": "x" * 256},
         {"exp": None},
         {"exp": 1_000},
         {"nbf": 10**11},
@@ -114,6 +126,18 @@ async def test_the_highest_role_counts_wherever_it_stands(provider: Provider) ->
 )
 async def test_nobody_else_does(claims: Claims, wrong: dict[str, Any]) -> None:
     assert await claims.caller(signed(**wrong)) is None
+
+
+async def test_two_long_subjects_are_two_people(claims: Claims) -> None:
+    one, two = "x" * 254 + "a", "x" * 254 + "b"
+    callers = [await claims.caller(signed(sub=subject)) for subject in (one, two)]
+    assert [caller.name for caller in callers if caller] == [one, two]
+
+
+async def test_keys_that_others_can_write_are_not_used(provider: Provider) -> None:
+    os.chmod(provider.keys, 0o666)
+    with pytest.raises(ConfigError, match="Others can write the file of keys"):
+        await Claims(provider, Standing()).start()
 
 
 async def test_a_shared_secret_signs_nothing(claims: Claims) -> None:

@@ -96,6 +96,8 @@ def test_names_are_unique_among_the_valid(path: Path) -> None:
     tokens = TokenFile(path, Standing())
     tokens.create("ada", Role.VIEWER)
     with pytest.raises(BadInput, match="There is a valid token named ada"):
+        tokens.create("Ada", Role.VIEWER)
+    with pytest.raises(BadInput, match="There is a valid token named ada"):
         tokens.create("ada", Role.ADMIN)
     tokens.revoke("ada")
     tokens.create("ada", Role.ADMIN)

@@ -82,6 +82,7 @@ def count_of(client: BackendClient, topic: str) -> int:
     return len(described.partitions)
 
 
+@pytest.mark.conforms("kip-694:two-people")
 def test_it_is_proposed_approved_and_carried_out(team: Shared, topic: str) -> None:
     with pytest.raises(AwaitsApproval) as awaits:
         fewer(team.ada, topic, who="somebody else", reason="too many")

@@ -55,6 +55,7 @@ def lengths(cluster: ListeningCluster) -> list[int]:
     return [len(set(replicas)) for replicas in replicas_of(cluster).values()]
 
 
+@pytest.mark.conforms("kip-179-early-draft:alter-started")
 @pytest.mark.parametrize(
     ("native", "way"),
     [(True, [ALTER_TOPICS]), (False, [CREATE_PARTITIONS, ALTER_REASSIGNMENTS])],
@@ -146,6 +147,7 @@ async def test_what_cannot_be_read_back_is_not_known() -> None:
         assert ways(cluster) == [ALTER_TOPICS]
 
 
+@pytest.mark.conforms("kip-179-early-draft:alter-whole-topic")
 async def test_a_topic_that_is_refused_in_part_is_led_back_and_another_goes_on() -> None:
     async with administered(native=False) as (cluster, admin):
         cluster.create("u", [1, 2])
@@ -196,6 +198,7 @@ async def test_partitions_that_were_added_before_a_refusal_are_named() -> None:
         assert lengths(cluster) == [2, 2, 2]
 
 
+@pytest.mark.conforms("kip-179-early-draft:authorize-alter", "kip-179-early-draft:alter-error-31")
 @pytest.mark.parametrize(
     ("native", "refused", "code"),
     [

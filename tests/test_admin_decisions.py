@@ -170,6 +170,7 @@ def test_any_answer_to_a_small_request_is_read_or_refused(body: bytes) -> None:
             continue
 
 
+@pytest.mark.conforms("kip-183:to-the-controller")
 def test_another_controller_is_asked_for_by_its_code() -> None:
     assert requests.is_for_another_controller(RawAnswer(0, b"\0\0\0\0\0\x29\x01"))
     assert not requests.is_for_another_controller(RawAnswer(0, b"\0\0\0\x29\0\0"))
@@ -315,9 +316,16 @@ def test_a_target_is_checked(target: list[int], name: str) -> None:
     assert checked[P0].error_name == name
 
 
-def test_one_mistake_holds_up_the_whole_plan() -> None:
+def test_one_mistake_holds_up_the_whole_plan_where_that_is_asked_for() -> None:
     plan = {P0: [2], P1: [9], P2: [1]}
-    checked = check_plan(plan, {}, ReassignOptions(), situation({P0: (1,), P1: (1,)}))
+    there = situation({P0: (1,), P1: (1,)})
+    each = check_plan(plan, {}, ReassignOptions(), there)
+    assert names(each) == {
+        P0: "NONE",
+        P1: "INVALID_REPLICA_ASSIGNMENT",
+        P2: "UNKNOWN_TOPIC_OR_PARTITION",
+    }
+    checked = check_plan(plan, {}, ReassignOptions(all_or_nothing=True), there)
     assert names(checked) == {
         P0: "OPERATION_NOT_ATTEMPTED",
         P1: "INVALID_REPLICA_ASSIGNMENT",
@@ -476,9 +484,17 @@ def test_partitions_become_columns_sorted_and_once() -> None:
     assert len(columns_of([])) == 0
 
 
+@pytest.mark.conforms("kip-179-early-draft:authorize-status", "kip-179-early-draft:status-error-31")
 def test_only_the_partitions_asked_for_are_kept() -> None:
     rows = assignment([("t", 0, 1, 1, True), ("t", 1, 2, 2, True), ("u", 0, 1, 1, True)])
     kept = decisions.rows_of(rows, [P1, TopicPartition("u", 5), TopicPartition("x", 0)])
     assert kept.broker.tolist() == [2]
-    (missing,) = decisions.missing_lags([P1, P2], {P1})
-    assert (missing.partition, missing.lag_messages, missing.result.error_code) == (P2, -1, 3)
+    hidden = TopicPartition("hidden", 0)
+    errors = {"x": "UNKNOWN_TOPIC_OR_PARTITION", "hidden": "TOPIC_AUTHORIZATION_FAILED"}
+    asked = [P1, P2, TopicPartition("x", 0), hidden]
+    missing = decisions.missing_lags(asked, {P1}, errors)
+    assert [(one.partition, one.lag_messages, one.result.error_code) for one in missing] == [
+        (P2, -1, 37),
+        (TopicPartition("x", 0), -1, 17),
+        (hidden, -1, 31),
+    ]

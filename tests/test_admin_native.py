@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,6 +49,7 @@ from tests.native_support import (
 # Reassignments
 
 
+@pytest.mark.conforms("kip-179:assignments")
 async def test_a_move_is_the_same_to_its_caller_with_the_rpc_and_without() -> None:
     outcomes, configured = [], []
     for native in (True, False):
@@ -94,14 +96,33 @@ async def test_a_move_without_a_throttle_writes_none() -> None:
 
 async def test_a_plan_with_a_fault_is_refused_as_a_whole_in_the_same_words() -> None:
     wanted = {T0: (2, 4), T1: (2, 77), TopicPartition("none", 3): (1,)}
+    whole = replace(THROTTLED, all_or_nothing=True)
     outcomes = []
     for native in (True, False):
         async with administered(native=native) as (cluster, admin):
-            outcomes.append(await move(admin, wanted))
+            outcomes.append(await move(admin, wanted, whole))
             assert ways(cluster) == []
             assert not cluster.image.is_moving
     assert outcomes[0] == outcomes[1]
     assert [result.ok for result in outcomes[0].results.values()] == [False] * 3
+
+
+@pytest.mark.conforms("kip-179:results-by-partition")
+async def test_what_is_in_order_moves_beside_what_is_not_and_brings_its_throttle_alone() -> None:
+    unknown, stranger = TopicPartition("none", 3), TopicPartition("t", 1)
+    wanted = {unknown: (1,), T0: (2, 4), stranger: (2, 77)}
+    outcomes = []
+    for native in (True, False):
+        async with administered(native=native) as (cluster, admin):
+            outcomes.append(await move(admin, wanted))
+            assert [m.partition for m in cluster.image.reassignments()] == [0]
+            assert cluster.throttled() == MOVING
+    assert outcomes[0] == outcomes[1]
+    assert [one.error_name for one in outcomes[0].results.values()] == [
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "NONE",
+        "INVALID_REPLICA_ASSIGNMENT",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -131,6 +152,7 @@ async def test_a_rate_that_brokers_inherit_does_not_stand_in_the_way() -> None:
         assert ways(cluster) == [REASSIGN]
 
 
+@pytest.mark.conforms("kip-179:already-moving")
 async def test_a_partition_that_moves_already_is_turned_to_its_new_target() -> None:
     outcomes = []
     for native in (True, False):
@@ -155,10 +177,9 @@ async def test_what_a_broker_that_is_down_was_set_to_is_not_known_and_so_not_del
     ("options", "log_dirs"),
     [
         (ReassignOptions(log_dirs_throttle_bytes_per_s=MB), {}),
-        (ReassignOptions(throttle_bytes_per_s=999), {}),
         (THROTTLED, {(T0, 4): "/d2"}),
     ],
-    ids=["a rate for log directories", "a rate that the seed forbids", "a log directory"],
+    ids=["a rate for log directories", "a log directory"],
 )
 async def test_what_the_rpc_cannot_express_is_composed(
     options: ReassignOptions, log_dirs: dict[tuple[TopicPartition, int], str]
@@ -169,6 +190,7 @@ async def test_what_the_rpc_cannot_express_is_composed(
         assert REASSIGN not in ways(cluster)
 
 
+@pytest.mark.conforms("kip-179:validate-only")
 async def test_validation_is_the_controllers_too_and_writes_nothing() -> None:
     options = ReassignOptions(throttle_bytes_per_s=RATE, validate_only=True)
     async with administered() as (cluster, admin):
@@ -213,6 +235,7 @@ async def test_nothing_is_left_to_take_back_where_the_controller_takes_nothing()
 # The RPC is advertised and not served, or its answer is lost
 
 
+@pytest.mark.conforms("kip-183:error-41")
 @pytest.mark.parametrize(
     "served",
     [refusing(UNSUPPORTED_VERSION), refusing(NOT_CONTROLLER), hang_up],
@@ -261,6 +284,7 @@ async def test_a_lost_answer_is_read_back_and_nothing_is_started_twice() -> None
         assert cluster.asked.count(REASSIGN) == 1
 
 
+@pytest.mark.conforms("kip-179:crash-in-the-middle")
 async def test_a_controller_that_dies_in_the_middle_leaves_no_throttle_to_the_next_try() -> None:
     async with administered() as (cluster, admin):
 
@@ -279,6 +303,7 @@ async def test_a_controller_that_dies_in_the_middle_leaves_no_throttle_to_the_ne
         assert cluster.removal() == ((), ())
 
 
+@pytest.mark.conforms("kip-179:timeout")
 async def test_a_move_that_may_yet_start_is_not_started_in_another_way() -> None:
     async with administered() as (cluster, admin):
         cluster.instead[REASSIGN] = stay_silent
@@ -322,6 +347,7 @@ async def test_a_broker_is_asked_for_what_it_advertises_and_for_nothing_else() -
             assert await admin.highest_version(46, 99, timeout_s=TIMEOUT_S) == -1
 
 
+@pytest.mark.conforms("kip-179:rates-response")
 def test_the_length_of_a_list_is_no_throttle_time() -> None:
     body = (5_000).to_bytes(4, "big")
     assert RawAnswer(0, body).throttle_time_ms == 5_000

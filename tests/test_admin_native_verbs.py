@@ -75,6 +75,7 @@ async def test_rates_that_name_every_throttled_broker_go_with_the_move() -> None
         assert cluster.throttled() == {}
 
 
+@pytest.mark.conforms("kip-179:rates-of-others")
 @pytest.mark.parametrize(
     ("rates", "more"),
     [
@@ -103,7 +104,7 @@ async def test_rates_that_the_rpc_would_change_otherwise_are_set_by_themselves(
             await move(admin)
             removal = cluster.removal()
             cluster.asked.clear()
-            codes = await set_rates(admin, rates, **more)
+            codes = await set_rates(admin, rates, as_found=True, **more)
             found.append((codes, cluster.throttled()))
             assert ways(cluster) == [ALTER_CONFIGS]
             assert cluster.removal() == removal
@@ -168,6 +169,7 @@ async def test_lists_that_name_every_throttled_topic_go_with_the_move() -> None:
         assert cluster.throttled() == {}
 
 
+@pytest.mark.conforms("kip-179:replicas-of-others")
 @pytest.mark.parametrize(
     "replicas",
     [
@@ -202,7 +204,8 @@ async def test_lists_that_the_rpc_would_change_otherwise_are_set_by_themselves(
             await move(admin)
             removal = cluster.removal()
             cluster.asked.clear()
-            found.append((await set_lists(admin, replicas), cluster.throttled()))
+            codes = await set_lists(admin, replicas, as_found=True)
+            found.append((codes, cluster.throttled()))
             assert ways(cluster) == [ALTER_CONFIGS]
             assert cluster.removal() == removal
     assert found[0] == found[1]
@@ -211,6 +214,14 @@ async def test_lists_that_the_rpc_would_change_otherwise_are_set_by_themselves(
 # Elections
 
 
+@pytest.mark.conforms(
+    "kip-183:elect",
+    "kip-183:elect-null",
+    "kip-183:partition-result",
+    "kip-183:to-the-controller",
+    "kip-183:error-3",
+    "kip-183:not-needed",
+)
 async def test_elections_are_the_same_with_the_rpc_and_without() -> None:
     asked = [TopicPartition("w", n) for n in (0, 1, 9)] + [TopicPartition("v", 0)]
     outcomes = []
@@ -236,6 +247,7 @@ async def test_elections_are_the_same_with_the_rpc_and_without() -> None:
     assert TopicPartition("w", 1) not in outcomes[0][1]
 
 
+@pytest.mark.conforms("kip-183:timeout")
 async def test_an_election_that_is_not_answered_may_yet_take_place() -> None:
     async with administered() as (cluster, admin):
         cluster.instead[ELECT] = stay_silent
@@ -254,6 +266,7 @@ async def lags_of(admin: KafkaAdmin, *partitions: TopicPartition) -> list[tuple[
     return [(x.partition, x.broker, x.lag_messages, x.in_isr, x.result) for x in found]
 
 
+@pytest.mark.conforms("kip-179-early-draft:status-to-leader")
 async def test_the_figures_of_leaders_are_those_of_the_replicas_themselves() -> None:
     partitions = [T1, T0, TopicPartition("one", 0), TopicPartition("t", 8), T0]
     found = []
@@ -274,7 +287,7 @@ async def test_the_figures_of_leaders_are_those_of_the_replicas_themselves() -> 
     assert (lag[T0, 2], lag[T1, 2], lag[T1, 3], lag[TopicPartition("one", 0), 3]) == (0, 0, 0, 0)
     down = {(partition, broker): result for partition, broker, _, _, result in found[1]}
     assert down[T1, 3].error_name == "BROKER_NOT_AVAILABLE"
-    assert down[TopicPartition("t", 8), -1].error_name == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert down[TopicPartition("t", 8), -1].error_name == "INVALID_PARTITIONS"
 
 
 async def test_only_what_leaders_cannot_tell_is_measured_on_every_broker() -> None:
@@ -307,6 +320,7 @@ async def test_one_leader_that_does_not_serve_the_call_is_measured(
         assert cluster.asked.count(LIST_OFFSETS) == 2
 
 
+@pytest.mark.conforms("kip-179-early-draft:status-to-leader")
 async def test_a_leader_that_hangs_leaves_time_to_ask_its_followers() -> None:
     async with administered() as (cluster, admin):
         await lags_of(admin, T0, T1)

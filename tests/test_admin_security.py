@@ -227,6 +227,7 @@ def allow_configs_only(kafka: RealKafka) -> None:
         future.result(timeout=DEADLINE_S)
 
 
+@pytest.mark.conforms("kip-179:controller-authz")
 async def test_a_move_that_is_not_allowed_leaves_no_throttle(
     guarded: RealKafka, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -14,6 +15,7 @@ from backend.admin.alterations import Alteration, Chooser, TopicScene, decided, 
 from backend.admin.port import ItemResult
 from backend.domain.alteration import UNCHANGED, AlteredTopic
 from backend.domain.cluster import Broker, OngoingReassignment, PartitionState, TopicPartition
+from backend.domain.modes import PartitionMode
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
 
@@ -60,6 +62,7 @@ topics = st.integers(1, 4).flatmap(
 counts = st.one_of(st.just(UNCHANGED), st.integers(-2, 9))
 
 
+@pytest.mark.conforms("kip-179-early-draft:alter-unchanged")
 @given(topics, counts, counts, st.sets(brokers, min_size=1), st.booleans(), st.integers(0, 2**16))
 def test_what_the_cluster_places_is_what_was_asked_for(
     replicas: list[list[int]], count: int, factor: int, live: set[int], racks: bool, seed: int
@@ -86,6 +89,7 @@ def test_what_the_cluster_places_is_what_was_asked_for(
     assert {b for one in lists.values() for b in one} <= there.known
 
 
+@pytest.mark.conforms("kip-179-early-draft:alter-error-39")
 @given(topics, st.lists(st.integers(-1, 7), unique=True, max_size=7), st.data())
 def test_an_assignment_is_taken_to_the_letter_or_refused(
     replicas: list[list[int]], numbers: list[int], data: st.DataObject
@@ -164,6 +168,7 @@ def test_a_partition_that_moves_is_where_it_moves_to(
         assert refusal(wanted, there) == answer
 
 
+@pytest.mark.conforms("kip-179-early-draft:alter-error-31")
 def test_a_topic_that_we_may_not_see_is_not_one_that_there_is_not() -> None:
     hidden = scene(error="TOPIC_AUTHORIZATION_FAILED")
     assert refusal(AlteredTopic(), hidden) == "CLUSTER_AUTHORIZATION_FAILED"
@@ -236,3 +241,15 @@ def test_numbers_that_follow_each_other_are_one_question() -> None:
     assert _runs([]) == []
     assert _runs([4]) == [range(4, 5)]
     assert _runs([0, 1, 2, 5, 7, 8]) == [range(3), range(5, 6), range(7, 9)]
+
+
+@pytest.mark.parametrize("mode", [PartitionMode.READ_ONLY, PartitionMode.NONE])
+def test_a_topic_that_loses_partitions_is_not_altered(mode: PartitionMode) -> None:
+    there = scene((1, 2), (2, 3))
+    states = {**there.states, 1: replace(there.states[1], mode=mode)}
+    for wanted in (AlteredTopic(4), AlteredTopic(replication_factor=3)):
+        assert isinstance(decided(wanted, there, Random(0)), Alteration)
+        found = decided(wanted, replace(there, states=states), Random(0))
+        assert isinstance(found, ItemResult)
+        assert found.error_name == "INVALID_PARTITIONS"
+        assert "t-1 is about to be deleted" in found.message

@@ -19,7 +19,7 @@ from backend.domain.approval import (
 from backend.errors import BadInput, Conflict, JournalUnavailable, KshuntError, NotActing
 from backend.operations.approvals import Approvals
 from backend.operations.audit import WHO_MAX, AuditEvent
-from backend.operations.registry import has_unfinished
+from backend.operations.known import has_unfinished
 from backend.settings import LIMITS
 from tests.approval_support import ADA, BOB, EVE, EXPIRY_S, PEOPLE, Crash, Effects, Side, side
 

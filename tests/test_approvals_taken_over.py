@@ -18,6 +18,7 @@ from backend.errors import AwaitsApproval, BackendError, BackendUnreachable
 from tests.kafka.config import free_ports
 from tests.support import create_topic, wait_until
 from tests.team_support import clients_of, make_tokens
+from tests.truth_ground import untrue_of
 
 DEADLINE_S = 40.0
 
@@ -87,6 +88,7 @@ def test_killed_between_approving_and_acting(cluster: Running, tmp_path: Path) -
             two["bob"].approve_proposal(id)
         assert count_of(two["ada"]) == 3
         assert two["ada"].operations() == ()
+        assert untrue_of(two["ada"], cluster.bootstrap_servers, "orders") == []
         assert [line.event for line in two["ada"].audit_lines()] == [
             "proposed",
             "approved",
@@ -120,5 +122,6 @@ def test_another_backend_takes_over_what_waits(cluster: Running, tmp_path: Path)
         wait_until(approved, DEADLINE_S, "the other one acts")
         wait_until(lambda: count_of(two["ada"]) == 1, DEADLINE_S, "the topic is smaller")
         assert state_of(two["ada"], id) == "done"
+        assert untrue_of(two["ada"], cluster.bootstrap_servers, "orders") == []
         with pytest.raises(BackendError):
             two["bob"].approve_proposal(other)

@@ -49,15 +49,15 @@ from backend.operations.audit_report import (
 )
 from backend.operations.journal_codec import (
     Entry,
-    Fold,
     Header,
     JournalState,
     Unreadable,
     Why,
     audit_key,
-    encode,
 )
+from backend.operations.journal_fold import Fold
 from backend.tools import flags
+from tests.keys import KEYS
 
 NOW_MS = 1_800_000_000_123
 LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -108,9 +108,9 @@ def line(number: int = 0, **fields: Any) -> AuditEntry:
 
 def state_of(*rows: AuditEntry, **unreadable: Unreadable) -> JournalState:
     """What a log holds that these were written to, and what else is there."""
-    fold = Fold(HEADER.cluster_id)
+    fold = Fold(HEADER.cluster_id, KEYS)
     for row in rows:
-        for record in encode(row.key, row.body(), HEADER):
+        for record in fold.records({row.key: row.body()}, HEADER):
             fold.take(*record)
     state = fold.state()
     return JournalState(state.entries, {one.key: one for one in unreadable.values()})

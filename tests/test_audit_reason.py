@@ -14,12 +14,14 @@ from backend.domain.throttle import ThrottledRate, ThrottledReplicas
 from backend.journals.topic_clients import JOURNAL_TOPIC
 from backend.journals.topic_log import Reader
 from backend.operations.audit import AuditEntry, AuditEvent
-from backend.operations.journal_codec import Header, encode
+from backend.operations.journal_codec import Header
+from backend.operations.journal_fold import Fold
 from backend.settings import Settings
 from backend.tools import audit, election, private, reassign
 from backend.tools.flags import UsageError, reason, who
 from backend.tools.local_audit import LocalAudit
 from tests.journal_support import embedded_cluster, raw_producer
+from tests.keys import KEYS
 from tests.serving import serving
 from tests.support import create_topic, wait_until
 from tests.test_tools import PLAN, change
@@ -123,7 +125,7 @@ def test_what_was_just_acknowledged_and_no_reader_is_shown_yet_is_read(
         writer.begin_transaction()
         entry = AuditEntry(1, 0, AuditEvent.REQUESTED, "ab12", "reassign", "ada@bastion")
         header = Header(where.cluster_id, "one", 1)
-        for key, value in encode(entry.key, entry.body(), header):
+        for key, value in Fold(where.cluster_id, KEYS).records({entry.key: entry.body()}, header):
             writer.produce(JOURNAL_TOPIC, value, key, partition=0)
         assert writer.flush(DEADLINE_S) == 0
         read_all = Reader.catch_up_all

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from backend.access.cluster_keys import KEYS_VARIABLE, ClusterKeys, write_keys
 from backend.api.client import BackendClient
 from backend.domain.cluster import TopicPartition
 from backend.errors import BadInput
@@ -27,6 +28,7 @@ from backend.tools import audit, writing
 from backend.tools.audit import EMPTY, FLAGS, NONE_FOUND, build_parser, parse_options
 from backend.tools.writing import write_file
 from tests.journal_support import Where, embedded_cluster, journal, raw_producer
+from tests.keys import KEYS
 from tests.tool_support import Stub, Tool, run_with
 
 pytestmark = pytest.mark.usefixtures("own_runtime_dir")
@@ -75,6 +77,7 @@ MISUSES = {
     "--backend unix:/x --command-config f": "--command-config goes with --bootstrap-server",
     f"{HOST} --force": "--force goes with --output",
     f"{HOST} --output ''": "Option output requires an argument",
+    f"{HOST} --verify --since 1h": "--verify looks at every line, without --since",
     f"{HOST} --operation ''": "Option operation requires an argument",
     f"{HOST} --operation 'a b'": "'a b' is no id of an operation",
     f"{HOST} --format yaml": "Cannot parse argument 'yaml' of option format",
@@ -207,6 +210,13 @@ def test_the_client_asks_and_reads(stub: Stub) -> None:
         assert client.audit() == ("c", (FIRST,))
 
 
+def test_a_backend_is_asked_whether_the_past_was_rewritten(tool: Tool, stub: Stub) -> None:
+    stub.says({"lines": 7, "problems": ["The line audit/1 is not part of the chain."]})
+    code, out, _ = tool("--backend", stub.address, "--verify")
+    assert (code, out.splitlines()[-1]) == (1, "Lines that are proven: 7. Problems: 1.")
+    assert urlsplit(stub.asked[-1][1]).path == "/v1/audit/verification"
+
+
 def test_a_terminal_of_another_encoding_gets_what_it_can_show(stub: Stub) -> None:
     stub.says(audit_json([FIRST], "c"))
     command = [sys.executable, "-m", "backend", "audit", "--backend", stub.address]
@@ -216,6 +226,14 @@ def test_a_terminal_of_another_encoding_gets_what_it_can_show(stub: Stub) -> Non
 
 
 # --- from the journal, where no backend runs
+
+
+@pytest.fixture
+def with_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This host has the keys of the cluster's backends."""
+    path = tmp_path / "cluster.keys"
+    write_keys(path, KEYS)
+    monkeypatch.setenv(KEYS_VARIABLE, str(path))
 
 
 @pytest.fixture(scope="module")
@@ -237,6 +255,25 @@ async def _fill(where: Where) -> None:
     assert raw.flush(DEADLINE_S) == 0
 
 
+def test_lines_that_nothing_proves_are_shown_and_said_to_be(
+    tool: Tool, kept: Where, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "other.keys"
+    write_keys(path, ClusterKeys.new())
+    monkeypatch.setenv(KEYS_VARIABLE, str(path))
+    code, out, err = tool("--bootstrap-server", kept.servers)
+    assert code == 0
+    assert "WARNING: nothing proves these lines" in err
+    assert "requested  ada@bastion  reassign op-1" in out
+
+
+@pytest.mark.usefixtures("with_keys")
+def test_the_chain_is_verified_where_no_backend_runs(tool: Tool, kept: Where) -> None:
+    at = ("--bootstrap-server", kept.servers)
+    assert tool(*at, "--verify") == (0, "Lines that are proven: 3. Problems: 0.\n", "")
+
+
+@pytest.mark.usefixtures("with_keys")
 def test_the_journal_is_read_where_no_backend_runs(tool: Tool, kept: Where, tmp_path: Path) -> None:
     at = ("--bootstrap-server", kept.servers)
     code, out, err = tool(*at)

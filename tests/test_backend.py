@@ -108,6 +108,7 @@ def rows_of(snapshot: Snapshot, topic: str) -> np.ndarray[tuple[int], np.dtype[n
     return np.flatnonzero(snapshot.replicas.topic_index == snapshot.topics.index(topic))
 
 
+@pytest.mark.conforms("kip-179:verify-not-needed")
 def test_a_throttled_move_is_watched_steered_and_cleaned_up(
     client: BackendClient, backend_address: str, topic: str
 ) -> None:
@@ -297,7 +298,7 @@ def test_validation_changes_nothing(client: BackendClient, topic: str) -> None:
     assert (client.throttles(), client.reassignments(), client.operations()) == before
 
 
-def test_what_the_cluster_does_not_have_is_named_and_nothing_moves(
+def test_what_the_cluster_does_not_have_is_named_and_does_not_move(
     client: BackendClient, topic: str
 ) -> None:
     before = client.throttles()
@@ -311,6 +312,10 @@ def test_what_the_cluster_does_not_have_is_named_and_nothing_moves(
         assert operation_of(client, answer).state is OperationState.FAILED
     missing = ReassignmentPlan({TopicPartition(topic, 99): (1,), TopicPartition(topic, 0): (2,)})
     answer = client.reassign(missing, throttle_bytes_per_s=1_000_000)
+    assert [one.error_name for one in answer.failures] == ["UNKNOWN_TOPIC_OR_PARTITION"]
+    wait_for_end(client, answer)
+    whole = {TopicPartition(topic, 0): (1,), TopicPartition(topic, 99): (1,)}
+    answer = client.reassign(ReassignmentPlan(whole), all_or_nothing=True)
     assert len(answer.failures) == 2
     assert client.throttles() == before
     assert client.reassignments() == ()

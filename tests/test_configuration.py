@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from backend.configuration import expanded
+from backend.endpoints import without_secrets
 from backend.errors import ConfigError
 from backend.tools import config
 from tests.tool_support import run_with
@@ -200,6 +201,36 @@ def test_of_a_webhook_config_shows_the_host_alone(
     for shown in (run()[1], run("--json")[1]):
         assert "hooks.example.org" in shown
         assert "secret" not in shown.replace("webhook-secret-file", "")
+
+
+def test_config_shows_no_password_of_an_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(
+        'context = "a"\n[contexts.a]\nbackend = "https://ada:hidden@kshunt:1/?token=hidden"\n'
+        '[contexts.b]\nbootstrap-server = "ada:hidden@b1:9092,b2:9092"\n'
+        '[serve]\npipeline-master = "sc://u:hidden@spark:15002/;token=hidden;user_id=me"\n'
+        'oidc-keys = "https://id.example.org/keys?key=hidden&v=2"\n'
+    )
+    monkeypatch.setenv("KSHUNT_CONFIG", str(path))
+    run = run_with(config.main, capsys)
+    text, document = run()[1], run("--json")[1]
+    assert "hidden" not in text + document
+    assert "backend = 'https://…@kshunt:1/?token=…'" in text
+    assert json.loads(document)["contexts"]["b"]["bootstrap-server"]["value"] == "…@b1:9092,b2:9092"
+    assert "sc://…@spark:15002/;token=…;user_id=…" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("broker1:9092,broker2:9092", "unix:/run/kshunt.sock", "https://kshunt:8095"),
+        *("/etc/kshunt/a@b.properties", "local[*]", "zk1:2181,zk2:2181/kafka", "[::1]:9092"),
+    ],
+)
+def test_an_address_without_secrets_is_shown_as_it_is(text: str) -> None:
+    assert without_secrets(text) == text
 
 
 def test_config_names_what_serve_would_refuse_and_hides_what_a_command_is_given(

@@ -6,6 +6,7 @@ What differs is in one table, `tests.contract.DIFFERENCES`.
 """
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,7 @@ async def test_a_broker_that_does_not_exist_is_unreachable(admin: KafkaAdmin) ->
     assert throttles.unknown_brokers == (NOWHERE,)
 
 
+@pytest.mark.conforms("kip-179:replicas-read")
 async def test_many_topics_are_read_in_chunks(
     cluster: ContractCluster, admin: KafkaAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +132,12 @@ async def test_many_topics_are_read_in_chunks(
 # Throttles
 
 
+@pytest.mark.conforms(
+    "kip-179:rates-read",
+    "kip-179:rates-by-role",
+    "kip-179:replicas-leaders",
+    "kip-179:replicas-followers",
+)
 async def test_throttles_are_written_item_by_item(
     cluster: ContractCluster, admin: KafkaAdmin
 ) -> None:
@@ -159,6 +167,7 @@ async def test_throttles_are_written_item_by_item(
     assert (await admin.throttles([], [topic], timeout_s=TIMEOUT_S)).replicas == {}
 
 
+@pytest.mark.conforms("kip-179:validate-only")
 async def test_validation_alone_writes_nothing(cluster: ContractCluster, admin: KafkaAdmin) -> None:
     topic = await topic_with(admin, "validated", [[1]])
     brokers = await admin.alter_interbroker_throttled_rates(
@@ -182,6 +191,7 @@ async def test_validation_alone_writes_nothing(cluster: ContractCluster, admin: 
 # Reassignments
 
 
+@pytest.mark.conforms("kip-179:progress-by-log-dirs")
 async def test_lag_falls_to_zero_while_the_log_dirs_claim_there_is_none(
     cluster: ContractCluster, admin: KafkaAdmin
 ) -> None:
@@ -224,7 +234,9 @@ async def test_a_plan_with_a_mistake_changes_nothing(
         TopicPartition(topic, 3),
     )
     plan = {sound: [1, 3], rf: [2], stranger: [1, NOWHERE], absent: [1]}
-    options = ReassignOptions(throttle_bytes_per_s=RATE, allow_replication_factor_change=False)
+    options = ReassignOptions(
+        throttle_bytes_per_s=RATE, allow_replication_factor_change=False, all_or_nothing=True
+    )
     outcome = await admin.reassign_partitions(plan, options, {})
     assert {p: r.error_name for p, r in outcome.results.items()} == {
         sound: "OPERATION_NOT_ATTEMPTED",
@@ -336,7 +348,8 @@ async def test_a_throttle_shrinks_to_what_was_accepted(
     options = ReassignOptions(throttle_bytes_per_s=100_000)
     if not differs("says which partitions it refuses", cluster):
         plan = {taken: [2], not_taken[0]: [NOWHERE]}
-        outcome = await admin.reassign_partitions(plan, options, {})
+        whole = replace(options, all_or_nothing=True)
+        outcome = await admin.reassign_partitions(plan, whole, {})
         assert not any(result.ok for result in outcome.results.values())
         read = await admin.throttles([], [first, other], timeout_s=TIMEOUT_S)
         assert read.replicas == {first: lists("1:3", "*")}
@@ -371,6 +384,7 @@ async def test_a_throttle_goes_by_itself_only_where_the_controller_is_the_seeds(
     assert ({throttle.rate for throttle in left.rates.values()} == {NO_RATE}) == goes
 
 
+@pytest.mark.conforms("kip-183:partition-result")
 async def test_only_new_leaders_are_a_success_of_an_election(
     cluster: ContractCluster, admin: KafkaAdmin
 ) -> None:
@@ -429,6 +443,7 @@ async def test_a_directory_that_does_not_exist_stops_the_plan(
 # Elections
 
 
+@pytest.mark.conforms("kip-183:elect")
 async def test_the_preferred_replica_is_elected(
     cluster: ContractCluster, admin: KafkaAdmin
 ) -> None:
@@ -464,14 +479,7 @@ def test_no_difference_is_listed_in_vain() -> None:
         assert difference.reason
 
 
-async def test_the_lag_of_what_does_not_exist_is_unknown(admin: KafkaAdmin) -> None:
-    (status,) = await admin.replica_status(
-        [TopicPartition("no-such-topic", 0)], timeout_s=TIMEOUT_S
-    )
-    assert (status.lag_messages, status.result.error_name) == (-1, "UNKNOWN_TOPIC_OR_PARTITION")
-    assert status.status_ms == -1
-
-
+@pytest.mark.conforms("kip-179-early-draft:status-fields", "kip-179-early-draft:status-time")
 async def test_a_status_says_when_it_was_so(admin: KafkaAdmin) -> None:
     partition = TopicPartition(await topic_with(admin, "status", [[1, 2, 3]]), 0)
     alone = TopicPartition(await topic_with(admin, "status", [[2]]), 0)

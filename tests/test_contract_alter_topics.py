@@ -116,6 +116,15 @@ async def become(admin: KafkaAdmin, topic: str, wanted: Sequence[Sequence[int] |
     await settled(admin, topic)
 
 
+@pytest.mark.conforms(
+    "kip-179-early-draft:alter-by-topic",
+    "kip-179-early-draft:alter-error-17",
+    "kip-179-early-draft:alter-error-37",
+    "kip-179-early-draft:alter-fewer",
+    "kip-179-early-draft:alter-error-38",
+    "kip-179-early-draft:alter-error-25",
+    "kip-179-early-draft:alter-error-39",
+)
 async def test_each_mistake_has_the_drafts_code_and_changes_nothing(
     cluster: ContractCluster, admin: KafkaAdmin
 ) -> None:
@@ -139,6 +148,7 @@ async def test_each_mistake_has_the_drafts_code_and_changes_nothing(
         await become(admin, topic, ([1, 2], [2, 3]))
 
 
+@pytest.mark.conforms("kip-179-early-draft:alter-topics", "kip-179-early-draft:alter-started")
 async def test_each_request_leads_where_it_says(
     cluster: ContractCluster, admin: KafkaAdmin
 ) -> None:
@@ -155,6 +165,7 @@ async def test_each_request_leads_where_it_says(
         await become(admin, topics[what], wanted)
 
 
+@pytest.mark.conforms("kip-179-early-draft:alter-in-progress")
 async def test_what_moves_is_not_altered(cluster: ContractCluster, admin: KafkaAdmin) -> None:
     topic = await topic_with(admin, "moving", [[1], [2]], records=20_000)
     moving = TopicPartition(topic, 0)
@@ -180,6 +191,7 @@ async def test_what_moves_is_not_altered(cluster: ContractCluster, admin: KafkaA
     await become(admin, topic, ([1], [3]))
 
 
+@pytest.mark.conforms("kip-179-early-draft:alter-automatic")
 async def test_replicas_are_spread_over_the_brokers_that_have_none(admin: KafkaAdmin) -> None:
     topic = await topic_with(admin, "spread", [[1]] * 12)
     assert (await alter(admin, {topic: AlteredTopic(-1, 2)}))[topic].ok

@@ -367,6 +367,7 @@ async def test_a_lost_answer_is_looked_up_and_ends_the_batches(held: Cluster) ->
     assert next(iter(on.registry)).state is OperationState.FAILED
 
 
+@pytest.mark.conforms("kip-183:error-80", "kip-183:reason")
 async def test_the_reason_is_named_where_the_preferred_replica_cannot_lead(held: Cluster) -> None:
     cluster, on, _ = held
     cluster.create("v", [4, 2])

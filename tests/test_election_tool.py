@@ -68,6 +68,7 @@ MISUSES = {
 }
 
 
+@pytest.mark.conforms("kip-183:not-both", "kip-183:admin-config")
 @pytest.mark.parametrize("line", MISUSES)
 def test_a_wrong_command_line_does_nothing_and_says_why(line: str, tool: Tool) -> None:
     code, out, err = tool(*shlex.split(line))
@@ -81,6 +82,7 @@ def test_a_wrong_command_line_does_nothing_and_says_why(line: str, tool: Tool) -
     assert json.loads(out)["error"]["detail"].startswith(MISUSES[line])
 
 
+@pytest.mark.conforms("kip-183:zookeeper-warning", "kip-183:deprecation")
 def test_zookeeper_warns_before_anything_else_is_done(tool: Tool) -> None:
     code, out, err = tool("--zookeeper", "z:1", "--path-to-json-file", "missing")
     assert (code, out) == (1, "")
@@ -90,6 +92,7 @@ def test_zookeeper_warns_before_anything_else_is_done(tool: Tool) -> None:
     assert error.startswith("Error: Unable to read file missing")
 
 
+@pytest.mark.conforms("kip-183:help-preferred-replica", "kip-183:help-not-necessary")
 def test_help_says_what_a_preferred_replica_is_and_when_nothing_is_needed(tool: Tool) -> None:
     code, out, err = tool("--help")
     assert (code, err) == (0, "")
@@ -331,6 +334,7 @@ def test_unclean_elections_by_the_api(embedded: Running, address: str) -> None:
     embedded.call(lambda cluster: cluster.start_broker(2))
 
 
+@pytest.mark.conforms("kip-183:bootstrap-server", "kip-183:admin-config")
 def test_a_preview_needs_no_backend_and_an_election_starts_one(
     embedded: Running, tool: Tool, tmp_path: Path, own_runtime_dir: Path
 ) -> None:
@@ -352,6 +356,7 @@ def test_a_preview_needs_no_backend_and_an_election_starts_one(
     assert leaders_of(embedded, "own", 3) == [1, 1, 2]
 
 
+@pytest.mark.conforms("kip-183:bootstrap-server")
 def test_a_backend_elects_and_tells_of_it(embedded: Running, address: str, tool: Tool) -> None:
     unbalance(embedded, "via", [1, 2])
     code, out, _ = tool("--backend", address, "--json", "--validate-only")

@@ -171,6 +171,10 @@ REFUSED = (
     ("/v1/brokers/1/stop", b'{"now": true}', 422, "'now' is not known here."),
     ("/v1/brokers/1/stop", b"[]", 422, "The body is no JSON object."),
     ("/v1/brokers/1/stop", b"{", 422, "The body is no JSON."),
+    ("/v1/brokers/1/stop", b'{"\\ud800": 1}', 422, "The body is no JSON."),
+    ("/v1/brokers/1/fail-log-dir", b'{"path": "\\ud800"}', 422, "The body is no JSON."),
+    ("/v1/clock/advance", b'{"ms": 1, "ms": 1}', 422, "The body is no JSON."),
+    ("/v1/clock/advance", b'{"ms": ' + b"9" * 5_000 + b"}", 422, "The body is no JSON."),
     ("/v1/brokers/1/stop", b"[" * 70_000, 422, "A request holds at most 65536 bytes."),
     ("/v1/brokers/1/stop", b"[" * 60_000, 422, "The body is no JSON."),
     ("/v1/brokers/1/fail-log-dir", b"{}", 422, "'path' is missing."),
@@ -181,7 +185,7 @@ REFUSED = (
     ("/v1/links", b'{"source": 1, "target": 2}', 422, "'bytes_per_s' is missing."),
     ("/v1/links", b'{"source":1,"target":2,"bytes_per_s":0}', 422, "neither a positive"),
     ("/v1/links", b'{"source":1,"target":9,"bytes_per_s":1}', 422, "There is no broker 9."),
-    ("/v1/links", b'{"source":1,"target":2,"bytes_per_s":Infinity}', 422, "neither a"),
+    ("/v1/links", b'{"source":1,"target":2,"bytes_per_s":Infinity}', 422, "is no JSON"),
     (
         "/v1/network",
         b'{"broker":4,"in_bytes_per_s":1,"out_bytes_per_s":1}',
@@ -273,3 +277,9 @@ async def test_listeners_follow_the_timeline() -> None:
         await wait_until_async(lambda: answers(2), 5, "broker 2 is back")
         assert {one["state"] for one in (await brokers(client)).values()} == {"up"}
         assert {number: one["port"] for number, one in (await brokers(client)).items()} == ports
+
+
+async def test_a_broker_of_5000_digits_is_not_there() -> None:
+    async with served() as (_, client):
+        answer = await client.post(f"/v1/brokers/{'9' * 5_000}/stop")
+        assert answer.status_code == 404

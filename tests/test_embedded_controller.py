@@ -349,6 +349,7 @@ def test_alter_partition_knows_old_brokers_and_unknown_partitions() -> None:
     assert errors(decision) == [E.UNKNOWN_TOPIC_OR_PARTITION]
 
 
+@pytest.mark.conforms("kip-183:error-3", "kip-183:error-80")
 def test_preferred_elections() -> None:
     controller = Controller()
     controller.create("t", [1, 2], [2, 1], [3, 4])

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -234,6 +235,7 @@ def crash_everywhere(controller: Controller, records: tuple[Record, ...]) -> Non
         assert throttled(crashed.image) == (set(), set())
 
 
+@pytest.mark.conforms("kip-179:crash-in-the-middle")
 @settings(max_examples=60, deadline=None)
 @given(targets)
 def test_a_native_move_cut_off_anywhere_leaves_no_throttle_behind(wanted: Targets) -> None:
@@ -244,6 +246,7 @@ def test_a_native_move_cut_off_anywhere_leaves_no_throttle_behind(wanted: Target
     crash_everywhere(controller, decision.records)
 
 
+@pytest.mark.conforms("kip-179:rates-crash", "kip-179:replicas-crash")
 @settings(max_examples=30, deadline=None)
 @given(st.sets(st.integers(1, BROKERS), min_size=1), st.booleans(), st.booleans())
 def test_altered_throttles_cut_off_anywhere_go_with_the_move(
@@ -262,6 +265,7 @@ def test_altered_throttles_cut_off_anywhere_go_with_the_move(
         crash_everywhere(controller, alter_interbroker_throttled_replicas(image, lists).records)
 
 
+@pytest.mark.conforms("kip-179:completion-order", "kip-179:removal-lists", "kip-179:removal-rates")
 def test_the_end_of_a_move_cut_off_anywhere_leaves_no_throttle_behind() -> None:
     controller = cluster()
     move = reassign_partitions(controller.image, {tp("t"): [3]}, throttle_bytes_per_s=5000)

@@ -131,6 +131,12 @@ def test_a_cancellation_is_refused_where_it_would_be_unclean() -> None:
     assert (controller.at("t").leader, controller.at("t").isr) == (1, (1,))
 
 
+@pytest.mark.conforms(
+    "kip-179:write-topic-removal",
+    "kip-179:write-lists",
+    "kip-179:write-rate-removal",
+    "kip-179:write-rates",
+)
 def test_a_native_move_writes_down_what_shall_go_before_it_is_there() -> None:
     controller = throttled()
     assert [type(record) for record in controller.log[-11:]] == [
@@ -147,6 +153,7 @@ def test_a_native_move_writes_down_what_shall_go_before_it_is_there() -> None:
     assert controller.configs(B, 4) == {}
 
 
+@pytest.mark.conforms("kip-179:auto-remove", "kip-179:several-moves", "kip-179:completion-order")
 def test_throttles_go_with_the_last_move() -> None:
     controller = throttled()
     other = reassign_partitions(controller.image, {tp("t", 1): [4, 5]}, throttle_bytes_per_s=5000)
@@ -177,6 +184,7 @@ def test_throttles_go_with_the_topic_that_moved() -> None:
     assert throttles(controller) == []
 
 
+@pytest.mark.conforms("kip-179:anticipated-errors")
 @pytest.mark.parametrize(
     ("item", "target", "error"),
     [
@@ -195,6 +203,7 @@ def test_native_reassignment_results(item: tuple[str, int], target: list[int], e
     assert (errors(only), only.records) == ([error], ())
 
 
+@pytest.mark.conforms("kip-179:throttle-minimum")
 @pytest.mark.parametrize("rate", [0, 999, -2])
 def test_a_native_move_refuses_a_rate_that_never_ends(rate: int) -> None:
     image = throttled().image
@@ -202,6 +211,7 @@ def test_a_native_move_refuses_a_rate_that_never_ends(rate: int) -> None:
     assert (decision.error, decision.records) == (E.INVALID_REQUEST, ())
 
 
+@pytest.mark.conforms("kip-179:nothing-to-copy")
 def test_a_move_with_nothing_to_copy_writes_no_throttle() -> None:
     controller = Controller()
     controller.create("t", [1, 2])
@@ -220,6 +230,13 @@ def test_lists_that_name_everything_stay() -> None:
     assert controller.configs(T, "t")[key] == "*"
 
 
+@pytest.mark.conforms(
+    "kip-179:rates-replace",
+    "kip-179:rates-union",
+    "kip-179:rates-subtract",
+    "kip-179:rates-add",
+    "kip-179:rates-record",
+)
 def test_rates_are_unioned_then_subtracted() -> None:
     controller = throttled()
     rate = RateRequest(7000, 8000)
@@ -235,6 +252,7 @@ def test_rates_are_unioned_then_subtracted() -> None:
     assert throttles(controller) == []
 
 
+@pytest.mark.conforms("kip-179:rates-auto-remove", "kip-179:rates-kept")
 def test_rates_may_outlive_the_move() -> None:
     controller = throttled()
     rates = {1: RateRequest(7000, 7000)}
@@ -244,6 +262,7 @@ def test_rates_may_outlive_the_move() -> None:
     assert throttles(controller) == [controller.configs(B, 1)]
 
 
+@pytest.mark.conforms("kip-179:rates-results", "kip-179:rates-validated")
 @pytest.mark.parametrize(
     ("broker", "rate", "error"),
     [
@@ -260,6 +279,13 @@ def test_throttled_rates_results(broker: int, rate: RateRequest, error: E) -> No
     assert bool(decision.records) == (error is E.NONE)
 
 
+@pytest.mark.conforms(
+    "kip-179:replicas-null",
+    "kip-179:replicas-union",
+    "kip-179:replicas-subtract",
+    "kip-179:replicas-add",
+    "kip-179:replicas-record",
+)
 def test_replicas_are_unioned_then_subtracted_and_null_is_everyone() -> None:
     controller = throttled()
     controller.create("u", [1], [2])
@@ -278,6 +304,7 @@ def test_replicas_are_unioned_then_subtracted_and_null_is_everyone() -> None:
     assert only.records == ()
 
 
+@pytest.mark.conforms("kip-179:failover-moving", "kip-179:failover-idle")
 def test_failover_leaves_a_move_and_else_removes() -> None:
     controller = throttled()
     before = throttles(controller)
@@ -293,6 +320,7 @@ def test_failover_leaves_a_move_and_else_removes() -> None:
     assert throttles(idle) == []
 
 
+@pytest.mark.conforms("kip-179-early-draft:alter-error-0")
 @pytest.mark.parametrize(
     ("request_", "error"),
     [
@@ -329,6 +357,7 @@ def test_alter_topics(request_: AlteredTopic, error: E) -> None:
         assert {len(partition.target) for partition in partitions} == {wanted}
 
 
+@pytest.mark.conforms("kip-179-early-draft:alter-in-progress")
 def test_alter_topics_waits_for_a_running_move() -> None:
     image = moving().image
     decision = alter_topics(image, [AlteredTopic("t", -1, 3)], Random(1))

@@ -53,6 +53,13 @@ def numbers(controller: Controller) -> list[int]:
     return sorted(controller.image.topics["t"].partitions)
 
 
+@pytest.mark.conforms(
+    "kip-694:delete-record",
+    "kip-694:status-code",
+    "kip-694:errors",
+    "kip-694:saves-record",
+    "kip-694:becomes-read-only",
+)
 @pytest.mark.parametrize(
     ("topic", "count", "error"),
     [
@@ -73,6 +80,7 @@ def test_delete_partitions(topic: str, count: int, error: E) -> None:
     assert (errors(only), only.records) == ([error], ())
 
 
+@pytest.mark.conforms("kip-694:enable")
 def test_it_is_off_by_default_and_a_delay_is_not_negative() -> None:
     controller = Controller()
     controller.create("t", [1], [1])
@@ -81,6 +89,7 @@ def test_it_is_off_by_default_and_a_delay_is_not_negative() -> None:
     assert delete_partitions(cluster().image, {"t": 1}, 0, delay_ms=-1).error is E.INVALID_REQUEST
 
 
+@pytest.mark.conforms("kip-694:delay-default", "kip-694:states", "kip-694:successful")
 def test_without_a_delay_a_partition_goes_at_once() -> None:
     controller = cluster()
     decision = delete_partitions(controller.image, {"t": 2}, 5)
@@ -100,6 +109,7 @@ def test_without_a_delay_a_partition_goes_at_once() -> None:
     assert errors(late) == [E.UNKNOWN_TOPIC_OR_PARTITION]
 
 
+@pytest.mark.conforms("kip-694:interval", "kip-694:becomes-none")
 def test_the_delay_ends_when_the_task_looks() -> None:
     controller = cluster()
     assert shrink(controller, 3, delay_ms=1500, now_ms=100) == [E.NONE]
@@ -111,6 +121,7 @@ def test_the_delay_ends_when_the_task_looks() -> None:
     assert tick(controller.image, 2100).records == ()
 
 
+@pytest.mark.conforms("kip-694:taking-back")
 def test_a_deletion_is_cancelled_while_it_is_read_only() -> None:
     controller = cluster()
     shrink(controller, 1, delay_ms=1500)
@@ -131,6 +142,7 @@ def test_a_deletion_is_cancelled_while_it_is_read_only() -> None:
     assert shrink(controller, 4) == [E.INVALID_PARTITIONS]
 
 
+@pytest.mark.conforms("kip-694:ineligible")
 def test_a_replica_that_cannot_be_deleted_is_tried_again() -> None:
     controller = cluster()
     shrink(controller, 3)

@@ -32,6 +32,7 @@ def cluster() -> SmallCluster:
     return made
 
 
+@pytest.mark.conforms("kip-179:throttle-approximate")
 def test_a_throttled_move_takes_its_time_and_its_throttle_goes_with_it(
     cluster: SmallCluster,
 ) -> None:
@@ -147,6 +148,7 @@ def test_replicas_move_between_directories(cluster: SmallCluster) -> None:
     check_plane(cluster)
 
 
+@pytest.mark.conforms("kip-179:auto-leader-rebalance")
 def test_preferred_leaders_lead_again_by_themselves(cluster: SmallCluster) -> None:
     cluster.core.stop_broker(1)
     assert cluster.at("t").leader == 2
@@ -182,6 +184,7 @@ def test_counters_become_records_with_the_time_at_which_they_were_written(
     assert found.offset == pytest.approx(153, abs=2)
 
 
+@pytest.mark.conforms("kip-179:failover-idle")
 @pytest.mark.parametrize("written", range(0, 12))
 def test_a_controller_that_crashes_in_a_move_leaves_no_throttle_behind(written: int) -> None:
     cluster = SmallCluster()
@@ -209,6 +212,7 @@ def test_a_controller_that_crashes_in_a_move_leaves_no_throttle_behind(written: 
     check_plane(cluster)
 
 
+@pytest.mark.conforms("kip-179:failover-moving")
 def test_a_failover_in_a_move_leaves_it_and_its_throttle_alone(cluster: SmallCluster) -> None:
     cluster.fill("t", 100 * MB)
     cluster.move("t", 0, 2, 4, throttle_bytes_per_s=10 * MB)
@@ -226,6 +230,7 @@ def _throttles(image: ClusterImage) -> dict[str, dict[str, str]]:
     return {name: values for name, values in found.items() if values}
 
 
+@pytest.mark.conforms("kip-694:becomes-read-only")
 def test_a_shrink_goes_through_its_modes_and_waits_for_a_broker_that_is_down(
     cluster: SmallCluster,
 ) -> None:

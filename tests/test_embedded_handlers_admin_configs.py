@@ -173,6 +173,13 @@ REFUSED_CHANGES: list[tuple[int, str, list[Any], int, str]] = [
         42,
         "Cannot update these configs dynamically: Set(num.partitions)",
     ),
+    (
+        BROKER,
+        "",
+        [("replica.placer.class.name", 0, "striped")],
+        42,
+        "Cannot update these configs dynamically: Set(replica.placer.class.name)",
+    ),
     (LOGGER, "1", [("kafka", 0, "INFO")], 40, "Logger kafka does not exist!"),
     (LOGGER, "2", [("kafka", 0, "INFO")], 42, "Unexpected node id. Expected 1, but received 2"),
     (METRICS, "m", [("a", 0, "1")], 42, "Unknown client metrics configuration: a"),

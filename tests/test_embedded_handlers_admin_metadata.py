@@ -10,13 +10,14 @@ from uuid import UUID
 import pytest
 
 from backend.embedded.controller.brokers import remove_broker
+from backend.embedded.controller.config_keys import SHRINK_INTERVAL_MS
 from backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
     ConfigResource,
     incremental_alter_configs,
 )
-from backend.embedded.controller.shrink import delete_partitions
+from backend.embedded.controller.shrink import delete_partitions, looked_at_ms
 from backend.embedded.controller.topics import delete_topics
 from backend.embedded.metadata.records import PartitionMode, ResourceType
 from backend.embedded.metadata.values import TopicImage
@@ -79,8 +80,15 @@ def reference(cluster: AdminCluster, version: int, topics: Iterable[TopicImage])
         for topic in topics
         for number, partition in topic.partitions.items()
     }
+    interval_ms = int(image.cluster_config(SHRINK_INTERVAL_MS))
+    goes = {
+        (topic.name, number): looked_at_ms(partition.deletion, interval_ms)
+        for topic in topics
+        for number, partition in topic.partitions.items()
+        if partition.deletion is not None and int(partition.mode) == seeds.MODE_READ_ONLY
+    }
     body = bytes(answer.encode(version=version))
-    return seeds.add_modes(body, version, modes) if cluster.world.native else body
+    return seeds.add_modes(body, version, modes, goes) if cluster.world.native else body
 
 
 def described(cluster: AdminCluster, version: int, topic: TopicImage) -> Any:
@@ -92,12 +100,15 @@ def described(cluster: AdminCluster, version: int, topic: TopicImage) -> Any:
             for broker in partition.replicas
             if not cluster.image.is_online(broker, partition.log_dir(broker))
         ]
+        # The deletion key is on where a partition is not ReadWrite.
+        tells = version >= 9 or partition.mode is PartitionMode.READ_WRITE
+        leader = partition.leader if tells else -1
         partitions.append(
             made(
                 version=version,
-                error_code=5 if partition.leader == -1 else 0,
+                error_code=5 if leader == -1 else 0,
                 partition_index=number,
-                leader_id=partition.leader,
+                leader_id=leader,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.isr),
@@ -181,6 +192,7 @@ def test_a_partition_without_a_leader_says_so() -> None:
     assert [p.offline_replicas for p in topic.partitions] == [[3], []]
 
 
+@pytest.mark.conforms("kip-694:mode-none", "kip-694:client-reads")
 def test_the_mode_of_a_partition_whose_data_goes() -> None:
     cluster = busy_cluster()
     cluster.core.advance(cluster.core.now_ms)
@@ -191,6 +203,39 @@ def test_the_mode_of_a_partition_whose_data_goes() -> None:
     assert seeds.read_modes(body, 12) == {("shrinks", 2): seeds.MODE_NONE}
     last = RESPONSE.decode(body, version=12).topics[0].partitions[2]
     assert (last.error_code, last.leader_id) == (5, -1)
+
+
+@pytest.mark.conforms("kip-694:old-clients")
+@EVERY_VERSION
+def test_versions_that_know_no_mode_find_no_leader_while_partitions_can_be_deleted(
+    version: int,
+) -> None:
+    """KIP-694, Compatibility: they are kept from what they cannot interpret."""
+    cluster = busy_cluster()
+    name = (None, "shrinks") if version >= 10 else ("shrinks",)
+
+    def told() -> list[tuple[int, bool]]:
+        (topic,) = cluster.ask(METADATA, version, topics=[name]).topics
+        return [(p.error_code, p.leader_id >= 0) for p in topic.partitions]
+
+    fine = (0, True)
+    knows = version >= 9
+    assert told() == [fine, fine, fine if knows else (5, False)]
+    switch(cluster, "false")
+    assert told() == [fine, fine, fine]
+    switch(cluster, "true")
+    cluster.core.commit(delete_partitions(cluster.image, {"shrinks": 2}, 0, delay_ms=0))
+    none = cluster.image.partition("shrinks", 2)
+    assert none is not None
+    assert none.mode is PartitionMode.NONE
+    assert told() == [fine, fine, (5, False)]
+
+
+def switch(cluster: AdminCluster, value: str) -> None:
+    """Let partitions be deleted, or not."""
+    resource = ConfigResource(ResourceType.BROKER, "")
+    change = ConfigChange("delete.topic.partition.enable", ConfigOp.SET, value)
+    cluster.core.commit(incremental_alter_configs(cluster.image, {resource: [change]}))
 
 
 @EVERY_VERSION

@@ -353,6 +353,7 @@ async def test_the_time_of_the_append() -> None:
 # --- modes of KIP-694
 
 
+@pytest.mark.conforms("kip-694:mode-read-only")
 async def test_a_read_only_partition_is_read_and_not_written() -> None:
     async with serving() as cluster:
         cluster.create(TOPIC, [1, 2, 3], [1, 2, 3])

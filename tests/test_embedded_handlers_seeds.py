@@ -58,6 +58,7 @@ async def reassign(
     return by_partition(answer.reassign_partition_result)
 
 
+@pytest.mark.conforms("kip-179:throttle-rates")
 async def test_a_throttle_comes_with_its_move_and_goes_with_it() -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2], [2, 3])
@@ -77,6 +78,7 @@ async def test_a_throttle_comes_with_its_move_and_goes_with_it() -> None:
         assert cluster.removal() == ((), ())
 
 
+@pytest.mark.conforms("kip-179:auto-remove")
 async def test_a_throttle_that_shall_stay_stays() -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2])
@@ -89,6 +91,7 @@ async def test_a_throttle_that_shall_stay_stays() -> None:
         assert cluster.throttle_of("t") == lists("0:1,0:2", "0:4")
 
 
+@pytest.mark.conforms("kip-179:throttle-long-max", "kip-179:throttle-minus-one")
 @pytest.mark.parametrize("unthrottled", [seeds.UNTHROTTLED, -1])
 async def test_a_move_without_a_throttle_writes_none(unthrottled: int) -> None:
     async with listening() as cluster:
@@ -99,6 +102,7 @@ async def test_a_move_without_a_throttle_writes_none(unthrottled: int) -> None:
         assert cluster.throttled() == {}
 
 
+@pytest.mark.conforms("kip-179:response-each")
 async def test_each_partition_of_a_reassignment_has_its_own_answer() -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2], [2, 3], [1, 3])
@@ -125,6 +129,7 @@ async def test_each_partition_of_a_reassignment_has_its_own_answer() -> None:
         }  # fmt: skip
 
 
+@pytest.mark.conforms("kip-179:validate-only", "kip-179:request-validate-only")
 async def test_a_request_that_only_validates_changes_nothing() -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2])
@@ -142,6 +147,7 @@ async def test_a_request_that_only_validates_changes_nothing() -> None:
         assert cluster.image.offset == before
 
 
+@pytest.mark.conforms("kip-179:controller-authz", "kip-179:named-twice")
 async def test_what_refuses_a_request_as_a_whole_is_said_of_each_of_its_items() -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2], [2, 3])
@@ -159,6 +165,7 @@ async def test_what_refuses_a_request_as_a_whole_is_said_of_each_of_its_items() 
         assert not cluster.image.is_moving
 
 
+@pytest.mark.conforms("kip-179:rates-replace")
 async def test_altered_rates_replace_those_that_the_move_brought() -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2])
@@ -183,6 +190,7 @@ async def test_altered_rates_replace_those_that_the_move_brought() -> None:
         assert cluster.throttled() == {}
 
 
+@pytest.mark.conforms("kip-179:replicas-results", "kip-179:replicas-roles")
 async def test_altered_replicas_have_one_list_in_version_0_and_roles_in_version_1() -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2], [2, 3])
@@ -207,6 +215,7 @@ async def test_altered_replicas_have_one_list_in_version_0_and_roles_in_version_
         assert cluster.removal() == (("t",), ())
 
 
+@pytest.mark.conforms("kip-179-early-draft:alter-any-broker")
 async def test_topics_are_altered_by_the_early_draft() -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2], [2, 3])
@@ -231,6 +240,14 @@ async def test_topics_are_altered_by_the_early_draft() -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.conforms(
+    "kip-179-early-draft:status-leader",
+    "kip-179-early-draft:status-error-17",
+    "kip-179-early-draft:status-error-37",
+    "kip-179-early-draft:status-error-25",
+    "kip-179-early-draft:status-error-3",
+    "kip-179-early-draft:status-error-0",
+)
 async def test_a_leader_tells_how_far_its_followers_are() -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2])
@@ -256,6 +273,7 @@ async def test_a_leader_tells_how_far_its_followers_are() -> None:
         assert times == [cluster.core.now_ms] * 2 + [-1] * 5
 
 
+@pytest.mark.conforms("kip-179-early-draft:status-not-leader")
 async def test_a_broker_that_does_not_lead_says_so() -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2])
@@ -263,6 +281,13 @@ async def test_a_broker_that_does_not_lead_says_so() -> None:
         assert [entry.error for entry in answer.replica_status] == [NOT_LEADER]
 
 
+@pytest.mark.conforms(
+    "kip-183:partitions",
+    "kip-183:duplicates",
+    "kip-183:error-0",
+    "kip-183:not-needed",
+    "kip-183:sent-when-complete",
+)
 async def test_preferred_leaders_lead_when_the_answer_comes() -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2], [2, 3], [3, 1])
@@ -296,6 +321,7 @@ def deletions(answer: Any) -> dict[tuple[str, int], tuple[int, int]]:
     }
 
 
+@pytest.mark.conforms("kip-694:status-code")
 async def test_the_last_partitions_go_after_their_delay() -> None:
     async with listening() as cluster:
         cluster.set(ResourceType.BROKER, "", **{DELETE_ENABLE: "true"})
@@ -322,6 +348,7 @@ async def test_the_last_partitions_go_after_their_delay() -> None:
         assert list(topic.partitions) == [0]
 
 
+@pytest.mark.conforms("kip-694:request-partitions")
 async def test_partitions_that_cannot_go_say_why() -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2], [2, 3], [3, 1])
@@ -355,6 +382,7 @@ async def test_brokers_that_are_not_native_close_on_every_one_of_them() -> None:
         assert not seeds.MESSAGES.keys() & set(cluster.asked)
 
 
+@pytest.mark.conforms("kip-179:protocol")
 async def test_many_ask_at_once() -> None:
     """Every throttle of moves that were asked for together goes with the last of them."""
     async with listening() as cluster:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from backend.embedded.background import Running, running
+from backend.embedded.cluster import EmbeddedCluster
+from backend.embedded.security.acls import Operation, ResourceKind
+from backend.embedded.security.authorizer import Client
 from backend.embedded.spec import ClusterSpec, plain_brokers
+from tests.embedded_rights import AUTHORIZED
 from tests.kafka.java import ensure_jars, java_tool_command
 
 pytestmark = pytest.mark.kafka
@@ -72,6 +77,7 @@ def test_kafka_topics(tools: Tools) -> None:
 RF = ("--replication-factor", "2")
 
 
+@pytest.mark.conforms("kip-179:same-algorithm")
 def test_kafka_reassign_partitions(tools: Tools, tmp_path: Path) -> None:
     create(tools, "j-move", "1:2,2:3")
     plan = tmp_path / "plan.json"
@@ -152,3 +158,38 @@ def test_log_dirs_configs_and_deleted_records(tools: Tools, tmp_path: Path) -> N
     plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
     deleted = tools("DeleteRecordsCommand", "--offset-json-file", str(plan))
     assert "low_watermark: 2" in deleted
+
+
+def test_kafka_acls(tmp_path: Path) -> None:
+    ensure_jars()
+    config = tmp_path / "admin.properties"
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={module} required username="admin" password="admin-secret";\n'
+    )
+    users = {"admin": "admin-secret", "alice": "alice-secret"}
+    spec = ClusterSpec(plain_brokers(2), static=AUTHORIZED, users=users)
+    with running(spec) as secured:
+        acls = partial(
+            Tools(secured.bootstrap_servers), "AclCommand", "--command-config", str(config)
+        )
+        right = ("--allow-principal", "User:alice", "--producer", "--topic", "j-")
+        acls("--add", *right, "--resource-pattern-type", "prefixed")
+        alice = Client("User:alice", "127.0.0.1")
+
+        def may_write(cluster: EmbeddedCluster) -> bool:
+            authorizer = cluster.world.authorizer
+            assert authorizer is not None
+            return authorizer.allows(alice, Operation.WRITE, ResourceKind.TOPIC, "j-orders")
+
+        assert secured.call(may_write)
+        shown = acls("--list", "--topic", "j-orders", "--resource-pattern-type", "match")
+        assert "principal=User:alice, host=*, operation=WRITE, permissionType=ALLOW" in shown
+        acls("--remove", "--force", *right, "--resource-pattern-type", "prefixed")
+        assert not secured.call(may_write)
+
+
+def test_kafka_acls_without_an_authorizer(tools: Tools) -> None:
+    said = tools("AclCommand", "--list", code=1)
+    assert "SecurityDisabledException: No Authorizer is configured" in said

@@ -74,6 +74,8 @@ def test_type_numbers_stay_what_they_are() -> None:
         19: "ThrottledRatesRemoval",
         20: "ProducerIdsAllocated",
         21: "SnapshotTaken",
+        22: "AclCreated",
+        23: "AclRemoved",
         101: "OffsetCommitted",
         102: "OffsetForgotten",
         103: "OffsetPending",

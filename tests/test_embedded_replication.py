@@ -98,6 +98,7 @@ def test_an_unthrottled_copy_takes_the_network_it_has() -> None:
     assert sim.steps <= 3
 
 
+@pytest.mark.conforms("kip-179:throttle-approximate")
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_a_throttled_move_takes_bytes_by_throttle(side: str) -> None:
     sim = cluster(3, Topic((0, 1), size=500 * MB, partitions=4))
@@ -111,6 +112,7 @@ def test_a_throttled_move_takes_bytes_by_throttle(side: str) -> None:
     assert sim.replicas.in_isr[added].all()
 
 
+@pytest.mark.conforms("kip-179:rates-need-replicas")
 def test_only_listed_replicas_are_throttled() -> None:
     sim = cluster(4, Topic((0, 1), size=100 * MB))
     listed, free = (int(sim.add_replicas([0], host, 2 * host)[0]) for host in (2, 3))

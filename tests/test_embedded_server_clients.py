@@ -270,6 +270,7 @@ async def test_our_admin_reads_the_cluster(cluster: DemoCluster) -> None:
         await admin.close()
 
 
+@pytest.mark.conforms("kip-694:metadata-shown")
 async def test_what_they_all_read_past_holds_the_mode(cluster: DemoCluster) -> None:
     async with connected(cluster.brokers[1]) as client:
         client.ask(1, METADATA, version=12, topics=None)

@@ -94,6 +94,7 @@ def story() -> Iterator[Story]:
     made.world.close()
 
 
+@pytest.mark.conforms("kip-179:write-lists", "kip-179:write-move")
 def test_lists_come_before_rates_and_rates_before_the_move(story: Story) -> None:
     """KIP-179's order; and the operation is in the journal before any of it."""
     kinds: list[int] = []

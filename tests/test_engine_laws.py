@@ -27,11 +27,11 @@ from backend.domain.plan import ReassignmentPlan
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.errors import KshuntError
 from backend.operations.drift import ListDrift, RateDrift
+from backend.operations.known import Known
 from backend.operations.mending import id_of
 from backend.operations.ownership import ListCellId, RateCellId
 from backend.operations.ownership_cells import ListKey, RateKey, ShareState
 from backend.operations.reassign import ReassignRequest
-from backend.operations.registry import Known
 from backend.operations.schedule import Caps
 from backend.operations.steering import PAUSABLE, RESUMABLE, UNDOABLE
 from backend.operations.work import Work

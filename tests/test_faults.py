@@ -21,6 +21,7 @@ from typing import Final
 
 import httpx
 import pytest
+from confluent_kafka.admin import AdminClient
 from textual.pilot import Pilot
 
 from backend.api.client import BackendClient
@@ -30,10 +31,12 @@ from backend.domain.operation import Operation
 from backend.domain.plan import ReassignmentPlan
 from backend.errors import KshuntError
 from backend.operations.audit import AuditEntry
+from tests.audit_checker import Asked, problems
 from tests.cut_network import Network, network
 from tests.kafka.launcher import RealKafka
 from tests.serving import serve_process
 from tests.support import create_topic, produce, wait_until_async
+from tests.truth_ground import cluster_seen
 from tests.tui_support import frame
 from tui.app import KshuntApp
 from tui.store import ConnectionState
@@ -248,6 +251,7 @@ async def test_nothing_that_production_does_loses_anything(scene: Scene) -> None
                     "the move has ended",
                 )
                 ended_well(another, answer.operation_id)
+                the_audit_is_true(scene, another, answer.operation_id)
                 await shown.words("Nothing moves")
                 shown.tell("at the end")
 
@@ -272,3 +276,16 @@ def ended_well(client: BackendClient, operation_id: str | None) -> None:
     assert isinstance(first, AuditEntry)
     assert (first.who, first.reason) == ("ada", "a bad day")
     assert [one.kind.value for one in client.operations()].count("reassign") == 1
+
+
+def the_audit_is_true(scene: Scene, client: BackendClient, operation_id: str | None) -> None:
+    """Every line, also of the hours that the clock jumped to, is what the cluster says."""
+    _, rows = client.audit()
+    lines = [row.body() for row in rows if isinstance(row, AuditEntry)]
+    assert len(lines) == len(rows)
+    moves = {
+        (TOPIC, partition.partition): Asked((1, 2), target) for partition, target in MOVED.items()
+    }
+    admin = AdminClient({"bootstrap.servers": scene.kafka.bootstrap_servers, "log_level": 0})
+    there = cluster_seen(admin, TOPIC)
+    assert problems(lines, there, {operation_id or "": moves}) == []

@@ -6,101 +6,26 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
-from backend.api.forward import FORWARDED_BY, FORWARDED_TO, Forward, is_change
-from backend.api.server import Listen, bind
+from backend.api.forward import FORWARDED_TO, is_change
+from backend.api.gate import Door
+from backend.api.routes import Declared
+from backend.api.server import Listen
+from backend.api.statements import STATEMENT
 from backend.clock import SystemClock
-from backend.operations.journal_codec import Heartbeat
 from backend.operations.keeper import Keeper, Self
 from backend.operations.lease import Duty, Terms
+from tests.forward_support import Application, Place, ask, at, beat, gated, real_app, served
 from tests.journal_support import DEADLINE_S, embedded_cluster, journal
 from tests.support import wait_until_async
 
 CHANGE = "/v1/reassignments"
-
-
-@dataclass
-class Place:
-    """A backend that knows who acts because it was told."""
-
-    me: Self
-    acting: Heartbeat | None = None
-    patience_s: float = 6.0
-
-    async def other(self, timeout_s: float) -> Heartbeat | None:
-        return self.acting
-
-
-@dataclass
-class Application:
-    """Answers with its name and what it was asked; it can be told to hold its answer back."""
-
-    name: str
-    asked: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-    """Requests whose client went away."""
-    holds: bool = False
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        body = b""
-        more = True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-        target = scope["path"] + "?" + scope["query_string"].decode()
-        self.asked.append(target)
-        if self.holds:
-            assert (await receive())["type"] == "http.disconnect"
-            self.left.append(target)
-            return
-        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        said = {"by": self.name, "body": body.decode(), "headers": headers}
-        media = [(b"content-type", b"application/kshunt+json")]
-        await send({"type": "http.response.start", "status": 202, "headers": media})
-        await send({"type": "http.response.body", "body": json.dumps(said).encode()})
-
-
-class Server(uvicorn.Server):
-    """Leaves the signals of the test's process alone."""
-
-    def install_signal_handlers(self) -> None:
-        pass
-
-
-@asynccontextmanager
-async def served(app: Any, listen: Listen) -> AsyncIterator[Listen]:
-    listener, listen = bind(listen)
-    server = Server(uvicorn.Config(app, log_config=None, lifespan="off"))
-    task = asyncio.create_task(server._serve([listener]))
-    await wait_until_async(lambda: server.started, DEADLINE_S, "it serves")
-    try:
-        yield listen
-    finally:
-        server.should_exit = True
-        await task
-
-
-def at(name: str, address: str, host: str = "here") -> Self:
-    return Self(name, host, address, 1_700_000_000_000, "boot")
-
-
-def beat(me: Self) -> Heartbeat:
-    return Heartbeat(me.backend, me.host, me.address, me.started_ms, 5, me.boot_id)
-
-
-async def ask(listen: Listen, method: str, target: str, **about: Any) -> httpx.Response:
-    transport = None if listen.path is None else httpx.AsyncHTTPTransport(uds=str(listen.path))
-    base = "http://kshunt" if listen.path is not None else listen.address
-    async with httpx.AsyncClient(transport=transport, base_url=base, trust_env=False) as client:
-        return await client.request(method, target, timeout=DEADLINE_S, **about)
 
 
 @dataclass
@@ -123,7 +48,8 @@ async def pair(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         listens = []
         for place, app, listen in zip(places, apps, wanted, strict=True):
-            listens.append(await stack.enter_async_context(served(Forward(app, place), listen)))
+            gate = gated(app, place, Door(listen.path is not None))
+            listens.append(await stack.enter_async_context(served(gate, listen)))
             place.me = replace(place.me, address=listens[-1].address)
         places[0].acting = beat(places[1].me)
         yield Pair(places[0], places[1], apps, (listens[0], listens[1]))
@@ -140,8 +66,8 @@ async def test_a_change_is_answered_by_the_backend_that_acts(pair: Pair) -> None
     said = answer.json()
     assert said["by"] == "two"
     assert json.loads(said["body"]) == body
-    assert said["headers"]["x-who"] == "me"
-    assert said["headers"][FORWARDED_BY] == "one"
+    assert "x-who" not in said["headers"]
+    assert STATEMENT in said["headers"]
     assert pair.apps[1].asked == [f"{CHANGE}?why=a%2Fb&x=1"]
 
 
@@ -149,7 +75,8 @@ async def test_a_change_is_answered_by_the_backend_that_acts(pair: Pair) -> None
     ("method", "path", "body", "goes_on"),
     [
         ("POST", CHANGE, "{", True),
-        ("DELETE", "/v1/throttles/orphans", "", True),
+        ("DELETE", "/v1/throttles/orphans", "", False),
+        ("POST", "/v1/orphans/remove", "", True),
         ("POST", "/v1/reassignments/verify", "{}", True),
         ("POST", "/v1/reassignments/verify", '{"preserve_throttles": true}', False),
         ("POST", CHANGE, '{"validate_only": true}', False),
@@ -175,14 +102,14 @@ async def test_only_changes_go_on(
     assert answer.json()["body"] == body
     assert (FORWARDED_TO in answer.headers) == goes_on
     asks = json.loads(body) if body.endswith("}") else None
-    assert is_change(method, path, asks) == goes_on
+    found = Declared(real_app()).of({"type": "http", "method": method, "path": path})
+    assert (found is not None and is_change(found, asks)) == goes_on
 
 
 async def test_what_a_proposal_would_do_is_what_the_backend_that_acts_says(pair: Pair) -> None:
     path = "/v1/proposals/x/preview"
     answer = await ask(pair.listen[0], "GET", path)
     assert answer.json()["by"] == "two"
-    assert not is_change("GET", path, None)
     assert (await ask(pair.listen[0], "GET", "/v1/proposals")).json()["by"] == "one"
 
 
@@ -191,6 +118,26 @@ async def test_a_backend_that_acts_answers_itself(pair: Pair) -> None:
     answer = await ask(pair.listen[0], "POST", CHANGE, json={})
     assert answer.json()["by"] == "one"
     assert FORWARDED_TO not in answer.headers
+
+
+async def test_the_first_change_of_a_cluster_goes_to_whoever_begins_to_act(pair: Pair) -> None:
+    """Nobody acts yet: two backends are asked at once, and the other one wins."""
+    winner = pair.one.acting
+    pair.one.acting, pair.one.wins, pair.one.duty = None, winner, Duty.IDLE
+    body = {"throttle": 1}
+    answer = await ask(pair.listen[0], "POST", CHANGE, json=body)
+    assert (answer.status_code, answer.json()["by"]) == (202, "two")
+    assert json.loads(answer.json()["body"]) == body
+    assert answer.headers[FORWARDED_TO] == pair.two.me.address
+
+
+async def test_a_backend_that_begins_to_act_answers_itself(pair: Pair) -> None:
+    pair.one.acting, pair.one.duty = None, Duty.IDLE
+    for sent, duty in (({"validate_only": True}, Duty.IDLE), ({}, Duty.ACT)):
+        answer = await ask(pair.listen[0], "POST", CHANGE, json=sent)
+        assert answer.json()["by"] == "one"
+        assert json.loads(answer.json()["body"]) == sent
+        assert pair.one.duty is duty
 
 
 def refused(answer: httpx.Response, pair: Pair, *words: str) -> None:
@@ -288,7 +235,7 @@ async def whole(where: Any, topic: str, name: str, folder: Path) -> AsyncIterato
             await keeper.ready(DEADLINE_S)
             await Application(name)(scope, receive, send)
 
-        async with served(Forward(app, keeper), listen):
+        async with served(gated(app, keeper, Door(by_file=True)), listen):
             try:
                 yield keeper
             finally:

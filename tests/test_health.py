@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,12 +14,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from backend.admin.kafka import KafkaAdmin
 from backend.api.backend import Backend
 from backend.api.client import BackendClient
-from backend.api.health import checked
+from backend.api.health import checked, checked_to_change
+from backend.api.peers import peers_of
 from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.errors import JournalUnavailable, JournalUnusable
+from backend.operations.journal_codec import BACKEND_KEY, Heartbeat
+from backend.operations.lease import Duty
+from backend.operations.seat import Seat
 from backend.settings import Settings
-from tests.journal_memory import MemoryJournal, MemoryLog, TestClock
+from tests.journal_memory import MemoryJournal, MemoryLog, TestClock, self_of
 from tests.recording_support import Row, snapshot
 from tests.serving import serving
 from tests.support import create_topic, wait_until
@@ -77,11 +83,20 @@ def test_a_backend_that_works_is_ready(http: tuple[httpx.Client, Running]) -> No
     assert [(each["name"], each["ok"]) for each in answer["checks"]] == [
         ("cluster", True),
         ("samples", True),
-        ("journal", True),
+    ]
+    wait_until(
+        lambda: client.get("/readyz/changes").status_code == 200, DEADLINE_S, "it takes changes"
+    )
+    answer = client.get("/readyz/changes").json()
+    assert [each["name"] for each in answer["checks"]] == [
+        *("cluster", "samples", "journal", "changes")
     ]
     metrics = client.get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain")
     assert sample(metrics.text, "kshunt_ready", check="cluster") == 1
+    assert sample(metrics.text, "kshunt_ready", check="changes") == 1
+    assert sample(metrics.text, "kshunt_connections") >= 1
+    assert sample(metrics.text, "kshunt_connections_turned_away_total", how="refused") == 0
     assert sample(metrics.text, "kshunt_broker_answers", broker="2") == 1
     assert sample(metrics.text, "kshunt_replicas", status="in_sync") >= 4
     assert sample(metrics.text, "kshunt_moving_replicas") == 0
@@ -116,3 +131,81 @@ def test_brokers_that_do_not_answer_are_told(http: tuple[httpx.Client, Running])
     for broker in (1, 2, 3):
         cluster.call(partial(EmbeddedCluster.start_broker, broker=broker))
     wait_until(lambda: not failing(), DEADLINE_S, "they are back")
+
+
+async def served(
+    log: MemoryLog, clock: TestClock, address: str = ""
+) -> tuple[Backend, MemoryJournal]:
+    """A backend that has seen its cluster, with its seat kept by hand."""
+    settings = Settings("127.0.0.1:1")
+    journal = MemoryJournal(log, clock, "one")
+
+    async def cluster_id() -> str:
+        return "here"
+
+    backend = Backend(settings, KafkaAdmin(settings), clock, lambda *_: journal, address=address)
+    me = self_of("one")
+    backend.seat = Seat(cluster_id, lambda *_: journal, me, clock, lambda *_: None)
+    await backend.hub.publish(snapshot([Row(0, 1)], at_ms=clock.now_ms()))
+    return backend, journal
+
+
+def to_change(backend: Backend) -> dict[str, bool]:
+    return {one.name: one.ok for one in checked_to_change(backend)}
+
+
+def words_of(backend: Backend) -> str:
+    return " ".join(one.words for one in checked_to_change(backend))
+
+
+async def test_a_backend_whose_journal_is_offline_can_be_looked_at_and_not_asked() -> None:
+    log, clock = MemoryLog(), TestClock()
+    backend, _ = await served(log, clock)
+    assert to_change(backend) == {"journal": False, "changes": False}
+    task = asyncio.create_task(backend.seat.run())
+    await clock.until(lambda: to_change(backend)["changes"])
+    assert backend.seat.duty is Duty.IDLE
+    assert backend.seat.keeper is not None
+    backend.seat.keeper.want()
+    await clock.until(lambda: backend.seat.duty is Duty.ACT)
+    assert to_change(backend) == {"journal": True, "changes": True}
+    log.failing["append"] = JournalUnavailable("It does not answer.")
+    await clock.until(lambda: backend.seat.duty is Duty.PAUSE)
+    assert to_change(backend) == {"journal": False, "changes": False}
+    assert "has not confirmed" in words_of(backend)
+    await backend.hub.publish(snapshot([Row(0, 1)], at_ms=clock.now_ms(), version=2))
+    assert all(one.ok for one in checked(backend))
+    log.failing["append"] = JournalUnusable("It was deleted at 127.0.0.1:1.")
+    await clock.until(lambda: backend.seat.duty is Duty.BLOCKED)
+    assert to_change(backend) == {"journal": False, "changes": False}
+    assert "127.0.0.1" not in words_of(backend)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await backend.admin.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "address", "ok"),
+    [
+        ("host", "unix:/run/two.sock", True),
+        ("other", "unix:/run/two.sock", False),
+        ("other", "https://two.example:8443", True),
+        ("other", "https://three.example:8443", False),
+    ],
+)
+async def test_a_stand_by_says_whether_it_can_pass_changes_on(
+    host: str, address: str, ok: bool
+) -> None:
+    log, clock = MemoryLog(), TestClock()
+    backend, _ = await served(log, clock)
+    backend.peers = peers_of(["https://two.example:8443"])
+    task = asyncio.create_task(backend.seat.run())
+    await clock.passes(1.0)
+    beat = Heartbeat("two", host, address, 1, clock.now_ms(), "boot")
+    log.put("two", {BACKEND_KEY: beat.body()})
+    await clock.until(lambda: backend.seat.actor is not None)
+    assert to_change(backend) == {"journal": True, "changes": ok}
+    assert "two" not in words_of(backend)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await backend.admin.close()

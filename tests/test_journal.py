@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backend.access.cluster_keys import Purpose
 from backend.errors import BadInput, Conflict
-from backend.operations import journal_codec as codec
+from backend.operations import journal_records as codec
 from backend.operations.journal import check_append, retired
 from backend.operations.journal_codec import (
     BACKEND_KEY,
+    BODY_BYTES_MAX,
     Entry,
-    Fold,
     Header,
     Heartbeat,
     JournalState,
@@ -30,6 +32,8 @@ from backend.operations.journal_codec import (
     operation_key,
     topic_throttle_key,
 )
+from backend.operations.journal_fold import Fold
+from tests.keys import KEYS
 
 CLUSTER = "zQcs2L5vn2KsTAnCggbn4w"
 HEADER = Header(CLUSTER, "b1", 1_700_000_000_000)
@@ -46,7 +50,7 @@ values = st.recursive(
     | st.booleans()
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=[])),
+    | st.text(st.characters(exclude_categories=["Cs"])),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=10,
 )
@@ -54,17 +58,25 @@ bodies = st.dictionaries(st.text(), values, max_size=5)
 
 
 def fold_of(records: list[Record], cluster_id: str = CLUSTER) -> JournalState:
-    fold = Fold(cluster_id)
+    fold = Fold(cluster_id, KEYS)
     for key, value in records:
         fold.take(key, value)
     return fold.state()
 
 
+def written(
+    key: str, body: Mapping[str, Any] | None, header: Header = HEADER, fold: Fold | None = None
+) -> list[Record]:
+    """The records of one append, the manifest's last."""
+    return (fold or Fold(header.cluster_id, KEYS)).records({key: body}, header)
+
+
 def only(state: JournalState, key: str) -> Unreadable:
-    """The one thing that a log holds, and that cannot be read."""
+    """The one thing that a log holds, and that cannot be read or is not believed."""
     assert state.entries == {}
-    assert list(state.unreadable) == [key]
-    return state.unreadable[key]
+    found = {**state.unreadable, **state.aside}
+    assert list(found) == [key]
+    return found[key]
 
 
 def large(seed: int, size_bytes: int) -> dict[str, Any]:
@@ -77,7 +89,7 @@ def large(seed: int, size_bytes: int) -> dict[str, Any]:
 
 @given(keys, bodies)
 def test_an_entry_is_read_as_it_was_written(key: str, body: dict[str, Any]) -> None:
-    records = codec.encode(key, body, HEADER)
+    records = written(key, body)
     state = fold_of(records)
     assert state == JournalState({key: Entry(key, body, HEADER)})
     assert json.loads(records[0][1] or b"")["body"] == body
@@ -86,7 +98,7 @@ def test_an_entry_is_read_as_it_was_written(key: str, body: dict[str, Any]) -> N
 @given(bodies, st.data())
 def test_a_changed_entry_is_never_taken_for_another(body: dict[str, Any], data: Any) -> None:
     key = operation_key("x")
-    [(raw, value)] = codec.encode(key, body, HEADER)
+    (raw, value), manifest = written(key, body)
     assert value is not None
     at = data.draw(st.integers(0, len(value) - 1))
     damaged = data.draw(
@@ -100,22 +112,25 @@ def test_a_changed_entry_is_never_taken_for_another(body: dict[str, Any], data: 
             ]
         )
     )
-    state = fold_of([(raw, damaged)])
+    state = fold_of([(raw, damaged), manifest])
     assert state.entries in ({}, {key: Entry(key, body, HEADER)})
-    assert len(state.entries) + len(state.unreadable) == 1
+    assert len(state.entries) + len(state.aside) == 1
+    after = fold_of([(raw, value), manifest, (raw, damaged)])
+    assert after.entries == {key: Entry(key, body, HEADER)}
 
 
 @given(st.binary() | values.map(lambda one: json.dumps(one).encode()), st.binary(max_size=20))
 def test_anything_at_all_can_be_in_the_topic(value: bytes, key: bytes) -> None:
     state = fold_of([(key, value)])
-    assert state.entries == {}
-    assert len(state.unreadable) == 1
+    assert not state.entries
+    assert not state.unreadable
+    assert len(state.aside) == 1
 
 
-def head(**changes: Any) -> bytes:
-    """The value of a proper entry `operation/x`, changed and sealed anew."""
+def head(scope: str = "operation/x", **changes: Any) -> bytes:
+    """The value of a proper entry `operation/x`, changed and signed anew."""
     envelope = {
-        "format": 1,
+        "format": 2,
         "key": "operation/x",
         "cluster_id": CLUSTER,
         "writer": "b1",
@@ -123,7 +138,23 @@ def head(**changes: Any) -> bytes:
         "body": {},
         **changes,
     }
-    return codec._sealed({name: one for name, one in envelope.items() if one is not ...})
+    text = codec._canonical({name: one for name, one in envelope.items() if one is not ...})
+    text = text[:-1] + b',"number":7'
+    made = KEYS.sign(Purpose.JOURNAL, codec._scope(CLUSTER, scope) + text)
+    return text + f',"signature":{{"key":"{made.key_id}","mac":"{made.mac}"}}}}'.encode()
+
+
+def unsigned(key: str, body: Any = None, cluster_id: str = CLUSTER) -> bytes:
+    """The value of an entry as an earlier kshunt wrote it."""
+    envelope = {"format": 1, "key": key, "cluster_id": cluster_id, "writer": "b0", "time_ms": 5}
+    text = codec._canonical({**envelope, "body": body or {}})
+    return text[:-1] + f',"digest":"{codec._digest(text)}"}}'.encode()
+
+
+def manifest_of(key: str, number: int = 7) -> Record:
+    """A manifest that names one entry."""
+    [record] = codec.encode("manifest", {"entries": {key: number}}, HEADER, number, KEYS)
+    return record
 
 
 @pytest.mark.parametrize(
@@ -137,7 +168,8 @@ def head(**changes: Any) -> bytes:
         (b'{"format":1e999}', Why.DAMAGED, "number"),
         (b'{"format":1,"format":1}', Why.DAMAGED, "no JSON"),
         (head()[:-2], Why.DAMAGED, "no JSON"),
-        (head().replace(b"b1", b"b2"), Why.DAMAGED, "digest"),
+        (head().replace(b"b1", b"b2"), Why.FORGED, "does not fit"),
+        (head(scope="operation/y"), Why.FORGED, "does not fit"),
         (head(writer=7), Why.DAMAGED, "lacks"),
         (head(time_ms=True), Why.DAMAGED, "lacks"),
         (head(format=0), Why.DAMAGED, "lacks"),
@@ -146,24 +178,16 @@ def head(**changes: Any) -> bytes:
         (head(more=1), Why.DAMAGED, "lacks"),
         (head(cluster_id=...), Why.DAMAGED, "lacks"),
         (head(body=..., packed={"parts": 1}), Why.DAMAGED, "parts"),
-        (
-            head(body=..., packed={"parts": 0, "bytes": 1, "digest": ""}),
-            Why.DAMAGED,
-            "cannot have 0 parts",
-        ),
-        (
-            head(body=..., packed={"parts": 2, "bytes": 1, "digest": ""}),
-            Why.DAMAGED,
-            "2 of its 2 parts",
-        ),
-        (head(format=2), Why.NEWER, "upgrade"),
-        (b'{"format":2,"anything":[]}', Why.NEWER, "upgrade"),
+        (head(body=..., packed={"parts": [], "bytes": 1}), Why.DAMAGED, "cannot have 0 parts"),
+        (head(body=..., packed={"parts": ["", ""], "bytes": 1}), Why.DAMAGED, "2 of its 2 parts"),
+        (head(format=3), Why.NEWER, "upgrade"),
+        (b'{"format":3,"anything":[]}', Why.NEWER, "upgrade"),
         (head(cluster_id="other"), Why.FOREIGN, "cluster other"),
         (head(key="operation/y"), Why.FOREIGN, "operation/y"),
     ],
 )
 def test_an_entry_that_is_not_ours_says_why(value: bytes, why: Why, words: str) -> None:
-    found = only(fold_of([(b"operation/x", value)]), "operation/x")
+    found = only(fold_of([manifest_of("operation/x"), (b"operation/x", value)]), "operation/x")
     assert found.why is why
     assert words in found.detail
 
@@ -180,11 +204,11 @@ def test_an_entry_that_is_not_ours_says_why(value: bytes, why: Why, words: str) 
     ],
 )
 def test_an_unknown_kind_is_foreign(key: bytes | None, shown: str) -> None:
-    fold = Fold(CLUSTER)
-    fold.take(key, head(key=shown))
+    fold = Fold(CLUSTER, KEYS)
+    fold.take(key, unsigned(shown))
     assert only(fold.state(), shown).why is Why.FOREIGN
     if key is not None:
-        assert fold.records({shown: None}, HEADER) == [(key, None)]
+        assert fold.records({shown: None}, HEADER)[0] == (key, None)
 
 
 @pytest.mark.parametrize(
@@ -192,9 +216,9 @@ def test_an_unknown_kind_is_foreign(key: bytes | None, shown: str) -> None:
     [{"x": float("nan")}, {"x": {1, 2}}, [1], {("a",): 1}, {"x": "y" * 1000}],
 )
 def test_what_cannot_be_written_is_refused(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "BODY_BYTES_MAX", 1000)
+    monkeypatch.setattr(codec, "BODY_BYTES_MAX", {Kind.OPERATION: 1000})
     with pytest.raises(BadInput):
-        codec.encode("operation/x", body, HEADER)
+        written("operation/x", body)
 
 
 def test_keys_of_entries_are_checked() -> None:
@@ -203,14 +227,24 @@ def test_keys_of_entries_are_checked() -> None:
         lambda: broker_throttle_key(-1),
         lambda: topic_throttle_key(""),
         lambda: audit_key(5, -1),
-        lambda: codec.encode("lock", {}, HEADER),
+        lambda: written("lock", {}),
     ):
         with pytest.raises(BadInput):
             build()
 
 
+def test_half_a_character_is_replaced() -> None:
+    entry = fold_of(written("operation/x", {"a\udc00": "caf\udce9 \U0001f600"})).entries
+    assert entry["operation/x"].body == {"a?": "caf? \U0001f600"}
+    found = only(
+        fold_of([manifest_of("operation/x"), (b"operation/x", head(body={"a": "\ud800"}))]),
+        "operation/x",
+    )
+    assert found.why is Why.DAMAGED
+
+
 def test_a_body_with_numbers_for_keys_is_read_as_json_has_it() -> None:
-    state = fold_of(codec.encode("operation/x", {1: "a", 10: "b", 2: "c"}, HEADER))  # type: ignore[dict-item]
+    state = fold_of(written("operation/x", {1: "a", 10: "b", 2: "c"}))  # type: ignore[dict-item]
     assert state.entries["operation/x"].body == {"1": "a", "2": "c", "10": "b"}
 
 
@@ -223,14 +257,14 @@ def test_an_operation_of_ten_thousand_partitions_is_one_small_record_or_two() ->
         for n in range(10_000)
     ]
     body = {"partitions": partitions, "prior": [{"broker": n, "rate": None} for n in range(100)]}
-    records = codec.encode("operation/x", body, HEADER)
-    assert len(records) == 2
+    records = written("operation/x", body)
+    assert len(records) == 3
     assert fold_of(records).entries["operation/x"].body == body
 
 
 def test_no_record_is_too_large_for_a_topic_of_default_settings() -> None:
     body = large(1, 8_000_000)
-    records = codec.encode("operation/x", body, HEADER)
+    records = written("operation/x", body)
     assert len(records) > 5
     assert max(len(key) + len(value or b"") for key, value in records) < 600_000
     assert fold_of(records).entries["operation/x"].body == body
@@ -239,42 +273,49 @@ def test_no_record_is_too_large_for_a_topic_of_default_settings() -> None:
 def damaged_parts(records: list[Record]) -> Mapping[str, list[Record]]:
     """A large entry's records with something wrong in each."""
     first, part, *rest = records
-    other = codec.encode("operation/x", large(2, 3_000_000), HEADER)
+    other = written("operation/x", large(2, 3_000_000))
     value = part[1] or b""
     return {
         "a part is missing": [first, *rest],
-        "a part is a tombstone": [*records, (part[0], None)],
         "a part is cut short": [first, (part[0], value[:-1]), *rest],
         "a bit is wrong": [first, (part[0], bytes([value[0] ^ 1]) + value[1:]), *rest],
         "a part is of another version": [first, other[1], *rest],
-        "the head is of another version": [*records, other[0]],
         "there is no head": [part, *rest],
-        "the head is removed": [*records, (first[0], None)],
     }
 
 
-@pytest.mark.parametrize(
-    "what", list(damaged_parts(codec.encode("operation/x", large(1, 3_000_000), HEADER)))
-)
+@pytest.mark.parametrize("what", list(damaged_parts(written("operation/x", large(1, 3_000_000)))))
 def test_a_large_entry_is_whole_or_unreadable(what: str) -> None:
-    records = damaged_parts(codec.encode("operation/x", large(1, 3_000_000), HEADER))[what]
+    records = damaged_parts(written("operation/x", large(1, 3_000_000)))[what]
     found = only(fold_of(records), "operation/x")
     assert found.why is Why.DAMAGED
     assert "part" in found.detail
 
 
-@pytest.mark.parametrize("size", [-1, 10, codec.BODY_BYTES_MAX + 1])
+def test_what_others_do_to_the_parts_of_an_entry_does_not_touch_it() -> None:
+    body = large(1, 3_000_000)
+    records = written("operation/x", body)
+    first, part, *_ = records
+    other = written("operation/x", large(2, 3_000_000))
+    for harm in ((part[0], None), other[1], other[0], (part[0], b"?"), (b"operation/x#0099", b"?")):
+        state = fold_of([*records, harm])
+        assert state.entries["operation/x"].body == body
+    assert fold_of([*records, (first[0], None)]).missing == ("operation/x",)
+
+
+@pytest.mark.parametrize("size", [-1, 10, BODY_BYTES_MAX[Kind.OPERATION] + 1])
 def test_a_part_that_says_a_wrong_size_is_not_unpacked(size: int) -> None:
-    (_, value), *parts = codec.encode("operation/x", large(1, 300_000), HEADER)
+    (_, value), *parts, _ = written("operation/x", large(1, 300_000))
     about = {**json.loads(value or b"")["packed"], "bytes": size}
-    found = only(fold_of([(b"operation/x", head(body=..., packed=about)), *parts]), "operation/x")
-    assert found.why is Why.DAMAGED
+    first = (b"operation/x", head(body=..., packed=about))
+    found = only(fold_of([first, *parts, manifest_of("operation/x")]), "operation/x")
+    assert found.why in (Why.DAMAGED, Why.TOO_LARGE)
 
 
 @given(st.lists(st.sampled_from([0, 100, 400_000, 2_500_000]), max_size=3))
 @settings(max_examples=8, deadline=None)
 def test_an_entry_that_shrinks_or_ends_leaves_nothing_behind(sizes: list[int]) -> None:
-    fold, log = Fold(CLUSTER), dict[bytes, bytes]()
+    fold, log = Fold(CLUSTER, KEYS), dict[bytes, bytes]()
     for size in sizes:
         for key, value in fold.records(
             {"operation/x": large(size, size) if size else None}, HEADER
@@ -285,7 +326,7 @@ def test_an_entry_that_shrinks_or_ends_leaves_nothing_behind(sizes: list[int]) -
                 log[key] = value
         assert fold.state() == fold_of([*log.items()])
         assert fold.state().unreadable == {}
-        assert bool(log) == bool(size)
+        assert set(log) - {b"manifest"} == ({*log} - {b"manifest"} if size else set())
 
 
 # --- the log
@@ -296,7 +337,7 @@ def test_an_entry_that_shrinks_or_ends_leaves_nothing_behind(sizes: list[int]) -
 def test_the_last_word_on_each_key_counts_and_compaction_changes_nothing(
     written: list[tuple[str, dict[str, Any] | None]], data: Any
 ) -> None:
-    fold, records = Fold(CLUSTER), list[Record]()
+    fold, records = Fold(CLUSTER, KEYS), list[Record]()
     for key, body in written:
         for record in fold.records({key: body}, HEADER):
             fold.take(*record)
@@ -309,16 +350,17 @@ def test_the_last_word_on_each_key_counts_and_compaction_changes_nothing(
 
 
 def test_a_state_stays_the_same_object_until_something_changes() -> None:
-    fold = Fold(CLUSTER)
+    fold = Fold(CLUSTER, KEYS)
     before = fold.state()
     assert fold.state() is before
     fold.take(b"operation/x", head())
+    fold.take(*manifest_of("operation/x"))
     assert before.entries == {}
     assert list(fold.state().of(Kind.OPERATION)) == ["x"]
 
 
 def test_kinds_are_told_apart() -> None:
-    fold = Fold(CLUSTER)
+    fold = Fold(CLUSTER, KEYS)
     names = [
         operation_key("1"),
         broker_throttle_key(1),
@@ -333,17 +375,17 @@ def test_kinds_are_told_apart() -> None:
 
 
 def test_an_entry_that_cannot_be_read_is_not_overwritten_by_accident() -> None:
-    state = fold_of([(b"operation/x", b"?"), (b"audit/1700000000000-0001", head())])
+    state = fold_of([(b"operation/x", head(format=3)), manifest_of("operation/x")])
     refused: list[dict[str, Any] | None] = [{}, None]
     for body in refused:
-        with pytest.raises(Conflict, match="damaged"):
+        with pytest.raises(Conflict, match="newer"):
             check_append(state, {"operation/x": body})
         check_append(state, {"operation/x": body, "operation/y": {}}, ["operation/x"])
 
 
 def test_an_audit_entry_is_written_once() -> None:
     key = audit_key(1_700_000_000_000, 1)
-    state = fold_of(codec.encode(key, {}, HEADER))
+    state = fold_of(written(key, {}))
     with pytest.raises(Conflict, match="written already"):
         check_append(state, {key: {}})
     check_append(state, {key: None, audit_key(1_700_000_000_000, 2): {}})
@@ -353,12 +395,14 @@ def test_an_audit_entry_is_written_once() -> None:
 def test_the_oldest_ended_operations_and_audit_entries_are_retired(
     count: int, kept: int, audit_kept: int
 ) -> None:
-    records: list[Record] = []
+    fold = Fold(CLUSTER, KEYS)
     for n in range(count):
         header = Header(CLUSTER, "b1", 1000 - n)
-        records += codec.encode(operation_key(str(n)), {"ended": n % 3 > 0}, header)
-        records += codec.encode(audit_key(10**12 + n, n), {}, header)
-    state = fold_of([*records, (b"operation/odd", b"?")])
+        bodies = {operation_key(str(n)): {"ended": n % 3 > 0}, audit_key(10**12 + n, n): {}}
+        for record in fold.records(bodies, header):
+            fold.take(*record)
+    fold.take(b"operation/odd", b"?")
+    state = fold.state()
     gone = retired(
         state, lambda entry: bool(entry.body["ended"]), operations_kept=kept, audit_kept=audit_kept
     )
@@ -376,16 +420,27 @@ def beat(backend: str, number: int = 0) -> Heartbeat:
     return Heartbeat(backend, "host", f"unix:/run/{backend}.sock", 1, number)
 
 
+def test_a_heartbeat_says_what_a_backend_demands_and_an_older_one_demands_nothing() -> None:
+    strict = replace(beat("a"), demands_credentials=True, two_person=("shrink",), key_id="k")
+    assert fold_of(written(BACKEND_KEY, strict.body())).heartbeat == strict
+    added = ("demands_credentials", "two_person", "key_id")
+    older = {name: value for name, value in strict.body().items() if name not in added}
+    assert fold_of(written(BACKEND_KEY, older)).heartbeat == beat("a")
+
+
 def test_a_heartbeat_is_read_as_it_was_written() -> None:
-    state = fold_of(codec.encode(BACKEND_KEY, beat("a").body(), HEADER))
+    state = fold_of(written(BACKEND_KEY, beat("a").body()))
     assert state.heartbeat == beat("a")
     assert JournalState().heartbeat is None
     wrong: list[dict[str, Any]] = [
         {**beat("a").body(), "host": 1},
         {**beat("a").body(), "beat_ms": ""},
+        {**beat("a").body(), "two_person": "shrink"},
+        {**beat("a").body(), "demands_credentials": 1},
+        {**beat("a").body(), "more": 1},
         {},
     ]
     for body in wrong:
-        found = fold_of(codec.encode(BACKEND_KEY, body, HEADER)).heartbeat
+        found = fold_of(written(BACKEND_KEY, body)).heartbeat
         assert isinstance(found, Unreadable)
-    assert isinstance(fold_of([(b"backend", b"?")]).heartbeat, Unreadable)
+    assert fold_of([(b"backend", b"?")]).heartbeat is None

@@ -24,18 +24,21 @@ from backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, N
 from backend.journals import topic as journal_topic
 from backend.journals import topic_log
 from backend.journals.topic import TopicJournal, transactional_id
+from backend.journals.topic_acls import writers_of
 from backend.operations.journal_codec import BACKEND_KEY, JournalState
 from backend.operations.keeper import Keeper, Self
 from backend.operations.lease import Duty, Terms
 from tests.journal_support import (
     DEADLINE_S,
     Where,
+    a_stand_by_sees,
     bodies,
     embedded_cluster,
     journal,
     where_of,
 )
 from tests.kafka.launcher import PASSWORD, USER, RealKafka
+from tests.keys import KEYS
 from tests.support import create_topic, wait_until, wait_until_async
 
 QUICK = Terms(beat_s=0.4, act_within_s=4.0, silence_s=5.0)
@@ -122,14 +125,48 @@ async def test_a_journal_that_was_deleted_is_not_begun_anew_in_silence(
                 await fails_as_unusable(one)
                 with pytest.raises(JournalUnusable, match=r"entries: 1 \(operation/a\)"):
                     await to_the_end(states)
-        for its in (one, two):
-            with pytest.raises(JournalUnusable, match="anew" if anew else "is gone"):
-                await its.open()
-            assert bodies(its.state) == {"operation/a": {}}
+        # Who only followed may have missed the last of it.
+        with pytest.raises(JournalUnusable, match="anew" if anew else "is gone"):
+            await two.open()
+        assert bodies(two.state) == bodies(one.state) == {"operation/a": {}}
         assert (topic in topics(where)) == anew
+        # Who wrote knows all of it.
+        async with asyncio.timeout(DEADLINE_S):
+            assert bodies(await opened(one)) == {"operation/a": {}}
+            assert "written anew from this backend's memory" in " ".join(one.remarks)
+            assert bodies(await opened(two)) == {"operation/a": {}}
+            await two.append({"operation/b": {}})
+            await a_stand_by_sees(where, topic, two.state)
 
 
-async def test_a_backend_whose_journal_was_deleted_stops_and_says_so(embedded: Where) -> None:
+async def opened(one: TopicJournal) -> JournalState:
+    while True:
+        try:
+            return await one.open()
+        except JournalUnavailable:
+            await SystemClock().wait_s(0.05)
+
+
+async def test_a_journal_that_another_backend_began_meanwhile_is_not_written_over(
+    embedded: Where,
+) -> None:
+    topic = embedded.topic()
+    async with journal(embedded, topic) as one, journal(embedded, topic, "two") as two:
+        await one.open()
+        await one.append({"operation/a": {}})
+        await asyncio.to_thread(delete, embedded, topic, anew=True)
+        await two.open()
+        await two.append({"operation/b": {}})
+        async with asyncio.timeout(DEADLINE_S):
+            await fails_as_unusable(one)
+        with pytest.raises(JournalUnusable, match="began a new one"):
+            await opened(one)
+        assert bodies(one.state) == {"operation/a": {}}
+
+
+async def test_a_backend_whose_journal_was_deleted_writes_it_anew_and_goes_on(
+    embedded: Where,
+) -> None:
     topic = embedded.topic()
     async with journal(embedded, topic) as its:
         me = Self.here("one", "unix:/run/one.sock", 1)
@@ -138,9 +175,12 @@ async def test_a_backend_whose_journal_was_deleted_stops_and_says_so(embedded: W
         await keeper.ready(DEADLINE_S)
         await keeper.append({"operation/a": {}})
         await asyncio.to_thread(delete, embedded, topic, anew=True)
-        await wait_until_async(lambda: keeper.duty is Duty.BLOCKED, DEADLINE_S, "it stops")
-        with pytest.raises(JournalUnusable, match="made anew"):
-            await keeper.ready(DEADLINE_S)
+        await wait_until_async(lambda: its.remarks, 60.0, "it is written anew")
+        await wait_until_async(lambda: keeper.duty is Duty.ACT, 60.0, "it acts again")
+        await keeper.append({"operation/b": {}})
+        assert {"operation/a", "operation/b"} <= set(bodies(keeper.state))
+        async with journal(embedded, topic, "reader") as reader:
+            assert {"operation/a", "operation/b"} <= set(bodies(await reader.peek()))
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
 
@@ -222,6 +262,7 @@ def guarded_journal(kafka: RealKafka, name: str) -> TopicJournal:
         cluster_id=kafka.cluster_id,
         writer=name,
         clock=SystemClock(),
+        keys=KEYS,
         topic=TOPIC,
     )
 
@@ -249,6 +290,8 @@ async def test_the_acls_that_are_named_are_those_that_are_needed() -> None:
             async with aclosing(two.follow()) as states:
                 while not bodies(await anext(states)):
                     pass
+        admin = AdminClient({"log_level": 0, "bootstrap.servers": kafka.bootstrap_servers})
+        assert await asyncio.to_thread(writers_of, admin, TOPIC) == {f"User:{USER}"}
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
         await keeper.release()

@@ -27,6 +27,7 @@ from backend.operations.journal_codec import (
     JournalState,
     operation_key,
 )
+from backend.operations.journal_records import signed
 from backend.operations.keeper import Keeper, Self
 from backend.operations.lease import Duty, Terms
 from tests.journal_support import (
@@ -38,6 +39,7 @@ from tests.journal_support import (
     where_of,
     written_by,
 )
+from tests.keys import KEYS
 from tests.support import wait_until, wait_until_async
 
 QUICK = Terms(beat_s=0.4, act_within_s=1.5, silence_s=2.0, gap_s=1.5)
@@ -149,7 +151,8 @@ async def test_nobody_takes_over_from_a_heartbeat_that_cannot_be_read(embedded: 
     async with journal(embedded, topic) as one:
         await one.open()
     producer = raw_producer(embedded)
-    producer.produce(topic, b'{"format":9}', BACKEND_KEY.encode(), partition=0)
+    newer = signed({"format": 9, "cluster_id": embedded.cluster_id, "key": BACKEND_KEY}, 1, KEYS)
+    producer.produce(topic, newer, BACKEND_KEY.encode(), partition=0)
     assert producer.flush(DEADLINE_S) == 0
     async with kept(embedded, topic, "one", QUICK) as keeper:
         await wait_until_async(lambda: keeper.duty is Duty.BLOCKED, DEADLINE_S, "it is blocked")
@@ -234,7 +237,12 @@ async def act(servers: str, name: str) -> None:
     clock = SystemClock()
     about: Any = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=DEADLINE_S)
     its = TopicJournal(
-        servers, client_config({}), cluster_id=about.cluster_id, writer=name, clock=clock
+        servers,
+        client_config({}),
+        cluster_id=about.cluster_id,
+        writer=name,
+        clock=clock,
+        keys=KEYS,
     )
     keeper = Keeper(its, Self(name, "host", "address", clock.now_ms()), clock, say_duty)
     keeper.want()

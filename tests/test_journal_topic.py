@@ -7,11 +7,19 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
+from backend.clock import SystemClock
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.net.server import BrokerServer
 from backend.errors import (
@@ -21,8 +29,10 @@ from backend.errors import (
     JournalUnusable,
     WrongCluster,
 )
+from backend.journals import topic as journal_topic
 from backend.journals import topic_log
 from backend.journals.topic import TopicJournal, transactional_id
+from backend.journals.topic_acls import acl_remarks
 from backend.journals.topic_clients import (
     TOPIC_CONFIG,
     TopicFacts,
@@ -30,12 +40,16 @@ from backend.journals.topic_clients import (
     remarks_of,
 )
 from backend.operations.journal_codec import (
+    BACKEND_KEY,
+    Body,
+    Heartbeat,
     JournalState,
     Kind,
     Why,
     audit_key,
     operation_key,
 )
+from backend.operations.journal_records import signed
 from tests.journal_support import (
     DEADLINE_S,
     Where,
@@ -48,9 +62,11 @@ from tests.journal_support import (
     where_of,
     written_by,
 )
+from tests.keys import KEYS
 from tests.support import create_topic, wait_until
 
 END_TXN, PRODUCE = 26, 0
+GOOD = {"cleanup.policy": "compact"}
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +120,7 @@ async def test_a_large_operation_is_kept_and_shrinks_again(where: Where) -> None
     [
         ({"cleanup.policy": "delete"}, 1, "cleanup.policy is delete"),
         ({"cleanup.policy": "compact,delete"}, 1, "cleanup.policy is compact,delete"),
-        ({"cleanup.policy": "compact"}, 2, "2 partitions"),
+        (GOOD, 2, "2 partitions"),
     ],
 )
 async def test_a_topic_that_would_lose_entries_is_refused(
@@ -115,7 +131,8 @@ async def test_a_topic_that_would_lose_entries_is_refused(
     async with journal(where, topic) as one:
         with pytest.raises(JournalUnusable, match=words) as refused:
             await one.open()
-        assert f"--delete --topic {topic}" in refused.value.advice
+        assert ("cleanup.policy=compact" in refused.value.advice) == (config != GOOD)
+        assert ("deleted then" in refused.value.advice) == (partitions > 1)
         with pytest.raises(JournalFenced):
             await one.append({"operation/a": {}})
 
@@ -126,6 +143,27 @@ async def test_a_topic_that_is_less_safe_than_it_could_be_is_remarked_on(where: 
     async with journal(where, topic) as one:
         await one.open()
         assert one.remarks == ("replication factor 2; 3 would be possible",)
+
+
+async def test_settings_that_somebody_changes_meanwhile_are_remarked_on(
+    where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_topic, "SETTINGS_S", 0.0)
+    topic = where.topic()
+    async with journal(where, topic) as one:
+        await one.open()
+        changed = ConfigResource(ResourceType.TOPIC, topic)
+        changed.add_incremental_config(
+            ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
+        )
+        admin = AdminClient({"bootstrap.servers": where.servers})
+        admin.incremental_alter_configs([changed])[changed].result(DEADLINE_S)
+        async with asyncio.timeout(DEADLINE_S):
+            while not one.remarks:
+                await one.append({"operation/a": {}})
+        assert "cleanup.policy is delete" in one.remarks[0]
+        assert "--add-config cleanup.policy=compact" in one.remarks[0]
+        assert "Keep the topic" in one.remarks[0]
 
 
 def test_settings_are_judged() -> None:
@@ -140,6 +178,22 @@ def test_settings_are_judged() -> None:
     assert transactional_id("abc") == "kshunt-journal-abc"
 
 
+@pytest.mark.parametrize(
+    ("writers", "words"),
+    [
+        (set(), ""),
+        ({"User:kshunt"}, ""),
+        ({"User:kshunt", "User:*"}, "everybody"),
+        ({"User:kshunt", "User:app"}, "several principals write t: User:app, User:kshunt"),
+        ({f"User:{n}" for n in range(9)}, "and 4 more"),
+    ],
+)
+def test_acls_that_let_others_write_are_remarked_on(writers: set[str], words: str) -> None:
+    remarks = acl_remarks("t", writers)
+    assert bool(remarks) == bool(words)
+    assert words in " ".join(remarks)
+
+
 async def test_another_cluster_is_refused(where: Where) -> None:
     async with journal(where, where.topic(), cluster_id="elsewhere") as one:
         with pytest.raises(WrongCluster, match="not of elsewhere"):
@@ -152,18 +206,64 @@ async def test_what_cannot_be_read_is_listed_and_stays(where: Where) -> None:
         await one.open()
         await one.append({"operation/a": {}})
         producer = raw_producer(where)
-        producer.produce(topic, b'{"format":9}', b"operation/a", partition=0)
+        newer = {"format": 9, "cluster_id": where.cluster_id, "key": "operation/a"}
+        number = 2 * SystemClock().now_ms()
+        producer.produce(topic, signed(newer, number, KEYS), b"operation/a", partition=0)
         producer.produce(topic, b"?", b"lock/x", partition=0)
         assert producer.flush(DEADLINE_S) == 0
         state = await one.open()
         assert state.entries == {}
-        why = {key: unreadable.why for key, unreadable in state.unreadable.items()}
-        assert why == {"operation/a": Why.NEWER, "lock/x": Why.DAMAGED}
+        assert [one.why for one in state.unreadable.values()] == [Why.NEWER]
+        assert [one.why for one in state.aside.values()] == [Why.DAMAGED]
         with pytest.raises(Conflict, match="newer"):
             await one.append({"operation/b": {}, "operation/a": {}})
         await a_stand_by_sees(where, topic, state)
-        await one.append({"operation/a": {}, "lock/x": None}, replacing=["operation/a", "lock/x"])
+        await one.append({"operation/a": {}, "lock/x": None}, replacing=["operation/a"])
         assert bodies(one.state) == {"operation/a": {}}
+        await a_stand_by_sees(where, topic, one.state)
+
+
+async def test_what_others_write_while_a_backend_acts_is_put_right(where: Where) -> None:
+    topic = where.topic()
+    line = audit_key(10**12, 1)
+    entries: dict[str, Body] = {"operation/a": {"n": 1}, "throttle/broker/1": {}, line: {"x": "y"}}
+    noise: dict[str, Body] = {"operation/large": {"noise": Random(1).randbytes(400_000).hex()}}
+    async with journal(where, topic) as one:
+        await one.open()
+        await one.append({**entries, **noise, BACKEND_KEY: {}})
+        ours = one.state.entries
+        producer = raw_producer(where)
+        for key in (*ours, "manifest", "operation/large#0000"):
+            producer.produce(topic, None, key.encode(), partition=0)
+        producer.produce(topic, b"?", b"operation/a", partition=0)
+        producer.produce(topic, b"?", b"operation/large#0000", partition=0)
+        producer.produce(topic, b"?", b"operation/new", partition=0)
+        assert producer.flush(DEADLINE_S) == 0
+        for n in range(2):
+            await one.append({BACKEND_KEY: {"n": n}})
+        assert "wrote" in " ".join(one.remarks)
+        assert set(one.state.aside) == {"operation/new"}
+        async with journal(where, topic, "two") as two:
+            found = await two.open()
+    assert {key: e.body for key, e in found.entries.items() if key != BACKEND_KEY} == {
+        **entries,
+        **noise,
+    }
+    assert (found.missing, found.unreadable) == ((), {})
+
+
+async def test_a_tombstone_of_somebody_else_ends_no_heartbeat(where: Where) -> None:
+    topic = where.topic()
+    beat = Heartbeat("one", "host", "unix:/x", 1, 2).body()
+    async with journal(where, topic) as one, journal(where, topic, "two") as two:
+        await one.open()
+        await one.append({BACKEND_KEY: beat})
+        producer = raw_producer(where)
+        producer.produce(topic, None, BACKEND_KEY.encode(), partition=0)
+        assert producer.flush(DEADLINE_S) == 0
+        assert isinstance((await two.peek()).heartbeat, Heartbeat)
+        await one.append({BACKEND_KEY: None})
+        assert one.state.heartbeat is None
         await a_stand_by_sees(where, topic, one.state)
 
 

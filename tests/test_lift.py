@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from backend.admin.kafka import KafkaAdmin
@@ -12,6 +15,8 @@ from backend.domain.operation import Operation, OperationState
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.throttle import Move, ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.embedded.metadata.records import ResourceType
+from backend.embedded.net.server import Handler, RequestContext
+from backend.errors import Conflict
 from backend.operations.context import Context
 from backend.operations.engine import Engine
 from backend.operations.ownership import Shares
@@ -22,7 +27,19 @@ from backend.operations.throttle import ThrottleChanges
 from backend.operations.work import Work, still_needed
 from tests.embedded_core import MB
 from tests.embedded_listeners import THROTTLED_RATES, rate
-from tests.native_support import ALTER_CONFIGS, MOVING, RATE, T0, TIMEOUT_S, administered, ways
+from tests.native_support import (
+    ALTER_CONFIGS,
+    MOVING,
+    RATE,
+    RATES,
+    REPLICAS,
+    T0,
+    T1,
+    TIMEOUT_S,
+    administered,
+    move,
+    ways,
+)
 
 
 class Backend:
@@ -55,6 +72,9 @@ class Backend:
         return self.reassignment.outcome
 
 
+@pytest.mark.conforms(
+    "kip-179:options-throttle", "kip-179:verify-not-needed", "kip-179:auto-remove"
+)
 @pytest.mark.parametrize("native", [False, True])
 async def test_a_throttle_comes_off_with_its_move(native: bool) -> None:
     async with administered(native=native) as (cluster, admin):
@@ -74,6 +94,7 @@ async def test_a_throttle_comes_off_with_its_move(native: bool) -> None:
         assert not backend.registry.ownership.lists
 
 
+@pytest.mark.conforms("kip-179:prior-values")
 async def test_what_an_operator_had_set_is_back_at_the_end() -> None:
     async with administered() as (cluster, admin):
         cluster.set(ResourceType.BROKER, "2", **{THROTTLED_RATES[0]: "5000000"})
@@ -86,6 +107,7 @@ async def test_what_an_operator_had_set_is_back_at_the_end() -> None:
         assert cluster.throttled() == {2: {THROTTLED_RATES[0]: "5000000"}}
 
 
+@pytest.mark.conforms("kip-179:rates-auto-remove")
 async def test_a_rate_that_is_set_through_us_comes_off_with_the_operation() -> None:
     async with administered() as (cluster, admin):
         backend = Backend(admin)
@@ -109,6 +131,31 @@ async def test_the_current_move_asked_for_again_changes_its_throttle(wanted: int
         assert not answer.failures
         await backend.engine.tick()
         assert cluster.throttle_of(2) == cluster.throttle_of(4) == rate(wanted)
+        cluster.pass_s(300)
+        await backend.engine.tick()
+        assert {operation.state for operation in backend.registry} == {OperationState.DONE}
+        assert cluster.throttled() == {}
+
+
+@pytest.mark.conforms("kip-179:change-throttle")
+@pytest.mark.parametrize("native", [False, True])
+async def test_the_plan_that_runs_needs_no_flag_to_change_its_throttle(native: bool) -> None:
+    async with administered(native=native) as (cluster, admin):
+        backend = Backend(admin)
+        await backend.start()
+        again = ReassignRequest(ReassignmentPlan({T0: (2, 4), T1: (2, 3)}, {}), RATE // 2)
+        assert not (await backend.moves.start(replace(again, validate_only=True))).failures
+        assert not (await backend.moves.start(again)).failures
+        assert cluster.throttle_of(2) == cluster.throttle_of(4) == rate(RATE // 2)
+        for other in (
+            ReassignmentPlan({T0: (4, 2)}, {}),
+            ReassignmentPlan({T1: (3, 4)}, {}),
+            ReassignmentPlan({T0: (2, 4), T1: (3, 4)}, {}),
+        ):
+            with pytest.raises(Conflict, match="already being reassigned"):
+                await backend.moves.start(ReassignRequest(other, RATE))
+        with pytest.raises(Conflict, match="already being reassigned"):
+            await backend.moves.start(replace(again, throttle_bytes_per_s=None))
         cluster.pass_s(300)
         await backend.engine.tick()
         assert {operation.state for operation in backend.registry} == {OperationState.DONE}
@@ -139,6 +186,7 @@ async def test_a_rate_that_somebody_else_sets_stays() -> None:
         assert cluster.throttled() == {4: rate(MB)}
 
 
+@pytest.mark.conforms("kip-179:options-throttle")
 async def test_a_throttle_that_shall_stay_stays_when_the_operation_ends() -> None:
     async with administered() as (cluster, admin):
         backend = Backend(admin)
@@ -181,7 +229,7 @@ async def test_a_topic_that_was_deleted_meanwhile_needs_no_write() -> None:
         await backend.start()
         cluster.drop("t")
         await backend.engine.tick()
-        assert backend.state is OperationState.DONE
+        assert backend.state is OperationState.FAILED, "what was deleted was not moved"
         assert cluster.throttled() == {}
 
 
@@ -189,6 +237,7 @@ async def move_of_somebody_else(admin: KafkaAdmin) -> None:
     await admin.reassign_partitions({T0: (2, 4)}, ReassignOptions(timeout_s=TIMEOUT_S), {})
 
 
+@pytest.mark.conforms("kip-179:options-auto-remove", "kip-179:rates-auto-remove")
 async def test_a_rate_for_moves_of_somebody_else_comes_off_with_them() -> None:
     async with administered(native=False) as (cluster, admin):
         backend = Backend(admin)
@@ -205,10 +254,11 @@ async def test_a_rate_for_moves_of_somebody_else_comes_off_with_them() -> None:
         assert cluster.throttled() == {3: rate(MB)}
 
 
+@pytest.mark.conforms("kip-179:options-auto-remove", "kip-179:replicas-auto-remove")
 async def test_a_list_for_moves_of_somebody_else_comes_off_with_them() -> None:
     async with administered(native=False) as (cluster, admin):
         backend = Backend(admin)
-        lists = ThrottledReplicas(ReplicaSet.parse("0:2,7:7"), ReplicaSet.parse("0:4"))
+        lists = ThrottledReplicas(ReplicaSet.parse("0:2,1:3"), ReplicaSet.parse("0:4"))
         await move_of_somebody_else(admin)
         await backend.throttles.alter_replicas({"t": lists}, validate_only=False, auto_remove=True)
         assert backend.state is OperationState.RUNNING
@@ -218,9 +268,35 @@ async def test_a_list_for_moves_of_somebody_else_comes_off_with_them() -> None:
         await backend.engine.tick()
         assert backend.reassignment.state.value == "done"
         found = await admin.throttles([], ["t"], timeout_s=TIMEOUT_S)
-        assert found.replicas == {"t": ThrottledReplicas(ReplicaSet.parse("7:7"), ReplicaSet())}
+        assert found.replicas == {"t": ThrottledReplicas(ReplicaSet.parse("1:3"), ReplicaSet())}
 
 
+@pytest.mark.conforms("kip-179:rates-timeout")
+async def test_the_timeout_of_a_request_is_what_the_cluster_is_told() -> None:
+    told: list[int] = []
+
+    async with administered() as (cluster, admin):
+        backend = Backend(admin)
+        await move(admin)
+
+        def listening_in(key: int) -> Handler:
+            async def answer(context: RequestContext, message: Any) -> Any:
+                told.append(message.timeout)
+                return await cluster.own[key](context, message)
+
+            return answer
+
+        cluster.instead.update({key: listening_in(key) for key in (RATES, REPLICAS)})
+        rates = dict.fromkeys((1, 2, 4), ThrottledRate(MB, MB))
+        lists = {"t": ThrottledReplicas(ReplicaSet.parse("0:1"), ReplicaSet.parse("0:4"))}
+        for only in (True, False):
+            how: dict[str, Any] = {"validate_only": only, "timeout_s": 7.5}
+            assert not (await backend.throttles.alter_rates(rates, **how)).failures
+            assert not (await backend.throttles.alter_replicas(lists, **how)).failures
+        assert told == [7_500] * 4
+
+
+@pytest.mark.conforms("kip-179:rates-nothing-moves")
 async def test_a_rate_without_moves_stays() -> None:
     async with administered(native=False) as (cluster, admin):
         backend = Backend(admin)

@@ -25,6 +25,7 @@ from tests.certificates import Authority
 from tests.notify_support import SECRET
 from tests.serving import serve_process
 from tests.support import create_topic, wait_until
+from tests.truth_ground import untrue_of
 from tests.webhook_receiver import Received, Receiver, receiving, says
 
 DEADLINE_S = 60.0
@@ -126,6 +127,8 @@ def test_killed_or_stopped_nothing_is_lost(scene: Scene) -> None:
             waiting = scene.folder / "a.dead.waiting"
             words = f"the end of {operation} is kept"
             wait_until(partial(_kept, waiting, operation), DEADLINE_S, words)
+            with changing(socket) as client:
+                assert untrue_of(client, scene.bootstrap, "orders") == []
             process.send_signal(number)
             process.wait(DEADLINE_S)
     receiver.always = says(204)

@@ -27,6 +27,7 @@ from backend.clock import SystemClock
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Asker
 from backend.domain.plan import ReassignmentPlan
+from backend.domain.shrink import DeletePartitions
 from backend.domain.throttle import FOLLOWER_RATE
 from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
@@ -36,6 +37,7 @@ from backend.notify.watch import SILENT_S
 from backend.operations.mending import id_of
 from backend.operations.reassign import ReassignRequest
 from backend.settings import Settings
+from tests.keys import KEYS
 from tests.kill_support import SLOW, TARGET, prepared
 from tests.notify_support import QUICK, Desk, target
 from tests.support import create_topic, wait_until_async
@@ -43,6 +45,7 @@ from tests.webhook_receiver import Received, Receiver, receiving
 
 DEADLINE_S = 60.0
 TOPIC = "told"
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -58,12 +61,19 @@ async def telling_backend(servers: str, folder: Path, url: str) -> AsyncIterator
 
     def open_journal(cluster_id: str, backend_id: str) -> TopicJournal:
         return TopicJournal(
-            servers, client_config({}), cluster_id=cluster_id, writer=backend_id, clock=clock
+            servers,
+            client_config({}),
+            cluster_id=cluster_id,
+            writer=backend_id,
+            clock=clock,
+            keys=KEYS,
         )
 
     admin = KafkaAdmin(settings, owned_throttles=True)
     await admin.connect()
-    backend = Backend(settings, admin, clock, open_journal, address=f"unix:{folder}/none")
+    backend = Backend(
+        settings, admin, clock, open_journal, keys=KEYS, address=f"unix:{folder}/none"
+    )
     admin.guard = backend.seat.guard
     notifier = Desk(folder, QUICK).notifier(target(url))
     async with telling(backend, notifier, orphans_s=0.3):
@@ -143,3 +153,38 @@ async def test_a_cluster_that_is_silent_is_told_and_that_it_is_back(
             await told(receiver, "cluster.reachable")
     assert SILENT_S < DEADLINE_S
     assert receiver.types.count("cluster.unreachable") == 1
+
+
+async def test_a_deletion_of_partitions_is_told_step_by_step(tmp_path: Path) -> None:
+    configs = {
+        "delete.topic.partition.enable": "true",
+        "delete.topic.partition.interval.delay.ms": "1000",
+    }
+    with (
+        running(ClusterSpec(plain_brokers(3), static=configs)) as cluster,
+        receiving() as receiver,
+    ):
+        servers = cluster.bootstrap_servers
+        await asyncio.to_thread(create_topic, servers, TOPIC, [[1, 2], [2, 3], [3, 1]])
+        async with telling_backend(servers, tmp_path, receiver.url) as backend:
+            await backend.ready()
+            await told(receiver, "backend.acts")
+            await wait_until_async(lambda: answers(backend), DEADLINE_S, "the cluster is seen")
+            await shrink(backend, HOUR_MS)
+            later = (await told(receiver, "partitions.readonly")).document
+            assert f"Topic {TOPIC}: 1 partition read-only until " in later["text"]
+            assert (later["data"]["partitions"], later["data"]["readonly"]) == (3, 1)
+            cluster.call(partial(EmbeddedCluster.stop_broker, broker=3))
+            await shrink(backend, 0)
+            await told(receiver, "partitions.deleting")
+            cluster.call(partial(EmbeddedCluster.start_broker, broker=3))
+            gone = (await told(receiver, "partitions.deleted")).document
+            assert gone["data"]["partitions"] == 2
+    told_of = [one for one in receiver.types if one.startswith("partitions.")]
+    assert told_of == ["partitions.readonly", "partitions.deleting", "partitions.deleted"]
+
+
+async def shrink(backend: Backend, delay_ms: int) -> None:
+    """Let the topic keep two partitions."""
+    wanted = {TOPIC: DeletePartitions(2, delay_ms)}
+    await backend.deletions.delete(wanted, validate_only=False, timeout_s=DEADLINE_S)

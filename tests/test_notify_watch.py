@@ -10,6 +10,7 @@ import pytest
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.notify.leaving import LeavingTopic, leaving_topics
 from backend.notify.message import News
 from backend.notify.watch import (
     ATTENTION_S,
@@ -23,6 +24,7 @@ from backend.notify.watch import (
     operation_facts,
 )
 from backend.operations.schedule import Batch
+from tests.test_modes import NONE, RO, plain, with_modes
 
 State = OperationState
 AT = Seen(0.0, "kshunt-1", "host-1", acting=True, writes=True, reachable=True)
@@ -279,3 +281,60 @@ def test_who_is_stopped_says_so_if_it_acted() -> None:
     assert types(watch.ended(IDLE)) == []
     list(watch.seen(AT))
     assert types(watch.ended(AT)) == ["backend.stopped"]
+
+
+# Partitions that are about to be deleted (KIP-694)
+
+
+def steps(*looks: dict[str, LeavingTopic] | None) -> list[list[str]]:
+    """What is told at each look."""
+    watch = Watch()
+    return [
+        [f"{one.type} {one.text}" for one in watch.seen(replace(AT, leaving=leaving))][place == 0 :]
+        for place, leaving in enumerate(looks)
+    ]
+
+
+def test_each_step_of_a_deletion_is_told_once() -> None:
+    later = LeavingTopic(6, readonly=2, deletes_ms=1_700_000_000_000)
+    assert steps(
+        {},
+        {"t": later},
+        {"t": later},
+        {"t": LeavingTopic(6, deleting=2)},
+        {"t": LeavingTopic(5, deleting=1)},
+        {"t": LeavingTopic(4)},
+        {},
+    ) == [
+        [],
+        ["partitions.readonly Topic t: 2 partitions read-only until 2023-11-14 22:13:20 UTC"],
+        [],
+        ["partitions.deleting Topic t: 2 partitions being deleted"],
+        [],
+        ["partitions.deleted Topic t: deletion is over, it has 4 partitions"],
+        [],
+    ]
+
+
+def test_a_deletion_that_is_called_off_is_told() -> None:
+    kept = steps({}, {"t": LeavingTopic(6, readonly=2)}, {"t": LeavingTopic(6)})
+    assert kept[2] == ["partitions.kept Topic t: 2 partitions kept after all"]
+
+
+def test_what_is_so_at_the_first_look_was_told_before() -> None:
+    assert steps(None, {"t": LeavingTopic(6, readonly=2)}, {"t": LeavingTopic(6, readonly=2)}) == [
+        [],
+        [],
+        [],
+    ]
+    assert types(Watch().seen(replace(IDLE, leaving={"t": LeavingTopic(6, readonly=2)}))) == []
+
+
+def test_topics_that_lose_partitions_are_found_in_a_snapshot() -> None:
+    seen = replace(with_modes(plain(4), p2=RO, p3=NONE), deletes_ms={TopicPartition("a", 2): 9})
+    assert leaving_topics(seen) == {"a": LeavingTopic(4, 1, 1, 9)}
+    assert leaving_topics(plain(4)) == {}
+    assert leaving_topics(plain(4), {"a", "gone"}) == {
+        "a": LeavingTopic(4),
+        "gone": LeavingTopic(0),
+    }

@@ -22,10 +22,12 @@ from backend.domain.operation import Operation, OperationKind
 from backend.errors import Conflict
 
 S = OperationState
-FINAL = {S.DONE, S.CANCELLED, S.FAILED}
+FINAL = {
+    S.DONE, S.CANCELLED, S.PARTLY_CANCELLED, S.CANCELLED_ELSEWHERE, S.SUPERSEDED, S.FAILED
+}  # fmt: skip
 EVER_LEGAL = {
     (S.STARTING, S.RUNNING), (S.STARTING, S.DONE), (S.STARTING, S.FAILED),
-    (S.RUNNING, S.LIFTING), (S.RUNNING, S.CANCELLED), (S.RUNNING, S.FAILED),
+    (S.RUNNING, S.LIFTING), (S.RUNNING, S.FAILED),
     (S.LIFTING, S.DONE), (S.LIFTING, S.CANCELLED), (S.LIFTING, S.FAILED),
 }  # fmt: skip
 """What operations without a queue rely on."""
@@ -46,6 +48,16 @@ def reachable(start: OperationState) -> set[OperationState]:
 
 def test_exactly_the_final_states_have_no_way_out() -> None:
     assert {state for state in S if state.ended} == FINAL
+
+
+@pytest.mark.parametrize("state", S)
+def test_a_state_has_words_for_people_and_a_short_one_for_a_narrow_column(
+    state: OperationState,
+) -> None:
+    assert "_" not in state.words
+    assert len(state.brief) <= 10
+    assert sum(other.brief == state.brief for other in S) == 1
+    assert state.ended or not state.went_wrong
 
 
 @pytest.mark.parametrize("state", [state for state in S if not state.ended])
@@ -174,12 +186,14 @@ GUARDS: Mapping[str, Callable[[World], bool]] = {
     "cancel": lambda w: True,
     "cancel_refused": lambda w: w.originals_lost and w.moving,
     "lift": lambda w: not w.moving and not w.waiting,
-    "finish": lambda w: w.rate == "prior" and "target" in w.where,
-    "cancelled": lambda w: w.rate == "prior" and w.dropped,
-    "give_up": lambda w: w.rate == "prior" and "target" not in w.where,
-    "cancelled_elsewhere": lambda w: (
-        not w.throttled and w.rate == "prior" and w.where == ("original", "original")
+    "finish": lambda w: w.rate == "prior" and w.where == ("target", "target"),
+    "cancelled": lambda w: w.rate == "prior" and w.dropped and "target" not in w.where,
+    "partly_cancelled": lambda w: (
+        w.rate == "prior" and w.dropped and {*w.where} == {"original", "target"}
     ),
+    "give_up": lambda w: w.rate == "prior" and "target" not in w.where,
+    "cancelled_elsewhere": lambda w: False,
+    "superseded": lambda w: False,
     "vanished": lambda w: (
         not w.throttled and w.rate == "prior" and w.where == ("original", "original")
     ),
@@ -312,8 +326,8 @@ class Walk(RuleBasedStateMachine):
         pytest.fail(f"no end from {self.operation.state}: {self.world}")
 
     def settle(self) -> None:
-        order = ("cancelled", "finish", "give_up", "withdraw", "lift", "cancel_refused", "resumed",
-                 "roll_back", "cancel")  # fmt: skip
+        order = ("cancelled", "partly_cancelled", "finish", "give_up", "withdraw", "lift",
+                 "cancel_refused", "resumed", "roll_back", "cancel")  # fmt: skip
         found = {step.name: step for step in self.open_steps()}
         if self.last == "cancel_refused" or (self.last == "resumed" and self.world.originals_lost):
             self.a_copy_arrives(True)

@@ -158,7 +158,7 @@ def test_d1_cancelling_one_of_two_moves_leaves_the_throttle_of_the_other(
         assert configs.rates(broker) == dict.fromkeys(RATES, str(SLOW))
     assert configs.rates(2) == {}
     done = finish(client, answer, (1, 3))
-    assert done.state is OperationState.DONE
+    assert done.state is OperationState.PARTLY_CANCELLED
     assert done.outcome == "1 of 2 where the plan wants them, 1 cancelled, throttle removed"
     assert [configs.rates(broker) for broker in (1, 2, 3)] == [{}, {}, {}]
     assert configs.lists(topic) == {}
@@ -209,6 +209,7 @@ def test_d3_an_operators_own_rate_on_a_broker_of_the_move_is_back_afterwards(
         configs.drop_rate(2)
 
 
+@pytest.mark.conforms("kip-179:change-factor")
 def test_d4_a_growing_replication_factor_can_be_cancelled(
     cluster: RealKafka, client: BackendClient, configs: Configs
 ) -> None:

@@ -117,7 +117,8 @@ def test_jars_are_those_of_a_folder_or_are_fetched(tmp_path: Path) -> None:
         connector_settings(tmp_path, "4.2.1")
     jar = tmp_path / "spark-sql-kafka-0-10_2.13-4.2.0.jar"
     jar.touch()
-    assert connector_settings(tmp_path, "4.2.1") == {"spark.jars": str(jar)}
+    with pytest.raises(ConfigError, match="another file than it has to be"):
+        connector_settings(tmp_path, "4.2.1")
 
 
 def test_settings_of_a_client_are_taken_as_they_are(tmp_path: Path) -> None:

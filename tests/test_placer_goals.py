@@ -67,6 +67,7 @@ def avoid_full(loads: BrokerLoads, **configs: str) -> AvoidFullBrokers:
 # New brokers
 
 
+@pytest.mark.conforms("kip-660-draft:new-brokers")
 def test_named_brokers_come_first_where_nobody_knows_what_they_hold() -> None:
     placed = ask(prefer_new("4, 5"), 6, 2, brokers(6))
     assert held(placed) == {4: 6, 5: 6}
@@ -117,6 +118,7 @@ def test_a_new_broker_that_is_fenced_gets_nothing_while_others_are_enough() -> N
 # Brokers that are being removed
 
 
+@pytest.mark.conforms("kip-660-draft:removed-brokers")
 def test_brokers_that_go_get_nothing_and_the_others_share_evenly() -> None:
     placed = ask(avoid_removed("0,5"), 8, 2, brokers(6))
     assert held(placed) == dict.fromkeys(range(1, 5), 4)
@@ -151,6 +153,7 @@ def test_where_it_is_not_strict_those_that_go_come_last() -> None:
 # Brokers that are full
 
 
+@pytest.mark.conforms("kip-660-draft:full-brokers")
 def test_full_disks_get_nothing() -> None:
     loads = disks(0.85, 0.84, 0.2, 0.99)
     assert held(ask(avoid_full(loads), 4, 2, brokers(4))) == {1: 4, 2: 4}
@@ -164,6 +167,7 @@ def test_between_equals_the_emptier_disk_comes_first_and_an_unknown_one_last() -
     assert held(ask(avoid_full(loads), 8, 1, brokers(4))) == dict.fromkeys(range(4), 2)
 
 
+@pytest.mark.conforms("kip-660-draft:full-brokers")
 def test_throughput_counts_where_there_is_a_limit_and_both_directions_are_known() -> None:
     loads = BrokerLoads(
         {
@@ -218,6 +222,7 @@ def test_a_setting_that_cannot_be_meant_is_refused(
     assert error.value.message.startswith("kshunt.placer.")
 
 
+@pytest.mark.conforms("kip-660-draft:racks-and-no-racks")
 def test_brokers_with_and_without_a_rack_are_refused() -> None:
     with pytest.raises(ReplicaPlacementFailed, match="Not all brokers have rack"):
         ask(prefer_new(), 1, 1, [broker(0, "a"), broker(1)])

@@ -86,6 +86,7 @@ async def lies(admin: KafkaAdmin, topic: str, wanted: Sequence[Sequence[int]]) -
     await settled(admin, topic)
 
 
+@pytest.mark.conforms("kip-660-draft:on-other-clusters")
 async def test_added_partitions_and_replicas_lie_where_the_placer_says(
     admin: KafkaAdmin, tmp_path: Path
 ) -> None:

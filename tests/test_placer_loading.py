@@ -79,10 +79,12 @@ def test_the_project_declares_the_shipped_ones_as_entry_points() -> None:
     assert tomllib.loads(text)["project"]["entry-points"][GROUP] == SHIPPED
 
 
+@pytest.mark.conforms("kip-660-draft:interface")
 def test_kafkas_own_class_is_ours() -> None:
     assert isinstance(load_placer(KAFKA_STRIPED), StripedReplicaPlacer)
 
 
+@pytest.mark.conforms("kip-660-draft:configurable")
 def test_one_placer_for_each_name_and_configuration() -> None:
     first = load_placer(f"{HERE}:Picky", {"zone": "a"})
     assert isinstance(first, Picky)

@@ -62,6 +62,7 @@ def raising(error: BaseException) -> Answering:
     return Answering(fail)
 
 
+@pytest.mark.conforms("kip-660-draft:placer-that-hangs")
 def test_a_placer_that_hangs_is_cut_off_and_not_asked_again_while_it_hangs() -> None:
     placer = Hanging()
     with pytest.raises(ReplicaPlacementFailed, match=r"slow gave no answer within 0\.05 s"):
@@ -103,6 +104,7 @@ def test_who_comes_while_a_placer_decides_waits_for_its_turn() -> None:
     assert placed == [[(0, 1), (0, 1)]] * 3
 
 
+@pytest.mark.conforms("kip-660-draft:placement-failed", "kip-660-draft:not-retriable")
 @pytest.mark.parametrize(
     ("error", "words"),
     [
@@ -119,6 +121,7 @@ def test_whatever_it_raises_the_placement_failed(error: BaseException, words: st
     assert not failed.value.retriable
 
 
+@pytest.mark.conforms("kip-660-draft:invalid-factor")
 def test_an_invalid_replication_factor_stays_one() -> None:
     with pytest.raises(InvalidReplicationFactor, match="Too many"):
         place_with(raising(InvalidReplicationFactor("Too many.")), "p", REQUEST)
@@ -186,6 +189,7 @@ class Told(Foreign):
         return super().place(start_partition, num_partitions, num_replicas, brokers)
 
 
+@pytest.mark.conforms("kip-660-draft:iterator")
 def test_a_placer_is_told_what_it_wants_to_know_and_then_asked() -> None:
     placer = Told()
     loads = BrokerLoads({1: BrokerLoad(1, replicas=3)})
@@ -232,6 +236,7 @@ class Closing(Foreign):
         sys.exit(1)
 
 
+@pytest.mark.conforms("kip-660-draft:closeable")
 def test_loaded_placers_are_closed_once_though_one_fails_at_it() -> None:
     close_placers()
     placer = load_placer(f"{__name__}:Closing")

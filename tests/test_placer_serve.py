@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from backend.access.roles import Role
+from backend.access.tokens import TokenFile
 from backend.api.client import BackendClient
+from backend.clock import SystemClock
 from backend.domain.alteration import AlteredTopic
 from backend.domain.plan import parse_plan
 from backend.embedded.background import Running, running
@@ -21,6 +25,7 @@ from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.settings import PLACER_CONFIG_VARIABLE, PLACER_VARIABLE, PlacerSettings
 from backend.tools import private, reassign, topics
 from backend.tools.sockets import socket_path
+from tests.kafka.config import free_ports
 from tests.placers_given import FAULTS, FULL, RACK_FIRST, named
 from tests.serving import serve_process, serving
 from tests.support import create_topic, wait_until
@@ -101,6 +106,7 @@ def reassign_tool(capsys: pytest.CaptureFixture[str]) -> Tool:
     return run_with(reassign.main, capsys)
 
 
+@pytest.mark.conforms("kip-660-draft:error-code")
 def test_each_topic_has_its_result_with_the_placers_words(cluster: Running, served: Served) -> None:
     # The one that hangs comes last: nothing is asked of a placer while it does.
     words = {f"{name.lower()}-1": said for name, said in FAULTS.items() if name != "Hanging"}
@@ -202,6 +208,29 @@ def test_samples_that_the_placer_does_not_place_are_not_recorded_and_it_is_said(
         assert replicas_of(alone, "unseen-replicas") == ()
 
 
+def test_a_placer_is_told_whose_credential_asks(
+    alone: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = '[[rule]]\nprincipals = ["User:alice"]\nbrokers = [3]\n[default]\nbrokers = [2]\n'
+    write(tmp_path, "rules.toml", rules)
+    config = write(
+        tmp_path, "placer.properties", f"kshunt.placer.rules={tmp_path / 'rules.toml'}\n"
+    )
+    tokens = TokenFile(tmp_path / "tokens.json", SystemClock())
+    secrets = {name: tokens.create(name, Role.ADMIN)[1] for name in ("alice", "bob")}
+    [port] = free_ports(1)
+    flags = ("--replica-placer", "rules", "--replica-placer-config", config)
+    at = ("--listen", f"127.0.0.1:{port}", "--tokens", str(tmp_path / "tokens.json"))
+    create_topic(alone.bootstrap_servers, "told", ((1,),))
+    with serve_process(alone.bootstrap_servers, tmp_path / "k", *flags, *at):
+        for partitions, name in ((2, "alice"), (3, "bob")):
+            monkeypatch.setenv("KSHUNT_TOKEN", secrets[name])
+            with closing(BackendClient(f"http://127.0.0.1:{port}")) as client:
+                [result] = client.alter_topics({"told": AlteredTopic(partitions)}).results
+                assert result.error_code == 0, result.message
+    assert replicas_of(alone, "told") == ((1,), (3,), (2,))
+
+
 # Settings
 
 
@@ -235,6 +264,61 @@ def test_a_wrong_setting_ends_the_start_before_anything_is_asked(tmp_path: Path)
     code, said = refused(*start, "--replica-placer", "striped")
     assert code == 1
     assert NOWHERE in said
+
+
+EVIL = """
+import pathlib
+pathlib.Path("ran").touch()
+class Placer:
+    def place(self, *_): return []
+    def configure(self, configs): pass
+    def close(self): pass
+"""
+
+
+@pytest.mark.parametrize("python_path", [None, "", ":", "."])
+@pytest.mark.parametrize("command", ["serve", "cluster"])
+def test_nothing_is_loaded_from_the_working_directory(
+    tmp_path: Path, command: str, python_path: str | None
+) -> None:
+    (tmp_path / "acme_placer.py").write_text(EVIL)
+    done = run_here(tmp_path, command, python_path)
+    assert done.returncode == 1
+    words = f"The placer acme_placer:Placer lies in the working directory {tmp_path}."
+    assert words in done.stderr
+    assert done.stderr.endswith("Install it, or name its folder in PYTHONPATH.\n")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_folder_that_the_operator_names_is_searched(tmp_path: Path) -> None:
+    (tmp_path / "acme_placer.py").write_text(EVIL)
+    done = run_here(tmp_path, "serve", str(tmp_path))
+    assert NOWHERE in done.stderr
+    assert (tmp_path / "ran").exists()
+
+
+def run_here(
+    folder: Path, command: str, python_path: str | None
+) -> subprocess.CompletedProcess[str]:
+    """A process in a folder that has a placer, which the process is told to use."""
+    # What a Spark session of another test set for its workers would hide what is tried here.
+    own = ("PYTHONPATH", "PYTHONSAFEPATH")
+    environment = {name: value for name, value in os.environ.items() if name not in own}
+    if python_path is not None:
+        environment["PYTHONPATH"] = python_path
+    serve = ("--bootstrap-server", NOWHERE, "--socket", str(folder / "k.sock"))
+    options = serve if command == "serve" else ("--brokers", "1")
+    named_there = ("--replica-placer", "acme_placer:Placer")
+    return subprocess.run(
+        [sys.executable, "-m", "backend", command, *options, *named_there],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def test_the_environment_names_what_a_private_backend_is_given(

@@ -56,6 +56,7 @@ def test_every_pair_of_brokers_occurs_as_often_as_in_kafka() -> None:
     }
 
 
+@pytest.mark.conforms("kip-660-draft:usable-broker")
 def test_a_fenced_broker_is_not_used_while_others_are_enough() -> None:
     given = [broker(3), broker(1, fenced=True), broker(0), broker(4), broker(2)]
     expected = [[3, 4, 0, 2], [4, 0, 2, 3], [0, 2, 3, 4], [2, 3, 4, 0], [0, 4, 3, 2]]
@@ -84,6 +85,7 @@ def test_racks_that_are_all_fenced_get_followers_and_no_leaders() -> None:
     assert place(given, 3, 4) == [[41, 11, 21, 30], [10, 20, 31, 41], [41, 21, 30, 11]]
 
 
+@pytest.mark.conforms("kip-660-draft:place")
 def test_added_partitions_go_on_where_the_topic_ends() -> None:
     first = place(brokers(12), 2, 3)
     assert first == [[7, 8, 9], [8, 9, 10]]
@@ -146,6 +148,7 @@ def test_no_rack_is_passed_over_after_a_shuffle() -> None:
             assert sorted(Counter(racks[begin : begin + 5]).values()) == [1, 1, 1, 2]
 
 
+@pytest.mark.conforms("kip-660-draft:invalid-factor")
 @pytest.mark.parametrize(
     ("given", "num_replicas", "words"),
     [
@@ -163,6 +166,7 @@ def test_what_cannot_be_placed_is_refused_in_kafkas_words(
         place(given, 1, num_replicas)
 
 
+@pytest.mark.conforms("kip-660-draft:racks-and-no-racks")
 def test_some_brokers_without_a_rack_are_an_error_of_its_own() -> None:
     with pytest.raises(ReplicaPlacementFailed, match="2, 3 of 3 brokers have no"):
         place([broker(1, "a"), broker(2), broker(3)], 1, 1)

@@ -114,6 +114,7 @@ async def test_what_a_broker_does_not_tell_of_its_disks_is_unknown() -> None:
         assert load.throughput_bytes_per_s is None
 
 
+@pytest.mark.conforms("kip-660-draft:usable-broker")
 async def test_a_broker_that_is_down_is_told_of_as_fenced() -> None:
     async with administered(native=False) as (cluster, admin):
         cluster.create("u", [1, 4], [4, 2])

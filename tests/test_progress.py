@@ -1,7 +1,7 @@
 """`--progress` and `--verify`: the seed's table byte for byte, Kafka's words, and no guessed 0."""
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.api import documents
-from backend.api.client import BackendClient
 from backend.api.documents import progress_json, read_progress
 from backend.domain.answers import LogDirRow, ProgressRow, VerifyAnswer, VerifyRow, VerifyState
 from backend.domain.cluster import NO_BROKER, OngoingReassignment, PartitionState, TopicPartition
-from backend.domain.plan import ReassignmentPlan, format_plan
+from backend.domain.modes import PartitionMode
+from backend.domain.plan import ReassignmentPlan
 from backend.domain.progress import (
     ASTRAY,
     ReplicaDirs,
@@ -28,9 +28,6 @@ from backend.domain.progress import (
 )
 from backend.domain.stuck import Cause, Stuck
 from backend.tools.output import progress_report, verify_report
-from backend.tools.reassign import main
-from tests.kafka.launcher import RealKafka
-from tests.support import create_topic, produce, wait_until
 
 SEED_TABLE = """\
 Topic      Partition  Broker  Status
@@ -53,6 +50,7 @@ def state(partition: TopicPartition, *replicas: int, isr: tuple[int, ...] = ()) 
 
 
 STATES = {MY_0: state(MY_0, 0, 1, isr=(0,)), MY_1: state(MY_1, 1)}
+NOBODYS = PartitionState(MY_0, NO_BROKER, (0, 1), ())
 LAGS = {(MY_0, 0): 0, (MY_0, 1): 10456, (MY_1, 1): 0}
 
 
@@ -66,6 +64,7 @@ def rows_of(
     return progress_rows(ReassignmentPlan(target), states, brokers, lags, silent)
 
 
+@pytest.mark.conforms("kip-179:progress-table")
 def test_the_seeds_table_byte_for_byte() -> None:
     rows = (
         *rows_of({MY_0: (0, 1), ASDF_0: (1,), MY_42: (1,)}),
@@ -126,6 +125,7 @@ def test_a_follower_that_seems_ahead_is_0_behind() -> None:
     assert row.lag_messages == 0
 
 
+@pytest.mark.conforms("kip-179:progress-unknown-lag")
 @pytest.mark.parametrize(
     ("states", "brokers", "silent", "why"),
     [
@@ -133,12 +133,8 @@ def test_a_follower_that_seems_ahead_is_0_behind() -> None:
         (STATES, (0, 1), (1,), "broker 1 does not answer"),
         (STATES, (1,), (), "leader 0 does not answer"),
         (STATES, (0, 1), (0,), "leader 0 does not answer"),
-        (
-            {MY_0: PartitionState(MY_0, NO_BROKER, (0, 1), ())},
-            (0, 1),
-            (),
-            "the partition has no leader",
-        ),
+        ({MY_0: NOBODYS}, (0, 1), (), "the partition has no leader"),
+        ({MY_0: replace(NOBODYS, mode=PartitionMode.NONE)}, (0,), (), "it is being deleted"),
         (STATES, (0, 1), (), "broker 1 has not reported an offset yet"),
     ],
 )
@@ -203,6 +199,7 @@ def verified(
     return verify_rows(ReassignmentPlan(target), STATES, ongoing or {})
 
 
+@pytest.mark.conforms("kip-179:check-and-clear")
 def test_verify_says_what_kafkas_tool_says() -> None:
     ongoing = {MY_1: OngoingReassignment(MY_1, (2, 1), (2,), (1,))}
     assert format_verify(verified({MY_1: (2,), MY_0: (0, 1)}, ongoing)).splitlines() == [
@@ -318,6 +315,7 @@ def test_a_replica_that_is_stuck_says_why_and_what_to_do_on_a_line_of_its_own() 
     )
 
 
+@pytest.mark.conforms("kip-179:progress", "kip-179:progress-exits")
 @pytest.mark.parametrize(
     ("statuses", "code"),
     [
@@ -407,89 +405,3 @@ def test_verify_reports_in_kafkas_words_and_an_exit_code(
     report = verify_report(answer)
     assert (report.code, report.text) == (code, text)
     assert documents.read_verify(report.document) == answer
-
-
-# On real brokers, beside Apache's tool
-
-JAVA_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-
-
-@pytest.fixture
-def tool(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, list[str]]]:
-    """Run the tool in this process: its exit code, and the lines that it says."""
-
-    def run(*argv: str) -> tuple[int, list[str]]:
-        code = main(argv)
-        said = capsys.readouterr()
-        return code, [*said.out.splitlines(), *said.err.splitlines()]
-
-    return run
-
-
-def plan_file(folder: Path, target: Mapping[TopicPartition, list[int]]) -> str:
-    path = folder / f"plan-{len(target)}.json"
-    path.write_text(format_plan(target))
-    return str(path)
-
-
-@pytest.mark.kafka
-def test_a_throttled_move_is_told_as_apaches_tool_tells_it(
-    kafka: RealKafka,
-    client: BackendClient,
-    tool: Callable[..., tuple[int, list[str]]],
-    tmp_path: Path,
-) -> None:
-    first, second, third = kafka.broker_ids
-    create_topic(kafka.bootstrap_servers, "tool-move", [[first], [second]])
-    produce(kafka.bootstrap_servers, "tool-move", 60, 100_000, partition=0)
-    zero, one = TopicPartition("tool-move", 0), TopicPartition("tool-move", 1)
-    plan = plan_file(tmp_path, {zero: [third], one: [second]})
-    with_missing = plan_file(
-        tmp_path, {zero: [third], one: [second], TopicPartition("tool-none", 0): [first]}
-    )
-
-    def ours(action: str, *more: str, plan: str = plan) -> tuple[int, list[str]]:
-        named = () if action == "--list" else ("--reassignment-json-file", plan)
-        return tool(action, "--backend", client.address, *named, *more)
-
-    def java(action: str, *more: str) -> list[str]:
-        named = () if action == "--list" else ("--reassignment-json-file", plan)
-        at = ("--bootstrap-server", kafka.bootstrap_servers)
-        return kafka.java_tool(JAVA_TOOL, action, *at, *named, *more).stdout.splitlines()
-
-    def throttled() -> list[object]:
-        found = client.throttles()
-        rate = found.rates[third].rate.follower_bytes_per_s
-        return [r for r in [rate] if r is not None] + [t for t in found.replicas if t == zero.topic]
-
-    assert ours("--list") == (0, java("--list"))
-    code, lines = ours("--execute", "--throttle", "200000")
-    assert (code, lines[-1]) == (
-        0,
-        "Successfully started partition reassignments for tool-move-0,tool-move-1",
-    )
-    assert throttled() == [200_000, "tool-move"]
-
-    assert ours("--list") == (0, java("--list"))
-    assert ours("--verify") == (2, java("--verify"))
-    code, lines = ours("--progress")
-    assert (code, lines[2].split()[:4]) == (2, ["tool-move", "0", str(third), "Behind:"])
-    code, lines = ours("--progress", plan=with_missing)
-    assert (code, lines[-1].split()) == (1, ["tool-none", "0", str(first), "Unknown", "topic"])
-    code, lines = ours("--execute")
-    assert (code, lines[:1]) == (1, java("--execute"))
-
-    code, lines = ours("--execute", "--additional", "--throttle", "100MB/s")
-    assert code == 0
-    assert "The inter-broker throttle limit was set to 100000000 B/s" in lines
-    wait_until(lambda: ours("--verify")[0] == 0, 60, "the move is done")
-    wait_until(lambda: not throttled(), 30, "the throttle is off")
-    assert ours("--progress")[0] == 0
-    assert ours("--verify", "--preserve-throttles") == (
-        0,
-        java("--verify", "--preserve-throttles"),
-    )
-    keep = "--preserve-throttles"
-    assert ours("--cancel", keep) == (0, java("--cancel", keep))
-    code, lines = ours("--verify", plan=with_missing)
-    assert (code, lines[3].split(" in ")[0]) == (1, "There is no partition tool-none-0")

@@ -88,9 +88,9 @@ def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "is no JSON"),
-        (b"\xff\xfe", "is no JSON"),
-        (b"[" * 100_000, "is no JSON"),
+        (b"", "not JSON"),
+        (b"\xff\xfe", "not UTF-8"),
+        pytest.param(b"[" * 100_000, "nested too deeply", id="deep"),
         (b"[]", "no picture of a cluster"),
         (b'{"kind": "other"}', "no picture of a cluster"),
         (b'{"kind": "kshunt cluster picture"}', "The picture has no version"),

@@ -48,6 +48,7 @@ async def shrink(
     return await admin.delete_partitions(topics, validate_only=validate_only, timeout_s=timeout_s)
 
 
+@pytest.mark.conforms("kip-694:errors")
 @pytest.mark.parametrize(
     ("wanted", "code"),
     [
@@ -80,6 +81,7 @@ def test_a_topic_that_cannot_shrink_says_why() -> None:
         assert (found[0], found[1].error_code) == (number, code)
 
 
+@pytest.mark.conforms("kip-694:taking-back")
 def test_what_is_kept_and_was_to_go_stays() -> None:
     present = Partitions({0: RW, 1: RO, 2: RO, 3: RO, 4: NONE}, ())
     assert decided("t", DeletePartitions(2, 9), present) == Shrink([2, 3], [1], RO)
@@ -88,6 +90,7 @@ def test_what_is_kept_and_was_to_go_stays() -> None:
     assert isinstance(decided("t", DeletePartitions(5), present), tuple), "4 is on its way out"
 
 
+@pytest.mark.conforms("kip-694:delete-partitions")
 async def test_the_last_partition_is_readable_until_it_goes() -> None:
     async with administered() as (cluster, admin):
         enable(cluster)
@@ -115,6 +118,7 @@ async def test_the_last_partition_is_readable_until_it_goes() -> None:
         assert int(kept.mode) == RW
 
 
+@pytest.mark.conforms("kip-694:immediate-delete")
 async def test_each_delay_is_a_request_of_its_own() -> None:
     async with administered() as (cluster, admin):
         enable(cluster)

@@ -78,6 +78,7 @@ def test_a_topic_grows_with_brokers_chosen_or_not(client: BackendClient, topic: 
     assert count_of(client, topic) == 6
 
 
+@pytest.mark.conforms("kip-694:delete-partitions")
 def test_a_topic_shrinks_and_the_audit_says_who_wanted_it(
     client: BackendClient, topic: str
 ) -> None:

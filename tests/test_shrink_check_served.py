@@ -63,11 +63,17 @@ def test_a_senseless_count_is_a_finding(client: BackendClient, count: int) -> No
     assert refusal.code.startswith("count-")
 
 
-@pytest.mark.parametrize("topic", ["nosuch", "x" * 249, "..", "é", "a b", "💥", "a/b"])
+@pytest.mark.parametrize("topic", ["nosuch", "x" * 249, "..", "é", "a b", "💥"])
 def test_an_unknown_topic_is_a_problem_of_its_own(client: BackendClient, topic: str) -> None:
     with pytest.raises(BackendError) as refusal:
         client.shrink_check(topic, 1)
     assert refusal.value.status in (404, 405)
+
+
+def test_a_name_with_a_slash_is_no_part_of_a_path(client: BackendClient) -> None:
+    with pytest.raises(BackendError, match="an escape for a dot, a slash") as refusal:
+        client.shrink_check("a/b", 1)
+    assert refusal.value.status == 400
 
 
 @pytest.mark.parametrize("asked", ["", "partitions=x", "partitions=99999999999", "partitions=1.5"])

@@ -91,6 +91,7 @@ def shrink(client: BackendClient, topic: str, count: int, delay_ms: int = 0) -> 
     assert not answer.failures
 
 
+@pytest.mark.conforms("kip-694:mode-read-only", "kip-694:client-writes")
 def test_a_partition_that_goes_is_read_and_not_written(
     embedded: Running, client: BackendClient, topic: str
 ) -> None:

@@ -31,13 +31,16 @@ from backend.pipeline.kafka import ENVIRONMENT_JARS
 from backend.pipeline.kernels.partitioner import partitions_of_bytes
 from backend.pipeline.repartition_topics import Topics
 from tests.admin_support import fresh_name
+from tests.audit_checker import Shrunk, lines_of, shrink_problems
 from tests.copied_topics import Record, filled, held
 from tests.kafka.connector import connector_jars, missing_connector
 from tests.kafka.launcher import RealKafka
+from tests.kill_support import Ground
 from tests.serving import serve_process
 from tests.shrink_check_support import commit
 from tests.spark import INTERPRETED, QUICK_JAVA, missing_java
 from tests.support import create_topic, require, wait_until
+from tests.truth_ground import cluster_seen
 
 RECORDS = int(os.environ.get("KSHUNT_SHRINK_RECORDS", "20000"))
 KILLS = int(os.environ.get("KSHUNT_SHRINK_KILLS", "2"))
@@ -218,6 +221,9 @@ def test_a_shrink_survives_whatever_is_killed(
     _assert_all_is_there(servers, topic, before, groups, admin)
     assert _overrides(admin, topic) == overrides
     _assert_nothing_is_left(admin, topic)
+    lines = lines_of(Ground(servers, kafka.cluster_id, topic).records())
+    shrinks = {operation.id: Shrunk(topic, BEFORE, AFTER)}
+    assert shrink_problems(lines, cluster_seen(admin, topic), shrinks) == []
     words = f"{len(before):,} records in {took_s:.0f} s, {shrinking.started} backends"
     with capsys.disabled():
         sys.stdout.write(f"\n{words}; {operation.outcome}; {', '.join(shrinking.seen)}\n")

@@ -28,6 +28,7 @@ from tests.shrink_cases import (
     PARTITIONS,
     SETTINGS,
     Before,
+    audit_is_true,
     committed,
     first,
     hunted,
@@ -72,7 +73,7 @@ def test_a_topic_is_shrunk_and_keeps_its_name(servers: str, tmp_path: Path) -> N
         ("changed", "verified;"),
         ("changed", "the"),
         ("changed", "the"),
-        ("ended", "plain"),
+        ("ended", "done:"),
     ]
 
 
@@ -94,6 +95,7 @@ def test_a_backend_is_lost_at_any_place(servers: str, tmp_path: Path, seed: int)
     run(driver, started(topic), Driver.to_end)
     assert driver.done, (seed, driver.operation)
     is_shrunk(before)
+    audit_is_true(before, driver)
     nothing_left(before, driver)
 
 
@@ -130,6 +132,7 @@ def test_it_is_cancelled_in_every_phase(
     run(driver, started(topic), reach)
     assert driver.operation.state is OperationState.CANCELLED, driver.operation
     is_as_before(before)
+    audit_is_true(before, driver)
     nothing_left(before, driver)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from backend.embedded.controller.brokers import remove_broker
 from backend.embedded.controller.reassign import alter_partition_reassignments
 from backend.embedded.controller.shrink import delete_partitions, finish_replica_deletion
@@ -37,6 +39,7 @@ def answer(controller: Controller, number: int, *brokers: int, deleted: bool = T
         )
 
 
+@pytest.mark.conforms("kip-694:deletion-order")
 def test_a_partition_stays_listed_while_one_above_it_does() -> None:
     controller = cluster()
     controller.do(delete_partitions(controller.image, {"t": 1}, 0))

@@ -24,8 +24,8 @@ from backend.domain.shrink_phases import (
     phases_table,
 )
 from backend.operations.journal_codec import Entry, Header, JournalState, operation_key
+from backend.operations.known import known_from
 from backend.operations.record import operation_body, read_operation_body
-from backend.operations.registry import known_from
 from backend.operations.shrink import plan
 from backend.operations.shrink.course import course_of
 from backend.operations.shrink.work import (

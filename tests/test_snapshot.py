@@ -74,6 +74,7 @@ def replicas_of(table: dict[tuple[int, int, int], tuple[int, bool, float]]) -> R
             "in_isr": flag,
             "eta_s": rate,
             "cause": max(lag, 0) * 4,
+            "mode": (lag + 1) % 3 - 1,
         }
         for name, value in row.items():
             columns[name].append(value)
@@ -99,6 +100,7 @@ def snapshot_of(replicas: Replicas, version: int = 1, topics: tuple[str, ...] = 
         log_dir_paths=("/d",),
         history=tuple(HistoryPoint(at, at * 2, 1) for at in range(version)),
         problems=("broker 9 does not answer",),
+        deletes_ms={TopicPartition("a", 1): 60_000 + version},
         explained={(one.partition, one.broker): one for one in EXPLAINED},
     )
 

@@ -18,7 +18,6 @@ from backend.operations import team_record
 from backend.operations.journal import check_append
 from backend.operations.journal_codec import (
     Entry,
-    Fold,
     Header,
     JournalState,
     Unreadable,
@@ -26,9 +25,12 @@ from backend.operations.journal_codec import (
     proposal_key,
     team_key,
 )
+from backend.operations.journal_fold import Fold
+from backend.operations.journal_records import signed
+from backend.operations.known import has_unfinished, known_from
 from backend.operations.record import operation_body
-from backend.operations.registry import has_unfinished, known_from
 from tests.approval_support import Effects, Side, side
+from tests.keys import KEYS
 
 HEADER = Header("here", "one", 0)
 PROPOSAL = ProposedChange(
@@ -153,13 +155,15 @@ def test_a_damaged_claim_is_listed_and_its_operation_goes_on(body: dict[str, Any
 
 
 def test_an_entry_that_the_log_cannot_read_is_not_written_over() -> None:
-    fold = Fold("here")
+    fold = Fold("here", KEYS)
     for key, value in fold.records(
         {proposal_key("x1"): team_record.proposal_body(PROPOSAL)}, HEADER
     ):
-        fold.take(key, None if value is None else value[:-20])
+        fold.take(key, value)
+    newer = {"format": 3, "cluster_id": "here", "key": proposal_key("x1")}
+    fold.take(proposal_key("x1").encode(), signed(newer, HEADER.time_ms + 9, KEYS))
     state = fold.state()
-    assert state.unreadable[proposal_key("x1")].why is Why.DAMAGED
+    assert state.unreadable[proposal_key("x1")].why is Why.NEWER
     with pytest.raises(Exception, match="Nothing was written"):
         check_append(state, {proposal_key("x1"): {}})
 

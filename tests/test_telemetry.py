@@ -120,6 +120,14 @@ def test_moves_and_throttles_mark_their_rows() -> None:
     assert rows.follower_throttled.all()
 
 
+def test_a_replica_in_a_directory_that_failed_is_offline_whatever_the_controller_says() -> None:
+    index, observed = assemble.RowIndex(ONE), assemble.nothing_observed(len(ONE))
+    observed.log_dir[:] = [0, 0, 1]
+    failed = [(3, 1), (1, 1), (2, 7)]
+    rows = assemble.replicas(index, observed, {}, NOTHING, frozenset(), failed)
+    assert (rows.status == ReplicaStatus.OFFLINE).tolist() == [False, False, True]
+
+
 def run_of(lags: list[int], step_ms: int = 1_000) -> list[Replicas]:
     """Snapshots of a follower whose lag takes these values, one a step."""
     rates, shown = Rates(), []

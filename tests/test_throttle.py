@@ -44,6 +44,7 @@ def test_a_rate_is_what_an_operator_types(text: str, rate: int | None) -> None:
     assert parse_rate(text) == rate
 
 
+@pytest.mark.conforms("kip-179:throttle-minimum")
 @pytest.mark.parametrize(
     "text", ["", "fast", "-5MB", "999", "0", "5 apples", "1e9", "9" * 30, "MB"]
 )
@@ -74,6 +75,7 @@ def test_lists_add_and_subtract_as_sets_do(one: ReplicaSet, other: ReplicaSet) -
     assert everything - one == everything
 
 
+@pytest.mark.conforms("kip-179:throttle-leaders", "kip-179:throttle-followers")
 def test_leaders_are_the_existing_brokers_and_followers_the_new_ones() -> None:
     moves = [
         Move(TopicPartition("a", 0), (1, 2), (2, 3)),
@@ -95,6 +97,7 @@ def rated(**rates: int) -> dict[int, BrokerThrottle]:
     }
 
 
+@pytest.mark.conforms("kip-179:check-and-clear")
 def test_clearing_a_plan_leaves_a_broker_that_it_never_touched() -> None:
     present = Throttles(
         rated(b1=1_000, b2=1_000, b9=5_000),
@@ -105,6 +108,7 @@ def test_clearing_a_plan_leaves_a_broker_that_it_never_touched() -> None:
     assert clearing.topics == {"a": NO_REPLICAS}
 
 
+@pytest.mark.conforms("kip-179:verify-owned")
 def test_clearing_a_plan_leaves_what_another_move_lists() -> None:
     present = Throttles(
         rated(b1=1_000, b2=1_000),
@@ -119,6 +123,7 @@ def test_clearing_a_plan_leaves_what_another_move_lists() -> None:
     assert clearing.topics == {"a": ThrottledReplicas(ReplicaSet.parse("1:1"), ReplicaSet())}
 
 
+@pytest.mark.conforms("kip-179:verify-owned")
 def test_clearing_leaves_what_a_running_operation_owns() -> None:
     share = {"a": ThrottledReplicas(ReplicaSet.parse("0:1"), ReplicaSet.parse("0:2"))}
     prior = present_of(Throttles(rated(), {}), ["a"])

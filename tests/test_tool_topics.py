@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.domain.shrink import KEYED, NOT_ENABLED, UNDER_CHANGES
+from backend.domain.shrink import COPIED, KEYED, NO_DELAY, NOT_ENABLED, UNDER_CHANGES
 from backend.embedded.background import Running, running
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.tools.topic_options import FLAGS, build_parser
@@ -87,6 +87,7 @@ def test_a_wrong_command_line_does_nothing_and_says_why(line: str, tool: Tool) -
     assert json.loads(out)["error"]["detail"].startswith(MISUSES[line])
 
 
+@pytest.mark.conforms("kip-694:delay-option")
 def test_help_names_every_flag(tool: Tool) -> None:
     code, out, err = tool("--help")
     assert (code, err) == (0, "")
@@ -101,6 +102,7 @@ def test_kshunt_lists_the_tool() -> None:
     assert "\n  kafka-topics  " in done.stdout
 
 
+@pytest.mark.conforms("kip-694:zookeeper-path")
 def test_zookeeper_is_not_served(tool: Tool) -> None:
     code, out, err = tool("--list", "--zookeeper", "z:1")
     assert (code, out) == (1, "")
@@ -146,6 +148,7 @@ TROUBLE = (
     partition(2, leader=-1, isr=[2, 1]),
     partition(3, replicas=[1, 2, 3], adding=[3]),
     partition(4, leader=9, isr=[1, 2, 9]),
+    partition(5, leader=-1, isr=[1], mode=-1, mode_name="None"),
 )
 
 
@@ -221,6 +224,7 @@ def count_of(handle: Running, topic: str) -> int:
     return handle.call(lambda cluster: len(cluster.image.topics[topic].partitions))
 
 
+@pytest.mark.conforms("kip-694:warning-keys")
 def test_a_topic_grows(tool: Tool, embedded: Running, address: str, topic: str) -> None:
     at = ("--alter", "--backend", address, "--topic", topic)
     would = f"Topic {topic} would have 4 partitions. Nothing was changed.\n"
@@ -276,6 +280,12 @@ def test_an_internal_topic_does_not_shrink(tool: Tool, embedded: Running, addres
     assert "INVALID_TOPIC_EXCEPTION: __consumer_offsets is internal" in err
 
 
+@pytest.mark.conforms(
+    "kip-694:fewer-partitions",
+    "kip-694:delay-option",
+    "kip-694:warning-keys-fewer",
+    "kip-694:warning-changes",
+)
 def test_a_topic_shrinks_after_a_delay_unless_it_is_kept(
     tool: Tool, embedded: Running, address: str, topic: str
 ) -> None:
@@ -309,6 +319,7 @@ def test_a_topic_shrinks_after_a_delay_unless_it_is_kept(
     assert tool(*at, "--partitions", "2") == kept
 
 
+@pytest.mark.conforms("kip-694:warning-enabled")
 def test_where_partitions_are_not_deleted_it_is_said_and_nothing_changes(tool: Tool) -> None:
     with running(ClusterSpec(plain_brokers(1))) as handle:
         create_topic(handle.bootstrap_servers, "t", [[1], [1]])
@@ -323,13 +334,18 @@ def test_where_partitions_are_not_deleted_it_is_said_and_nothing_changes(tool: T
         assert tool("--list", *at) == (0, "t\n", "")
 
 
+@pytest.mark.conforms("kip-694:not-everywhere")
 def test_a_cluster_that_knows_no_such_request_is_offered_a_copy(tool: Tool) -> None:
     with running(ClusterSpec(plain_brokers(1), native=False)) as handle:
         create_topic(handle.bootstrap_servers, "t", [[1], [1]])
         at = ("--bootstrap-server", handle.bootstrap_servers)
         fewer = ("--alter", *at, "--topic", "t", "--partitions", "1", "--validate-only")
         code, out, err = tool(*fewer)
-        assert (code, err.splitlines()) == (0, [KEYED, NOT_ENABLED])
+        assert (code, err.splitlines()) == (0, [KEYED, COPIED])
+        assert NO_DELAY in out
+        waited = tool(*fewer, "--delete-partitions-delay", "300000")[1]
+        assert NO_DELAY not in waited
+        assert "were not written for 5 min" in waited
         assert out.startswith("t: 2 partitions become 1, through t.kshunt-")
         assert "POINT OF NO RETURN" in out
         assert out.endswith("Nothing was changed.\n")

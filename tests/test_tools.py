@@ -131,6 +131,7 @@ OUR_MISUSES = {
 }
 
 
+@pytest.mark.conforms("kip-179:not-both")
 @pytest.mark.parametrize("line", [*KAFKAS_MISUSES, *OUR_MISUSES])
 def test_a_wrong_command_line_does_nothing_and_says_why(line: str, tool: Tool) -> None:
     words = (KAFKAS_MISUSES | OUR_MISUSES)[line]
@@ -144,6 +145,7 @@ def test_a_wrong_command_line_does_nothing_and_says_why(line: str, tool: Tool) -
     assert json.loads(out)["error"]["detail"].startswith(words)
 
 
+@pytest.mark.conforms("kip-179:tool-otherwise-unchanged")
 @pytest.mark.kafka
 def test_apaches_tool_says_the_same_of_a_wrong_command_line(kafka: RealKafka) -> None:
     for line in list(KAFKAS_MISUSES)[::3]:
@@ -152,6 +154,7 @@ def test_apaches_tool_says_the_same_of_a_wrong_command_line(kafka: RealKafka) ->
         assert KAFKAS_MISUSES[line] in java.stderr.splitlines()
 
 
+@pytest.mark.conforms("kip-179:zookeeper-warning", "kip-179:deprecation")
 def test_zookeeper_warns_and_then_says_who_does_not_answer(tool: Tool) -> None:
     (port,) = free_ports(1)
     code, out, err = tool("--list", "--zookeeper", f"127.0.0.1:{port}")
@@ -173,6 +176,7 @@ def test_a_controller_is_not_asked_directly(tool: Tool) -> None:
     assert tool("--list", "--bootstrap-controller", "c:1")[0] == 1
 
 
+@pytest.mark.conforms("kip-179-early-draft:tool-options")
 def test_help_names_every_flag_and_every_exit_code(tool: Tool) -> None:
     code, out, err = tool("--help", "--throttle", "-1")
     assert (code, err) == (0, "")
@@ -240,6 +244,7 @@ Save this to use as the --reassignment-json-file option during rollback
 """
 
 
+@pytest.mark.conforms("kip-179:bootstrap-auto-removed")
 def test_execute(tool: Tool, stub: Stub, plan_file: str) -> None:
     stub.says(change(("foo-1", "NONE", ""), rollback_plan=ROLLBACK, notes=["Broker 9 is down."]))
     at = ("--execute", "--backend", stub.address, "--reassignment-json-file", plan_file)
@@ -413,6 +418,7 @@ def test_without_brokers_reads_and_changes_fail_and_leave_nothing_running(
     assert stat.S_IMODE(path.with_suffix(".log").stat().st_mode) == 0o600
 
 
+@pytest.mark.conforms("kip-179:bootstrap-server", "kip-179-early-draft:intermediating-broker")
 @pytest.mark.kafka
 def test_a_change_starts_one_private_backend_and_reads_use_it(
     kafka: RealKafka, tmp_path: Path

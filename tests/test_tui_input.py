@@ -62,6 +62,8 @@ async def test_a_terminal_that_shrank_comes_back_to_the_same_place(shown: Shown,
     for size in TINY:
         await shown.pilot.resize_terminal(*size)
         assert shown.app.size == grown(Size(*size))
+        # The driver knows its size before the application has heard of it.
+        await shown.until(lambda: shown.app.too_small, f"{size} is known to be too small")
         await shown.pilot.press("y", "enter", "escape", "j", "x", "q", "2")
         shown.app.post_message(events.Paste("y"))
         await shown.pilot.resize_terminal(80, 24)

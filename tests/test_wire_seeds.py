@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.metadata import MetadataResponse
 
+from backend.domain.assignment import partition_states
 from backend.embedded.net.check import BadFrame, check_message
 from backend.wire import seeds
 from backend.wire.metadata import METADATA_FLEXIBLE_FROM, METADATA_VERSIONS, decode_metadata
@@ -83,6 +85,7 @@ ONE = struct.pack(">i", 1)
 NO_TEXT = struct.pack(">h", -1)
 
 
+@pytest.mark.conforms("kip-179:request-layout", "kip-179:rates-layout", "kip-179:replicas-layout")
 def test_the_requests_of_kip_179_are_byte_for_byte_the_seeds() -> None:
     made = seeds.ReassignPartitionsRequest(
         version=0,
@@ -104,6 +107,7 @@ def test_the_requests_of_kip_179_are_byte_for_byte_the_seeds() -> None:
     assert replicas.encode(version=0) == topic + struct.pack(">?i?", False, 0, True)
 
 
+@pytest.mark.conforms("kip-179:replicas-roles")
 def test_the_roles_of_throttled_replicas_are_apart_in_version_1() -> None:
     partition = seeds.AlterInterbrokerThrottledReplicasRequest.TopicThrottles.PartitionThrottles
     request = seeds.AlterInterbrokerThrottledReplicasRequest(
@@ -119,6 +123,9 @@ def test_the_roles_of_throttled_replicas_are_apart_in_version_1() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.conforms(
+    "kip-179:response-layout", "kip-179:rates-response", "kip-179:replicas-response"
+)
 def test_the_answers_of_kip_179_are_byte_for_byte_the_seeds() -> None:
     failed = ONE + text("t") + ONE + struct.pack(">ih", 7, 3) + text("no")
     moved = seeds.ReassignPartitionsResponse(
@@ -133,6 +140,12 @@ def test_the_answers_of_kip_179_are_byte_for_byte_the_seeds() -> None:
     assert rated.encode(version=0) == ONE + struct.pack(">ih", 3, 0) + NO_TEXT
 
 
+@pytest.mark.conforms(
+    "kip-179-early-draft:alter-layout",
+    "kip-179-early-draft:alter-response",
+    "kip-179-early-draft:status-layout",
+    "kip-179-early-draft:status-response",
+)
 def test_the_early_draft_is_byte_for_byte_the_seed() -> None:
     altered = seeds.AlterTopicsRequest(version=0, altered_topic=[("t", -1, 3, [(0, [1, 2, 3])])])
     assert altered.encode(version=0) == (
@@ -146,6 +159,7 @@ def test_the_early_draft_is_byte_for_byte_the_seed() -> None:
     assert status.encode(version=0) == ONE + text("t") + struct.pack(">iihqq", 1, 2, 0, 99, 10456)
 
 
+@pytest.mark.conforms("kip-183:request-layout", "kip-183:response-layout")
 def test_kip_183_is_byte_for_byte_the_seed() -> None:
     asked = seeds.ElectPreferredLeadersRequest(
         version=0, topic_partitions=[("t", [0, 1])], timeout_ms=30
@@ -161,6 +175,7 @@ def test_kip_183_is_byte_for_byte_the_seed() -> None:
     )
 
 
+@pytest.mark.conforms("kip-694:request-layout", "kip-694:response-layout")
 def test_kip_694_is_byte_for_byte_the_seed() -> None:
     asked = seeds.DeletePartitionsRequest(
         version=0, timeout_ms=5, delete_partitions_delay=300_000, topics=[("t", [3, 4])]
@@ -177,6 +192,7 @@ def test_kip_694_is_byte_for_byte_the_seed() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.conforms("kip-179:protocol", "kip-179:api-keys")
 def test_keys_are_private_and_every_schema_is_a_message() -> None:
     shipped = {path.name for path in files(seeds.SCHEMAS).iterdir() if path.name.endswith(".json")}
     messages = [message for pair in seeds.MESSAGES.values() for message in pair]
@@ -207,6 +223,7 @@ def answer_of(version: int, tags: Iterator[bytes]) -> bytes:
     return metadata_answer(Encoder(version, METADATA_FLEXIBLE_FROM, tags), nodes, topics)
 
 
+@pytest.mark.conforms("kip-694:mode-read-write", "kip-694:metadata-mode", "kip-694:metadata-shown")
 @pytest.mark.parametrize("version", range(METADATA_VERSIONS[0], METADATA_VERSIONS[1] + 1))
 @given(modes=modes_given, tags=sections)
 def test_a_mode_is_read_by_who_knows_it_and_skipped_by_all_others(
@@ -217,11 +234,20 @@ def test_a_mode_is_read_by_who_knows_it_and_skipped_by_all_others(
     assert seeds.read_modes(plain, version) == {}
     assert seeds.read_modes(with_modes, version) == {k: m for k, m in modes.items() if m}
     assert seeds.add_modes(with_modes, version, modes) == with_modes
-    assert repr(decode_metadata(with_modes, version)) == repr(decode_metadata(plain, version))
+    known, unknown = decode_metadata(with_modes, version), decode_metadata(plain, version)
+    states = partition_states(known.assignment)
+    told = {(p.topic, p.partition): int(state.mode) for p, state in states.items()}
+    assert {which: mode for which, mode in told.items() if mode} == seeds.read_modes(
+        with_modes, version
+    )
+    rest: Any = {"mode": unknown.assignment.mode, "deletes_ms": unknown.assignment.deletes_ms}
+    without = replace(known, assignment=replace(known.assignment, **rest))
+    assert repr(without) == repr(unknown)
     theirs = MetadataResponse.decode(with_modes, version=version)
     assert theirs.to_dict() == MetadataResponse.decode(plain, version=version).to_dict()
 
 
+@pytest.mark.conforms("kip-694:old-brokers")
 def test_a_version_without_tagged_fields_has_no_modes() -> None:
     body = bytes(MetadataResponse(version=8, brokers=[], topics=[]).encode(version=8))
     assert seeds.add_modes(body, 8, {("a", 0): 1}) is body

@@ -155,6 +155,7 @@ def test_what_a_controller_before_2_4_adds_is_what_is_not_in_sync_yet() -> None:
     assert zk_tree.untold({"t": TopicZnode({0: (2, 3, 1)})}, asked) == []
 
 
+@pytest.mark.conforms("kip-179:zookeeper-as-before")
 def test_what_is_written_is_what_kafkas_tool_wrote() -> None:
     text = zk_tree.reassignment_text({ZERO: (1, 2)})
     assert text == (b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}')

@@ -347,6 +347,7 @@ async def mended(client: KazooClient, servers: str) -> None:
 # Elections
 
 
+@pytest.mark.conforms("kip-183:zookeeper-as-before")
 async def test_preferred_leaders_are_elected_through_the_znode(
     admin: ZooKeeperAdmin, client: KazooClient
 ) -> None:

@@ -32,8 +32,11 @@ from backend.operations.journal_codec import (
     operation_key,
     topic_throttle_key,
 )
+from backend.operations.journal_records import signed
 from tests.kafka.zookeeper import ZooKeeperKafka
+from tests.keys import KEYS
 from tests.zk_support import (
+    CLUSTER_ID,
     ON_ZOOKEEPER,
     TIMEOUT_S,
     journal_in,
@@ -112,7 +115,7 @@ async def test_a_large_entry_has_parts_that_go_with_it(
     async with session_of(client.hosts[0][0] + f":{client.hosts[0][1]}{client.chroot}") as other:
         assert bodies(await journal_in(other, "two").peek()) == {ONE: {"noise": noise}}
     await journal.append({ONE: None})
-    assert client.get_children(RECORDS) == []
+    assert client.get_children(RECORDS) == ["manifest"]
 
 
 async def test_who_was_replaced_writes_nothing_more_and_changes_nothing(
@@ -195,6 +198,7 @@ async def test_what_a_server_would_not_take_is_refused_before_anything_is_writte
     assert bodies(journal.state) == {TWO: {"b": 2}}
 
 
+@pytest.mark.conforms("kip-179:removal-znodes")
 async def test_records_of_throttles_are_named_in_the_seeds_znodes_in_the_same_commit(
     session: Session, client: KazooClient
 ) -> None:
@@ -218,6 +222,7 @@ async def test_records_of_throttles_are_named_in_the_seeds_znodes_in_the_same_co
     assert client.exists("/admin/throttled_replicas_removal") is None
 
 
+@pytest.mark.conforms("kip-179:removal-znodes")
 async def test_what_somebody_else_put_into_the_seeds_znodes_stays(
     session: Session, client: KazooClient
 ) -> None:
@@ -251,21 +256,36 @@ async def test_half_a_removal_record_is_neither_used_nor_written_over(
     assert not journal.remarks
 
 
-async def test_a_record_that_somebody_spoilt_is_shown_and_not_written_over(
+async def test_a_record_that_somebody_spoilt_is_set_aside(
     session: Session, client: KazooClient, place: tuple[str, KazooClient]
 ) -> None:
     journal = journal_in(session)
     await journal.open()
     await journal.append({ONE: {"a": 1}})
-    (name,) = client.get_children(RECORDS)
+    (name,) = set(client.get_children(RECORDS)) - {"manifest"}
     client.set(f"{RECORDS}/{name}", client.get(f"{RECORDS}/{name}")[0][:-9])
+    client.create(f"{RECORDS}/operation%2Ftwo", b"?")
     async with session_of(place[0]) as other:
         state = await journal_in(other, "two").peek()
-        assert list(state.unreadable) == [ONE]
+        assert set(state.aside) == {ONE, TWO}
+        assert state.missing == (ONE,)
+        # The first one is still the writer, knows better, and a znode in its way is no hindrance.
+        await journal.append({ONE: {"a": 2}, TWO: {"b": 2}})
         second = journal_in(other, "two")
-        await second.open()
-        with pytest.raises(Conflict, match="damaged"):
-            await second.append({ONE: {"a": 2}})
+        assert bodies(await second.open()) == {ONE: {"a": 2}, TWO: {"b": 2}}
+
+
+async def test_a_record_of_a_newer_kshunt_is_not_written_over(
+    session: Session, client: KazooClient
+) -> None:
+    journal = journal_in(session)
+    await journal.open()
+    await journal.append({ONE: {"a": 1}})
+    newer = {"format": 9, "cluster_id": CLUSTER_ID, "key": ONE}
+    client.set(f"{RECORDS}/operation%2Fone", signed(newer, 2 * SystemClock().now_ms(), KEYS))
+    await journal.open()
+    with pytest.raises(Conflict, match="newer"):
+        await journal.append({ONE: {"a": 2}})
 
 
 async def test_what_names_the_last_append_may_be_spoilt_without_harm(
@@ -313,7 +333,9 @@ async def test_a_journal_that_is_gone_is_not_begun_anew_in_silence(
 async def test_a_journal_of_another_cluster_is_not_touched(
     session: Session, client: KazooClient
 ) -> None:
-    journal = ZnodeJournal(session, cluster_id="another", writer="one", clock=SystemClock())
+    journal = ZnodeJournal(
+        session, cluster_id="another", writer="one", clock=SystemClock(), keys=KEYS
+    )
     with pytest.raises(WrongCluster, match="a-cluster"):
         await journal.open()
     assert client.exists(ROOT) is None

@@ -1,14 +1,18 @@
 """A backend that is killed before any commit to ZooKeeper leaves nothing undone; and KIP-179's rule
-of recovery for what no journal explains."""
+of recovery for what no journal explains.
+
+The journal's znodes hold the audit too: after each kill its lines are compared with the cluster.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import pytest
 from kazoo.client import KazooClient
@@ -17,9 +21,11 @@ from backend.domain.cluster import TopicPartition
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.throttle import ThrottledRate
 from backend.errors import ClusterError, NotActing
+from backend.journals.znodes import RECORDS as JOURNAL
 from backend.operations.reassign import ReassignRequest
 from backend.operations.schedule import Caps
 from tests.admin_support import fresh_name
+from tests.audit_checker import Asked, Cluster, lines_of, problems
 from tests.kafka.zookeeper import ZooKeeperKafka
 from tests.support import create_topic, produce, wait_until_async
 from tests.zk_kill_backend import DEADLINE_S, backend_of, forked
@@ -68,6 +74,34 @@ def replicas(client: KazooClient, topic: str) -> Any:
     return unjsoned(client, f"/brokers/topics/{topic}")["partitions"]
 
 
+def audited(client: KazooClient) -> dict[bytes, bytes]:
+    """The records of the journal that are lines of the audit, by key."""
+    names = client.get_children(JOURNAL) if client.exists(JOURNAL) else []
+    keys = {name: unquote_to_bytes(name) for name in names}
+    ours = {name: key for name, key in keys.items() if key.startswith(b"audit/")}
+    return {key: client.get(f"{JOURNAL}/{name}")[0] for name, key in ours.items()}
+
+
+def untold(client: KazooClient, topic: str, before: Collection[bytes], *, begun: bool) -> list[str]:
+    """What the audit says of the only move since `before`, and is not so."""
+    records = [item for item in audited(client).items() if item[0] not in before]
+    lines = lines_of(records)
+    begins = [(line["event"], line["kind"]) == ("requested", "reassign") for line in lines]
+    asked = {line["operation_id"] for line, begin in zip(lines, begins, strict=True) if begin}
+    if len(asked) != begun:
+        return [f"moves in the audit: {sorted(asked)}"]
+    settings = {
+        (entity.split("/")[0].removesuffix("s"), entity.split("/")[1], key): value
+        for entity, config in configs(client, topic).items()
+        for key, value in config.items()
+    }
+    (number, original), (_, target) = *BEFORE.items(), *AFTER.items()
+    there = replicas(client, topic)
+    cluster = Cluster(settings, {(topic, int(p)): tuple(at) for p, at in there.items()})
+    move = {(topic, int(number)): Asked(tuple(original), tuple(target))}
+    return problems(lines, cluster, dict.fromkeys(asked, move))
+
+
 def new_topic(zookeeper: ZooKeeperKafka) -> str:
     topic = fresh_name("zk-killed")
     create_topic(zookeeper.bootstrap_servers, topic, [[1, 2]], PRIOR_LISTS)
@@ -94,10 +128,11 @@ async def test_wherever_a_backend_is_killed_its_heir_ends_what_it_began(
     zookeeper: ZooKeeperKafka, client: KazooClient, tmp_path: Path
 ) -> None:
     topic = new_topic(zookeeper)
-    before = configs(client, topic)
+    before, told = configs(client, topic), set(audited(client))
     code, steps = await asyncio.to_thread(moving, zookeeper, topic, tmp_path / "whole")
     assert code == 0
     assert configs(client, topic) == before
+    assert untold(client, topic, told, begun=True) == []
     assert replicas(client, topic) == AFTER
     shown = "\n".join(steps)
     in_order = [SEED[0], f"/config/topics/{topic}", "/config/brokers/", REASSIGN]
@@ -118,7 +153,7 @@ async def killed(
 ) -> list[str]:
     """What is wrong after a backend was killed before this commit, and another one has gone on."""
     topic = new_topic(zookeeper)
-    before = configs(client, topic)
+    before, told = configs(client, topic), set(audited(client))
     code, _ = await asyncio.to_thread(moving, zookeeper, topic, folder / f"at-{at}", at)
     if code != -signal.SIGKILL:
         return [f"it was not killed: {code}"]
@@ -134,6 +169,7 @@ async def killed(
             ),
             *(f"{path} is there" for path in (REASSIGN, *SEED) if client.exists(path)),
             *([f"replicas {replicas(client, topic)}"] if replicas(client, topic) != wanted else []),
+            *untold(client, topic, told, begun=begun),
         ]
         return not problems
 
@@ -145,6 +181,7 @@ async def killed(
     return []
 
 
+@pytest.mark.conforms("kip-179:failover-of-a-backend")
 async def test_what_only_the_seeds_znodes_name_goes_when_nothing_moves(
     zookeeper: ZooKeeperKafka, client: KazooClient
 ) -> None:
@@ -200,7 +237,7 @@ async def test_a_session_that_is_lost_in_the_middle_of_a_move_loses_nothing(
     zookeeper: ZooKeeperKafka, client: KazooClient
 ) -> None:
     topic = new_topic(zookeeper)
-    before = configs(client, topic)
+    before, told = configs(client, topic), set(audited(client))
     plan = ReassignmentPlan({TopicPartition(topic, 0): tuple(AFTER["0"])})
     async with backend_of(zookeeper.connect) as backend:
         await backend.ready()
@@ -229,6 +266,7 @@ async def test_a_session_that_is_lost_in_the_middle_of_a_move_loses_nothing(
     assert replicas(client, topic) == AFTER
     assert configs(client, topic) == before
     assert named_for_removal(client) == ([], [])
+    assert untold(client, topic, told, begun=True) == []
 
 
 async def test_half_a_removal_record_is_shown_and_left(

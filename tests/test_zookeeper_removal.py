@@ -80,6 +80,7 @@ def config_of(client: KazooClient, entity: str) -> dict[str, str]:
     return found
 
 
+@pytest.mark.conforms("kip-179:removal-lists")
 async def test_a_name_goes_with_its_throttle_when_it_has_stood_long_enough(
     recovery: Recovery, clock: Ahead, client: KazooClient
 ) -> None:

@@ -84,6 +84,7 @@ def warned(err: str) -> str:
     return rest
 
 
+@pytest.mark.conforms("kip-179:zookeeper-as-before")
 def test_a_throttled_move_by_the_tool_and_its_throttle_goes_at_the_end(
     zookeeper: ZooKeeperKafka, client: KazooClient, reassigning: Tool, topic: str, tmp_path: Path
 ) -> None:
@@ -153,6 +154,7 @@ def test_the_audit_is_read_without_a_backend_and_by_one(
     assert "either" in err
 
 
+@pytest.mark.conforms("kip-183:zookeeper-as-before")
 def test_preferred_leaders_by_the_tool(
     zookeeper: ZooKeeperKafka, client: KazooClient, electing: Tool, topic: str, tmp_path: Path
 ) -> None:
@@ -172,6 +174,7 @@ def test_preferred_leaders_by_the_tool(
     assert unjsoned(client, state)["leader"] == 2
 
 
+@pytest.mark.conforms("kip-179:not-both", "kip-179:progress-not-zookeeper", "kip-183:not-both")
 def test_both_ways_at_once_and_progress_are_refused_before_anything_is_done(
     zookeeper: ZooKeeperKafka,
     client: KazooClient,

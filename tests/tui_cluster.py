@@ -14,6 +14,7 @@ import numpy as np
 
 from backend.domain.answers import Result
 from backend.domain.cluster import Broker, LogDir, TopicPartition
+from backend.domain.modes import PartitionMode
 from backend.domain.operation import Operation, OperationKind, OperationState
 from backend.domain.snapshot import (
     DTYPES,
@@ -76,6 +77,8 @@ class ScriptedPartition:
     copied: dict[int, int] = field(default_factory=dict)
     """Bytes that each added replica has."""
     removing: list[int] = field(default_factory=list)
+    mode: PartitionMode = PartitionMode.READ_WRITE
+    deletes_ms: int = UNKNOWN
 
 
 @dataclass
@@ -228,6 +231,9 @@ class ScriptedCluster:
             explained=dict(self.stuck),
             min_isr=(self.min_isr,) * len(topics),
             sweep_ms=self.now_ms,
+            deletes_ms={
+                p: one.deletes_ms for p, one in self.partitions.items() if one.deletes_ms >= 0
+            },
             problems=tuple(
                 f"Broker {id} does not answer: {why}. Its rows are old."
                 for id, why in sorted(self.down.items())
@@ -251,6 +257,7 @@ class ScriptedCluster:
             "leader": state.leader,
             "in_isr": lag == 0 and broker not in self.down,
             "adding": adding,
+            "mode": state.mode,
             "removing": broker in state.removing,
             "leader_throttled": (partition.partition, broker) in lists.leaders,
             "follower_throttled": (partition.partition, broker) in lists.followers,

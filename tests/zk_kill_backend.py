@@ -31,6 +31,7 @@ from backend.journals.znodes import ROOT
 from backend.journals.zookeeper import ZooKeeperParts
 from backend.operations.lease import Terms
 from backend.operations.reassign import ReassignRequest
+from tests.keys import KEYS
 from tests.support import wait_until_async
 from tests.zk_support import settings_of
 
@@ -78,8 +79,8 @@ async def backend_of(
     """
     settings, clock = settings_of(connect), SystemClock()
     admin = await ZooKeeperAdmin.opened(settings, clock, session=session)
-    parts = ZooKeeperParts(admin.session, clock, PATIENCE_S)
-    backend = Backend(settings, admin, clock, parts.open_journal, terms=QUICK)
+    parts = ZooKeeperParts(admin.session, clock, KEYS, patience_s=PATIENCE_S)
+    backend = Backend(settings, admin, clock, parts.open_journal, terms=QUICK, keys=KEYS)
     admin.guard = backend.seat.guard
     await backend.start()
     try:

@@ -19,6 +19,7 @@ from backend.admin.zookeeper import ZooKeeperAdmin
 from backend.clock import SystemClock
 from backend.journals.znodes import ZnodeJournal
 from backend.settings import ZOOKEEPER_SCHEME, Settings
+from tests.keys import KEYS
 
 DEADLINE_S = 30.0
 TIMEOUT_S = 5.0
@@ -84,7 +85,9 @@ def tree(address: str) -> Iterator[tuple[str, KazooClient]]:
 
 def journal_in(session: Session, writer: str = "one") -> ZnodeJournal:
     """A journal of that cluster, of a backend of that name."""
-    return ZnodeJournal(session, cluster_id=CLUSTER_ID, writer=writer, clock=SystemClock())
+    return ZnodeJournal(
+        session, cluster_id=CLUSTER_ID, writer=writer, clock=SystemClock(), keys=KEYS
+    )
 
 
 def jsoned(found: Mapping[str, Any]) -> bytes:

@@ -69,11 +69,13 @@ def run(
     revive: Callable[[], object] | None = None,
     record: bool = True,
     record_path: Path | None = None,
+    in_browser: bool = False,
 ) -> int:
     """Show the dashboard of the backend at `address` until the operator leaves.
 
     `revive` starts a private backend again that has gone. What is seen is recorded, unless
-    `record` is false: to `record_path`, or where recordings are kept.
+    `record` is false: to `record_path`, or where recordings are kept. `in_browser` shows it to
+    somebody on another machine, who may not use the files of this one.
 
     Returns:
         The exit code for the shell.
@@ -86,12 +88,13 @@ def run(
     settings = load_settings(os.environ)
     recorder = None
     wanted = record_path is not None or settings.record
-    if record and wanted:
+    if record and wanted and not in_browser:
         if record_path is not None and record_path.exists():
             raise ConfigError(f"{record_path} exists; a recording is not written over.")
         about = {"who": who_am_i(), "read_only": read_only}
         recorder = Recorder(recordings_folder(os.environ), path=record_path, about=about)
-    return _run(settings, address, read_only, theme, revive=revive, recorder=recorder)
+    feed = {"revive": revive, "recorder": recorder, "in_browser": in_browser}
+    return _run(settings, address, read_only, theme, **feed)
 
 
 def replay(paths: Sequence[Path]) -> int:

@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.signal import Signal
 
 from tui.dashboard import Dashboard
+from tui.downloads import Downloads
 from tui.feed import (
     AlertArrived,
     AnswerArrived,
@@ -95,6 +96,7 @@ class KshuntApp(Dashboard):
         address: str,
         *,
         read_only: bool = False,
+        in_browser: bool = False,
         plain: bool = False,
         theme: str = "",
         themes: ThemeFolder | None = None,
@@ -109,6 +111,8 @@ class KshuntApp(Dashboard):
     ) -> None:
         """`plain` starts in the terminal's own colours, which is also right for NO_COLOR.
 
+        `in_browser` keeps the files of this host out of reach: texts are downloaded instead.
+
         `recorder` writes what comes; `reel` is a recording that is shown in place of a backend;
         `settle` is called when what a view needs has been loaded.
 
@@ -120,6 +124,7 @@ class KshuntApp(Dashboard):
         super().__init__(ansi_color=True if plain else None)
         self.address = address
         self.read_only = read_only
+        self.downloads = Downloads(self) if in_browser else None
         self.glyphs = glyphs
         self.animation_level = "none"
         self.wardrobe = Wardrobe(self, themes, plain=plain)

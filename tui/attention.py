@@ -81,6 +81,10 @@ def watchful(store: Store) -> tuple[Item, ...]:
         found.append(Item(text, "warn", target, "under-replicated"))
     if store.foreign:
         found.append(_foreign(store))
+    if summary is not None and summary.leaving and store.snapshot is not None:
+        from tui.tables.leaving import leaving_items
+
+        found += leaving_items(summary.leaving, store.snapshot.taken_ms, store.operations)
     if summary is not None and not summary.moving_partitions and summary.misled_partitions:
         led = plural(summary.misled_partitions, "partition")
         target = Target(PARTITIONS, filter_text="misled", mends="elect")

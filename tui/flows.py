@@ -19,6 +19,7 @@ from backend.errors import KshuntError
 from tui import intents, steering
 from tui.actions import key_of
 from tui.desk import Desk, Looked, Stale
+from tui.downloads import NO_FILES
 from tui.intent import Intent, Target
 from tui.screens.confirm import ConfirmScreen
 from tui.screens.parts import PreviewPart
@@ -32,6 +33,7 @@ from tui.wizard.screen import WizardScreen
 
 if TYPE_CHECKING:
     from backend.domain.answers import ChangeAnswer
+    from tui.altering import Present
     from tui.dashboard import Dashboard
     from tui.tables.facts import Facts
 
@@ -54,6 +56,9 @@ class Flows:
     def reassign(self) -> None:
         """Start from a JSON file."""
         glyphs = self._app.glyphs
+        if self._app.downloads is not None:
+            self._app.say(NO_FILES.format(plan=key_of("plan")), "warn")
+            return
         self._fill(lambda facts, target: wizards.start_wizard(facts, target, glyphs))
 
     def plan(self, *, brokers: Sequence[int] = (), topics: Sequence[str] = ()) -> None:
@@ -98,6 +103,16 @@ class Flows:
         """Let a topic have fewer partitions: by the cluster itself, or by a copy."""
         self._start(lambda facts, target: self._shrink(facts, target, topic))
 
+    def alter(self, topic: str) -> None:
+        """Give a topic more partitions, or another replication factor."""
+
+        def filled(facts: Facts, target: Target) -> Wizard:
+            from tui.wizard.alter import alter_wizard
+
+            return alter_wizard(target, _present(facts, topic), self._app.glyphs)
+
+        self._fill(filled)
+
     def confirm_shrink(self, operation: Operation) -> None:
         """The point of no return of a shrink."""
         self._start(lambda facts, target: self._confirm_shrink(target, operation))
@@ -140,7 +155,8 @@ class Flows:
         """Write the audit to a file."""
         known = [one.id for one in self._app.store.operations]
         chosen = "" if operation is None else operation.id
-        self._fill(lambda facts, target: wizards.audit_wizard(target, known, chosen))
+        downloads = self._app.downloads
+        self._fill(lambda facts, target: wizards.audit_wizard(target, known, chosen, downloads))
 
     # How it goes
 
@@ -343,3 +359,15 @@ def _not_moving(partitions: Sequence[TopicPartition] | None, moving: int) -> str
     what = "it does" if partitions is not None and len(partitions) == 1 else "they do"
     every = key_of("cancel_all")
     return f"Nothing to cancel here: {what} not move. {every} cancels all {moving:,} that do."
+
+
+def _present(facts: Facts, topic: str) -> Present:
+    """A topic as it is."""
+    from tui.altering import Present
+
+    places = facts.rows_of(topic, 0)
+    rows = facts.rows
+    factor = sum(1 for place in places if not rows.adding[place])
+    up = [status for status in facts.snapshot.brokers.values() if status.broker.host]
+    moving = facts.summary.moving_partitions > 0
+    return Present(topic, facts.partitions_in(topic), factor, len(up), moving)

@@ -14,6 +14,7 @@ from tui.input import InputApp
 if TYPE_CHECKING:
     from textual.signal import Signal
 
+    from tui.downloads import Downloads
     from tui.feed import Feed, Scene
     from tui.link import Link
     from tui.store import Store
@@ -25,6 +26,8 @@ class Host(InputApp):
 
     address: str
     read_only: bool
+    downloads: Downloads | None
+    """Where files go; None: the dashboard uses the files of the host that it runs on."""
     glyphs: Glyphs
     store: Store
     live: Link

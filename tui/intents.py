@@ -55,6 +55,7 @@ def reassign_intent(facts: Facts, target: Target, start: Start, glyphs: Glyphs) 
             throttle_bytes_per_s=throttle,
             caps=start.caps,
             additional=moving > 0,
+            all_or_nothing=True,
             **sending.previewed,
         )
 

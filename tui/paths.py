@@ -11,8 +11,8 @@ from typing import Any, Final
 from backend.domain.plan import ReassignmentPlan, parse_plan, rollback_path
 from backend.errors import BadInput, PlanError, WrongCluster
 
-PLAN_BYTES_MOST: Final = 16 * 1024 * 1024
-"""A plan of 200,000 partitions is about 12 MB; what is larger is no plan."""
+PLAN_BYTES_MOST: Final = 4 * 1024 * 1024
+"""A plan of 10,000 partitions is about 1 MB; no backend takes more than this."""
 SHOWN_MOST: Final = 6
 
 
@@ -40,7 +40,7 @@ def read_plan(text: str) -> ReassignmentPlan:
     path = _typed(text)
     try:
         if path.stat().st_size > PLAN_BYTES_MOST:
-            raise PlanError(f"{path} is larger than 16 MB; that is no plan.")
+            raise PlanError(f"{path} is larger than 4 MB; that is no plan.")
         content = path.read_text("utf-8")
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror or error}.") from None
@@ -90,6 +90,7 @@ def save_plan(plan: Mapping[str, Any], name: str) -> Path:
 
 
 AUDIT_FORMATS: Final = (".md", ".json")
+PLAN_FORMATS: Final = (".json",)
 
 
 def new_audit_file(text: str) -> Path:

@@ -340,6 +340,9 @@ class Travel:
 
     async def _write_note(self) -> None:
         app, recorder = self._app, self.recorder
+        if app.downloads is not None:
+            app.say("A dashboard in a browser writes no files.", "warn")
+            return
         if self._reel is None and (recorder is None or not recorder.paths):
             app.say(NO_RECORDING, "warn")
             return

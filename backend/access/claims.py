@@ -4,8 +4,9 @@ Goals
     Whoever the provider vouches for comes in, by a role that its claims give; nobody else does.
 Constraints
     Only asymmetric signatures count: with a shared secret, whoever can check could also sign.
-    Issuer, audience, subject and expiry are required. The keys are a file, or an address that is
-    asked over TLS; while it does not answer, the keys that were read before count.
+    Issuer, audience, subject and expiry are required, and the subject is a text that can be read.
+    The keys are a file, or an address that is asked over TLS; while it does not answer, the keys
+    that were read before count.
 Algorithm
     The key is chosen by the token's `kid`. A `kid` that is unknown has the keys read anew, at most
     once in `REREAD_S`, for a provider changes its keys without telling.
@@ -25,6 +26,7 @@ import httpx
 import jwt
 
 from backend.access.roles import Caller, Role
+from backend.access.secret_files import refuse_writable
 from backend.clock import Clock
 from backend.errors import ConfigError
 
@@ -46,7 +48,8 @@ LEEWAY_S: Final = 30.0
 REREAD_S: Final = 60.0
 FETCH_S: Final = 5.0
 KEYS_BYTES_MAX: Final = 1 << 20
-NAME_MAX: Final = 200
+NAME_MAX: Final = 255
+"""Characters of a subject; OpenID Connect Core, section 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +109,9 @@ class Claims:
             return None
         role = self._role(found)
         subject = found["sub"]
-        if role is None or not isinstance(subject, str) or not subject.isprintable():
+        if role is None or not _names_somebody(subject):
             return None
-        return Caller(subject[:NAME_MAX], role, f"claims-{subject[:NAME_MAX]}")
+        return Caller(subject, role, f"claims-{subject}")
 
     def _role(self, found: Mapping[str, Any]) -> Role | None:
         value: Any = found
@@ -153,7 +156,19 @@ class Claims:
         return usable
 
 
+def _names_somebody(subject: object) -> bool:
+    """Whether a subject can stand in the audit, for one person and nobody else.
+
+    One that is blank, has characters that are not seen, or would have to be cut off could be taken
+    for another's.
+    """
+    if not isinstance(subject, str) or not 0 < len(subject) <= NAME_MAX:
+        return False
+    return subject.isprintable() and subject == subject.strip()
+
+
 def _read(path: str) -> bytes:
+    refuse_writable(Path(path), "The file of keys")
     with Path(path).open("rb") as file:
         return file.read(KEYS_BYTES_MAX)
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from backend.access import socket_file
+from backend.access.cluster_keys import (
+    KEYS_VARIABLE,
+    ClusterKeys,
+    default_path,
+    named_path,
+    read_or_make_keys,
+)
 from backend.access.roles import Role, role_of
 from backend.clock import Clock
 from backend.errors import BadInput, ConfigError
@@ -49,6 +57,38 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="what a value of it means here: viewer, operator or admin (default those names)",
     )
+    backends = parser.add_argument_group("what the backends of a cluster share")
+    backends.add_argument(
+        "--cluster-keys",
+        metavar="FILE",
+        type=Path,
+        help="keys by which they know each other; made if it is not there (default "
+        f"{KEYS_VARIABLE}, or a file of the cluster in $XDG_STATE_HOME/kshunt/keys)",
+    )
+    backends.add_argument(
+        "--peers",
+        metavar="URL[,...]",
+        action="append",
+        default=[],
+        help="backends of this cluster on other hosts to which changes may be passed on",
+    )
+
+
+def keys_of(
+    options: argparse.Namespace, cluster_id: str, environment: Mapping[str, str] = os.environ
+) -> ClusterKeys:
+    """The keys that the backends of a cluster share; they are made where there are none.
+
+    Args:
+        options: of a parser with `add_options`.
+        cluster_id: the cluster's own id, which names the file where nobody names one.
+        environment: the process's variables.
+
+    Raises:
+        ConfigError: the file cannot be read, made or trusted.
+    """
+    named = named_path(options.cluster_keys, environment)
+    return read_or_make_keys(named or default_path(cluster_id, environment))
 
 
 def credentials_of(options: argparse.Namespace, clock: Clock) -> list[TokenFile | Claims]:

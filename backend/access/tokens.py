@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.access.roles import Caller, Role, role_of
+from backend.access.secret_files import refuse_writable
 from backend.clock import Clock
 from backend.errors import BadInput, ConfigError
 from backend.files import replace_file, turn
@@ -138,10 +139,13 @@ class TokenFile:
         token = Token(id, name, role, digest, now_ms, expires_ms)
 
         def add(tokens: list[Token]) -> list[Token]:
-            if any(each.name == name and each.valid(now_ms) for each in tokens):
-                raise BadInput(
-                    f"There is a valid token named {name}.", advice="Revoke it, or name another."
-                )
+            # Names that differ in case only look like one person in the audit.
+            for each in tokens:
+                if each.name.casefold() == name.casefold() and each.valid(now_ms):
+                    raise BadInput(
+                        f"There is a valid token named {each.name}.",
+                        advice="Revoke it, or choose another name.",
+                    )
             if len(tokens) >= TOKENS_MAX:
                 raise BadInput(f"The file holds {TOKENS_MAX} tokens; that is the most.")
             return [*tokens, token]
@@ -201,6 +205,7 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
             content = file.read()
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
+    refuse_writable(path, "The file of tokens")
     if stat.S_IMODE(mode) & 0o077:
         raise ConfigError(
             f"Others can read {path} (mode {stat.S_IMODE(mode):04o}).",

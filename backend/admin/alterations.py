@@ -165,6 +165,7 @@ def decided(
 def _refusals(wanted: AlteredTopic, scene: TopicScene) -> Iterator[ItemResult]:
     """Each check in turn; a later one may rely on those before it."""
     yield _check_topic(scene)
+    yield _check_leaving(scene)
     yield _check_partitions(wanted, scene)
     yield _check_factor(wanted, scene)
     if wanted.assignments:
@@ -180,6 +181,14 @@ def _check_topic(scene: TopicScene) -> ItemResult:
     if scene.error == "TOPIC_AUTHORIZATION_FAILED":
         return item_result(CLUSTER_AUTHORIZATION_FAILED, f"topic {scene.name} is not ours to see")
     return item_result(INVALID_TOPIC_EXCEPTION, f"there is no topic {scene.name}")
+
+
+def _check_leaving(scene: TopicScene) -> ItemResult:
+    leaving = [number for number, state in sorted(scene.states.items()) if not state.stays]
+    if not leaving:
+        return OK
+    why = f"partition {TopicPartition(scene.name, leaving[0])} is about to be deleted"
+    return item_result(INVALID_PARTITIONS, f"{why}; wait until it is gone, or cancel its deletion")
 
 
 def _check_partitions(wanted: AlteredTopic, scene: TopicScene) -> ItemResult:

@@ -22,6 +22,7 @@ from backend.domain.throttle import (
     LEADER_RATE,
     LEADER_REPLICAS,
     LOG_DIR_RATE,
+    UNTHROTTLED,
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
@@ -34,7 +35,7 @@ from backend.wire.reader import WireError
 
 TOPIC: Final = 2
 BROKER: Final = 4
-NO_RATE: Final = 2**63 - 1
+NO_RATE: Final = UNTHROTTLED
 """Kafka's default of the rates, which means none."""
 RATE_KEYS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE)
 REPLICA_KEYS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
@@ -208,6 +209,21 @@ def throttled_replicas(values: Values) -> ThrottledReplicas:
     return ThrottledReplicas(
         _replicas(values, LEADER_REPLICAS), _replicas(values, FOLLOWER_REPLICAS)
     )
+
+
+def replicas_by_topic(topics: Mapping[str, Values]) -> dict[str, ThrottledReplicas]:
+    """The throttled replicas of each topic.
+
+    Raises:
+        WireError: a list is in no known form.
+    """
+    return {topic: throttled_replicas(values) for topic, values in topics.items()}
+
+
+def pairs_of(topics: Mapping[str, Values]) -> int:
+    """How many pairs these lists have together."""
+    texts = (one.value or "" for values in topics.values() for one in values.values())
+    return sum(text.count(":") for text in texts)
 
 
 def _replicas(values: Values, key: str) -> ReplicaSet:

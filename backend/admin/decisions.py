@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backend.admin.configs import Changes, Values, replica_changes, throttled_replicas
 from backend.admin.faults import BROKER_NOT_AVAILABLE, item_result
-from backend.admin.port import OK, ItemResult, PartitionResults, ReassignOptions, ReplicaLag
+from backend.admin.port import (
+    OK,
+    ItemResult,
+    PartitionResults,
+    ReassignOptions,
+    ReassignOutcome,
+    ReplicaLag,
+)
+from backend.admin.throttle_checks import check_throttle
 from backend.domain.assignment import ASSIGNMENT_COLUMNS, Assignment
 from backend.domain.cluster import (
     NO_BROKER,
@@ -20,13 +28,17 @@ from backend.domain.cluster import (
     original_replicas,
 )
 from backend.domain.columns import OffsetColumns, PartitionColumns, partition_keys
-from backend.domain.throttle import Move, ThrottledReplicas, throttled_replicas_of
+from backend.domain.modes import PartitionMode, leaving_words
+from backend.domain.throttle import Move, ThrottledReplicas, meant_rate, throttled_replicas_of
 from backend.wire.codes import error_name
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 LEADER_NOT_AVAILABLE = 5
 NOT_LEADER_OR_FOLLOWER = 6
 REPLICA_NOT_AVAILABLE = 9
+INVALID_TOPIC_EXCEPTION = 17
+CLUSTER_AUTHORIZATION_FAILED = 31
+INVALID_PARTITIONS = 37
 INVALID_REPLICATION_FACTOR = 38
 INVALID_REPLICA_ASSIGNMENT = 39
 OPERATION_NOT_ATTEMPTED = 55
@@ -52,6 +64,15 @@ class Situation:
         return original_replicas(self.states[partition], self.ongoing.get(partition))
 
 
+def meant_options(options: ReassignOptions) -> ReassignOptions:
+    """The options, with None for the rate by which KIP-179 says that there is no throttle."""
+    return replace(
+        options,
+        throttle_bytes_per_s=meant_rate(options.throttle_bytes_per_s),
+        log_dirs_throttle_bytes_per_s=meant_rate(options.log_dirs_throttle_bytes_per_s),
+    )
+
+
 def check_plan(
     assignments: Mapping[TopicPartition, Sequence[int]],
     log_dirs: Mapping[tuple[TopicPartition, int], str],
@@ -60,10 +81,14 @@ def check_plan(
 ) -> PartitionResults:
     """What is to be said of each partition before anything is written.
 
-    As in Kafka's `ReassignPartitionsCommand`, nothing starts if anything is unknown: partitions
-    without a fault of their own then say so. A success may carry a note, for a broker that is
-    down and stays in the replica list.
+    KIP-179 answers each partition for itself. With `all_or_nothing` it is as in Kafka's
+    `ReassignPartitionsCommand`: nothing starts if anything is unknown, and partitions without a
+    fault of their own then say so. A rate that the wire refuses refuses all of them. A success may
+    carry a note, for a broker that is down and stays in the replica list.
     """
+    rates = (options.throttle_bytes_per_s, options.log_dirs_throttle_bytes_per_s)
+    if not (rate := check_throttle(*rates)).ok:
+        return dict.fromkeys(assignments, rate)
     found = {
         partition: _check(partition, tuple(target), options, situation)
         for partition, target in assignments.items()
@@ -74,13 +99,30 @@ def check_plan(
                 broker, path, assignments.get(partition, ()), situation, found.get(partition, OK)
             )
     refused = [partition for partition, result in found.items() if not result.ok]
-    if not refused:
+    if not refused or not options.all_or_nothing:
         return found
     why = f"nothing was submitted because {refused[0]} cannot be reassigned"
     if len(refused) > 1:
         why += f", nor {len(refused) - 1} more"
     spared = item_result(OPERATION_NOT_ATTEMPTED, why)
     return {partition: spared if result.ok else result for partition, result in found.items()}
+
+
+def fit_part(
+    assignments: Mapping[TopicPartition, Sequence[int]],
+    log_dirs: Mapping[tuple[TopicPartition, int], str],
+    checked: PartitionResults,
+) -> tuple[dict[TopicPartition, Sequence[int]], dict[tuple[TopicPartition, int], str]]:
+    """The part of a plan that `check_plan` finds nothing against."""
+    return (
+        {p: target for p, target in assignments.items() if checked[p].ok},
+        {key: path for key, path in log_dirs.items() if checked.get(key[0], OK).ok},
+    )
+
+
+def with_refused(outcome: ReassignOutcome, checked: PartitionResults) -> ReassignOutcome:
+    """The outcome of the part of a plan that is fit, with what was refused before."""
+    return replace(outcome, results={p: outcome.results.get(p, checked[p]) for p in checked})
 
 
 def _check(
@@ -91,6 +133,11 @@ def _check(
 ) -> ItemResult:
     if partition not in situation.states:
         return item_result(UNKNOWN_TOPIC_OR_PARTITION, "the cluster does not have this partition")
+    state = situation.states[partition]
+    if not state.stays:
+        gone = state.mode is PartitionMode.NONE
+        code = UNKNOWN_TOPIC_OR_PARTITION if gone else OPERATION_NOT_ATTEMPTED
+        return item_result(code, leaving_words(state.mode))
     present = situation.present(partition)
     hosts = {*present, *situation.states[partition].replicas}
     if not target or len(set(target)) < len(target):
@@ -287,12 +334,28 @@ def rows_of(assignment: Assignment, partitions: Collection[TopicPartition]) -> A
 
 
 def missing_lags(
-    partitions: Iterable[TopicPartition], found: Collection[TopicPartition]
+    partitions: Iterable[TopicPartition],
+    found: Collection[TopicPartition],
+    errors: Mapping[str, str],
 ) -> list[ReplicaLag]:
-    """What is said of partitions that the cluster does not have."""
-    unknown = item_result(UNKNOWN_TOPIC_OR_PARTITION, "the cluster does not have this partition")
+    """What is said of partitions that the cluster does not have, in the codes of KIP-179's draft.
+
+    Args:
+        partitions: What was asked for.
+        found: Those of them that are described.
+        errors: Kafka's error name by topic, of topics that are not described.
+    """
     return [
-        ReplicaLag(partition, NO_BROKER, -1, -1, in_isr=False, result=unknown)
+        ReplicaLag(partition, NO_BROKER, -1, -1, in_isr=False, result=_missing(partition, errors))
         for partition in partitions
         if partition not in found
     ]
+
+
+def _missing(partition: TopicPartition, errors: Mapping[str, str]) -> ItemResult:
+    topic = partition.topic
+    if topic not in errors:
+        return item_result(INVALID_PARTITIONS, f"there is no partition {partition}")
+    if errors[topic] == "TOPIC_AUTHORIZATION_FAILED":
+        return item_result(CLUSTER_AUTHORIZATION_FAILED, f"topic {topic} is not ours to see")
+    return item_result(INVALID_TOPIC_EXCEPTION, f"there is no topic {topic}")

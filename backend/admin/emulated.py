@@ -50,6 +50,7 @@ from backend.admin.port import (
     ReplicaLag,
 )
 from backend.admin.together import together
+from backend.aside import aside
 from backend.clock import Clock
 from backend.domain.assignment import Assignment, ClusterState, partition_states
 from backend.domain.cluster import OngoingReassignment, PartitionState, TopicPartition
@@ -213,7 +214,9 @@ async def read_situation(
         except BrokerUnreachable:
             continue
         known_dirs[broker] = [log_dir.path for log_dir in columns.dirs]
-    states = partition_states(rows_of(state.assignment, assignments))
+    size = len(state.assignment)
+    rows = await aside(size, rows_of, state.assignment, assignments)
+    states = await aside(len(rows), partition_states, rows)
     return Situation(states, ongoing, frozenset(state.brokers), known_dirs)
 
 
@@ -420,7 +423,7 @@ async def read_back(
     try:
         state = await cluster.describe(sorted({p.topic for p in targets}), timeout_s=timeout_s)
         ongoing = await cluster.list_reassignments(timeout_s=timeout_s)
-    except (BrokerUnreachable, ClusterUnreachable):
+    except KshuntError:
         why = f"whether it started is not known, so its throttle stays on: {refused.message}"
         return dict.fromkeys(targets, item_result(refused.error_code, why)), False
     states = partition_states(rows_of(state.assignment, targets))

@@ -139,11 +139,13 @@ def raise_for_code(code: int, message: str | None, what: str) -> None:
     if code == 0:
         return
     text = f"{what}: {error_name(code)}" + (f": {message}" if message else ".")
+    error: KshuntError = ClusterError(text)
     if code in _AUTHORIZATION_FAILED:
-        raise NotAuthorized(text)
-    if code == UNSUPPORTED_VERSION:
-        raise NotSupported(text)
-    raise ClusterError(text)
+        error = NotAuthorized(text)
+    elif code == UNSUPPORTED_VERSION:
+        error = NotSupported(text)
+    error.answered_code = code
+    raise error
 
 
 def _words(error: BaseException) -> str:

@@ -26,8 +26,10 @@ from backend.admin.port import (
 )
 from backend.admin.properties import load_client_config
 from backend.admin.shrink_reads import ShrinkReads
+from backend.admin.throttle_checks import checked_rates, checked_replicas
 from backend.admin.together import first_answer, together
 from backend.admin.topic_verbs import TopicVerbs, metadata_request
+from backend.aside import aside
 from backend.clock import Clock, SystemClock
 from backend.domain.assignment import ClusterState
 from backend.domain.cluster import NO_BROKER, OngoingReassignment, TopicPartition
@@ -71,7 +73,7 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
         cluster's own removal, which would delete what was there before."""
         silence_clients()
         self._alter_rates = emulated.alter_rates if owned_throttles else native.alter_rates
-        self._alter_replicas = emulated.alter_replicas if owned_throttles else native.alter_replicas
+        self._alter_lists = emulated.alter_replicas if owned_throttles else native.alter_replicas
         self._clock = clock or SystemClock()
         self._settings = settings
         self._config = load_client_config(settings.command_config)
@@ -177,7 +179,7 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
             self.read_topics(topics, timeout_s=timeout_s),
         )
         rates = {b: configs.broker_throttle(b, v) for b, v in of_brokers.items()}
-        lists = {t: configs.throttled_replicas(v) for t, v in of_topics.items()}
+        lists = await aside(configs.pairs_of(of_topics), configs.replicas_by_topic, of_topics)
         return Throttles(
             rates,
             {topic: replicas for topic, replicas in lists.items() if replicas},
@@ -227,11 +229,13 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
         log_dir_rates: Mapping[int, int | None] | None = None,
         validate_only: bool,
         timeout_s: float,
+        as_found: bool = False,
     ) -> Mapping[int, ItemResult]:
         """See `ClusterAdmin.alter_interbroker_throttled_rates`."""
-        return await self._alter_rates(
-            self, rates, log_dir_rates or {}, validate_only=validate_only, timeout_s=timeout_s
-        )
+        write = partial(self._alter_rates, self, validate_only=validate_only, timeout_s=timeout_s)
+        if as_found:
+            return await write(rates, log_dir_rates or {})
+        return await checked_rates(write, rates, log_dir_rates or {})
 
     async def alter_interbroker_throttled_replicas(
         self,
@@ -239,11 +243,13 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
         *,
         validate_only: bool,
         timeout_s: float,
+        as_found: bool = False,
     ) -> Mapping[str, ItemResult]:
         """See `ClusterAdmin.alter_interbroker_throttled_replicas`."""
-        return await self._alter_replicas(
-            self, replicas, validate_only=validate_only, timeout_s=timeout_s
-        )
+        write = partial(self._alter_lists, self, validate_only=validate_only, timeout_s=timeout_s)
+        if as_found:
+            return await write(replicas)
+        return await checked_replicas(self, write, replicas, timeout_s)
 
     async def elect_preferred_leaders(
         self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float

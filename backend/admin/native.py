@@ -10,10 +10,9 @@ Constraints
     - A call may be advertised and yet be refused, or its answer be lost.
 Algorithm, by verb; where a condition does not hold, `emulated` does it:
     reassign_partitions
-        The same reads and checks as composed (`check_plan`), then ReassignPartitions, if
+        The same checks as composed (`check_plan`); for what is fit ReassignPartitions, if
         - no log directory and no rate for them is given, which the RPC cannot express;
-        - no partition of the plan moves already: the port replaces such a move, the RPC
-          refuses it;
+        - no partition of it moves already: the port replaces such a move, the RPC refuses it;
         - no broker that takes part has a rate of its own and no topic a list, and all brokers
           say so: what an operator had set is kept, and restored by the operation's ledger.
         What the controller refuses gets no throttle, and nothing is left to take back: it
@@ -24,15 +23,13 @@ Algorithm, by verb; where a condition does not hold, `emulated` does it:
         The RPC replaces: whatever the cluster will remove and the request does not name loses
         its throttle at once. The port changes what is named and nothing else. So the RPC is used
         only if the request names everything that is throttled, and only brokers and topics that
-        take part in a reassignment in progress, with which the throttle then goes: one that has
-        nothing to do with it must not. A rate or a topic's lists to remove, a rate under the
-        seed's 1 KB/s, `*`, and what the cluster does not have are not for the RPC.
+        take part in a reassignment in progress, with which the throttle then goes. It cannot
+        remove rates or lists, nor write `*` or what it would refuse (`throttle_checks`).
         IncrementalAlterConfigs leaves the removal as it is, so the throttle still goes.
     elect_preferred_leaders
         KIP-183 answers NONE too where the preferred replica leads already; the leaders that
-        are read right before tell those apart. If they are out of date by then, the answer is
-        at worst ELECTION_NOT_NEEDED for an election that took place, or success for one that was
-        not needed: in both cases the preferred replica leads, which is what callers rely on.
+        are read right before tell those apart. If they are out of date by then, an election that
+        took place may be ELECTION_NOT_NEEDED, or the reverse: the preferred replica leads anyway.
     replica_status
         Each leader is asked for its followers, all leaders at once. A partition with a replica
         that is not told about this way (its broker does not run, its leader has just changed or
@@ -54,10 +51,13 @@ from backend.admin.configs import REPLICA_KEYS, Values, rate_changes, replica_ch
 from backend.admin.decisions import (
     Situation,
     check_plan,
+    fit_part,
+    meant_options,
     missing_lags,
     moves_of,
     rows_of,
     with_notes,
+    with_refused,
 )
 from backend.admin.faults import item_result
 from backend.admin.link import Lane
@@ -81,6 +81,7 @@ from backend.admin.port import (
     ReplicaLag,
 )
 from backend.admin.together import together
+from backend.aside import aside
 from backend.clock import Clock
 from backend.domain.assignment import Assignment, partition_states
 from backend.domain.cluster import PartitionState, TopicPartition
@@ -115,24 +116,28 @@ async def reassign_partitions(
     log_dirs: Mapping[tuple[TopicPartition, int], str],
 ) -> ReassignOutcome:
     """See `ClusterAdmin.reassign_partitions`, and the module's text."""
+    options = meant_options(options)
     situation = await emulated.read_situation(cluster, assignments, log_dirs, options.timeout_s)
-    checked = check_plan(assignments, log_dirs, options, situation)
-    if not all(result.ok for result in checked.values()):
+    checked = await aside(len(assignments), check_plan, assignments, log_dirs, options, situation)
+    fit, dirs = fit_part(assignments, log_dirs, checked)
+    if not fit:
         return ReassignOutcome(checked, {}, {}, {})
-    native = _expressible(assignments, options, log_dirs, situation) and await has(
+    native = _expressible(fit, options, dirs, situation) and await has(
         cluster, seeds.REASSIGN_PARTITIONS_KEY, options.timeout_s
     )
     if options.validate_only:
-        if native:
-            checked = await _validated(cluster, assignments, options, checked)
-        return ReassignOutcome(checked, {}, {}, {})
-    moves = moves_of(assignments, situation)
+        found = await _validated(cluster, fit, options, checked) if native else checked
+        return with_refused(ReassignOutcome(found, {}, {}, {}), checked)
+    outcome = None
+    moves = moves_of(fit, situation)
     if native and await _nobody_throttles(cluster, moves, options):
         try:
-            return await _start(cluster, moves, options, checked)
+            outcome = await _start(cluster, moves, options, checked)
         except NotNative as why:
             log_fallback("ReassignPartitions", why)
-    return await emulated.start_checked(cluster, situation, checked, assignments, options, log_dirs)
+    if outcome is None:
+        outcome = await emulated.start_checked(cluster, situation, checked, fit, options, dirs)
+    return with_refused(outcome, checked)
 
 
 def _expressible(
@@ -142,12 +147,10 @@ def _expressible(
     situation: Situation,
 ) -> bool:
     """True where ReassignPartitions can mean what the port means."""
-    throttle = options.throttle_bytes_per_s
     return (
         bool(assignments)
         and not log_dirs
         and options.log_dirs_throttle_bytes_per_s is None
-        and (throttle is None or throttle >= RATE_MIN_BYTES_PER_S)
         and not any(partition in situation.ongoing for partition in assignments)
     )
 
@@ -414,8 +417,8 @@ async def replica_status(
     wanted = dict.fromkeys(partitions)
     topics = sorted({partition.topic for partition in wanted})
     state = await cluster.describe(topics, timeout_s=timeout_s)
-    assignment = rows_of(state.assignment, wanted)
-    states = partition_states(assignment)
+    assignment = await aside(len(state.assignment), rows_of, state.assignment, wanted)
+    states = await aside(len(assignment), partition_states, assignment)
     # A leader that hangs must leave time to ask the others in the other way.
     share_s = timeout_s / 2
     deadline_s = clock.monotonic_s() + timeout_s
@@ -426,7 +429,8 @@ async def replica_status(
     for lag in await emulated.measured_lags(cluster, clock, rest, left_s):
         lags.setdefault(lag.partition, []).append(lag)
     found = [lag for partition in states for lag in lags[partition]]
-    return [*found, *missing_lags(wanted, states.keys())]
+    missing = missing_lags(wanted, states.keys(), state.topic_errors)
+    return [*found, *missing]
 
 
 async def _told(
@@ -445,12 +449,15 @@ async def _told(
         for leader, led in by_leader.items()
     )
     known = {replica: status for answer in answers for replica, status in answer.items()}
-    found = {}
-    for partition in (p for led in by_leader.values() for p in led):
-        lags = list(_lags(states[partition], known))
-        if all(lag.lag_messages >= 0 for lag in lags):
-            found[partition] = lags
-    return found
+    asked = [partition for led in by_leader.values() for partition in led]
+
+    def whole() -> Mapping[TopicPartition, Sequence[ReplicaLag]]:
+        lags = {partition: tuple(_lags(states[partition], known)) for partition in asked}
+        return {
+            p: found for p, found in lags.items() if all(one.lag_messages >= 0 for one in found)
+        }
+
+    return await aside(len(asked), whole)
 
 
 async def _ask_leader(

@@ -20,6 +20,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 
+from backend.access.secret_files import refuse_writable
 from backend.admin.secret import Redacted
 from backend.errors import ClusterUnreachable, ConfigError, KshuntError, NotAuthorized
 
@@ -252,6 +253,7 @@ def _json(body: bytes) -> Mapping[str, Any]:
 
 
 def _from_file(path: Path) -> Token:
+    refuse_writable(path, "The token's file")
     try:
         return _checked(path.read_text(encoding="ascii").strip(), None)
     except (OSError, UnicodeDecodeError):

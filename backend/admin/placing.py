@@ -10,7 +10,8 @@ Constraints
     - What costs a request for each broker is read only for a placer that wants to know it.
     - A Kafka before 4.0 does not tell of brokers that are registered and not up: new replicas then
       go to those that are up.
-    - The principal is not told: who asks is only said, and proves nothing.
+    - The principal is that of the credential which the request came with. Without one it is
+      unknown: the name in a request is only said, and proves nothing.
 Algorithm
     1. Read the brokers and, for a placer that goes by load, who holds and leads how much, and how
        full disks are. Traffic stays unknown: what consumers read is measured nowhere.
@@ -31,6 +32,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 
+from backend.access.calling import CALLER
+from backend.access.roles import Caller
 from backend.admin.decisions import columns_of
 from backend.admin.faults import decode_message, raise_for_code
 from backend.admin.native_calls import Native, has
@@ -128,7 +131,8 @@ class Placing:
         loads = None
         if isinstance(self._placer, ClusterAware):
             loads = await _read_loads(self._cluster, brokers, placed_anew, timeout_s)
-        return View(self.name, self._placer, brokers, loads, min(DEADLINE_S, timeout_s))
+        deadline_s = min(DEADLINE_S, timeout_s)
+        return View(self.name, self._placer, brokers, loads, deadline_s, principal_of(CALLER.get()))
 
 
 @dataclass(slots=True)
@@ -141,6 +145,8 @@ class View:
     loads: BrokerLoads | None
     """None for a placer that does not go by them."""
     deadline_s: float
+    principal: str | None = None
+    """Who asks, as Kafka writes it: `User:alice`. None where no credential says it."""
 
     def place(
         self, topic: str, numbers: range, replicas: int, existing: Sequence[Replicas] = ()
@@ -155,6 +161,7 @@ class View:
         request = PlacementRequest(
             *(numbers.start, len(numbers), replicas, self.brokers),
             topic=topic,
+            principal=self.principal,
             loads=self.loads,
             existing=existing,
         )
@@ -162,6 +169,11 @@ class View:
         if self.loads is not None:
             self.loads = with_placed(self.loads, found)
         return found
+
+
+def principal_of(caller: Caller) -> str | None:
+    """A caller as Kafka writes principals; None for one without a credential."""
+    return f"User:{caller.name}" if caller.name else None
 
 
 def placing_of(settings: PlacerSettings, cluster: Native) -> Placing | None:

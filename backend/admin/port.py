@@ -35,11 +35,13 @@ class ReassignOptions:
     """KIP-179, ReassignPartitionsOptions."""
 
     throttle_bytes_per_s: int | None = None
-    """None: no throttle."""
+    """None or KIP-179's `UNTHROTTLED`: no throttle."""
     log_dirs_throttle_bytes_per_s: int | None = None
     """Rate for moves between a broker's own log directories, or None."""
     validate_only: bool = False
     allow_replication_factor_change: bool = True
+    all_or_nothing: bool = False
+    """True: as in Kafka's own tool, one partition that cannot be moved holds up the others."""
     auto_remove_throttle: bool = True
     """False: a cluster that can take the throttle off at the end of the move must not."""
     timeout_s: float = 10.0
@@ -230,8 +232,9 @@ class ClusterAdmin(ClusterEffects, Protocol):
     ) -> ReassignOutcome:
         """KIP-179: topic throttles, then broker throttles, then the move; undone when refused.
 
-        Where the plan names what the cluster does not have, nothing is written and the results
-        say so: the partitions at fault, and OPERATION_NOT_ATTEMPTED for the others.
+        Each partition is answered for itself: where the plan names what the cluster does not
+        have, the others move. With `all_or_nothing`, nothing is written then, and the others are
+        OPERATION_NOT_ATTEMPTED. INVALID_REQUEST refuses a rate under 1 KB/s, and all partitions.
 
         Raises:
             ClusterUnreachable: the cluster did not answer before anything was written.
@@ -251,11 +254,13 @@ class ClusterAdmin(ClusterEffects, Protocol):
         log_dir_rates: Mapping[int, int | None] | None = None,
         validate_only: bool,
         timeout_s: float,
+        as_found: bool = False,
     ) -> Mapping[int, ItemResult]:
         """KIP-179: set the rates of the named brokers; None in a rate removes it.
 
         `log_dir_rates` sets the rate of moves between log directories likewise. Brokers are
-        written in parallel, and one that is down fails alone.
+        written in parallel, and one that is down fails alone. INVALID_REQUEST for a rate under
+        1 KB/s, but where `as_found` says that it goes back to where it was read.
         """
         ...
 
@@ -265,8 +270,17 @@ class ClusterAdmin(ClusterEffects, Protocol):
         *,
         validate_only: bool,
         timeout_s: float,
+        as_found: bool = False,
     ) -> Mapping[str, ItemResult]:
-        """KIP-179: set the throttled replicas of the named topics; an empty side is removed."""
+        """KIP-179: set the throttled replicas of the named topics; an empty side is removed.
+
+        UNKNOWN_TOPIC_OR_PARTITION and BROKER_NOT_AVAILABLE refuse a partition of a topic: its
+        error is the topic's, and the other partitions are written. Nothing is checked where
+        `as_found` says that the lists go back to where they were read.
+
+        Raises:
+            ClusterUnreachable: the cluster could not be asked what it has.
+        """
         ...
 
     async def alter_topics(
@@ -338,7 +352,11 @@ class ClusterAdmin(ClusterEffects, Protocol):
     async def replica_status(
         self, partitions: Sequence[TopicPartition], *, timeout_s: float
     ) -> Sequence[ReplicaLag]:
-        """KIP-179 draft: the exact lag of every replica of the partitions."""
+        """KIP-179 draft: the exact lag of every replica of the partitions.
+
+        In place of a partition that does not exist stands one entry with `NO_BROKER`:
+        INVALID_TOPIC_EXCEPTION where there is no such topic, else INVALID_PARTITIONS.
+        """
         ...
 
     async def close(self) -> None:

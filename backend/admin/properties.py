@@ -10,6 +10,7 @@ Sources: `java.util.Properties.load` for the syntax; Kafka's `AdminClientConfig`
 
 from __future__ import annotations
 
+import logging
 import re
 import ssl
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from backend.access.secret_files import others_can_read, refuse_writable
 from backend.admin import jaas, tls
 from backend.admin.secret import Redacted
 from backend.errors import ConfigError
@@ -24,7 +26,18 @@ from backend.errors import ConfigError
 if TYPE_CHECKING:
     from backend.admin.oauth import TokenSource
 
+log = logging.getLogger(__name__)
+
 DEFAULT_CLIENT_ID: Final = "kshunt"
+SECRETS: Final = frozenset(
+    {
+        "sasl.jaas.config",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "ssl.key.password",
+        "ssl.keystore.key",
+    }
+)
+"""Keys whose values are secrets."""
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -151,17 +164,21 @@ def load_client_config(path: Path | None) -> ClientConfig:
     """Read a properties file; None is for a cluster that asks for nothing.
 
     Raises:
-        ConfigError: the file cannot be read, or holds what cannot be used.
+        ConfigError: the file cannot be read, others can write it, or it holds what cannot be used.
     """
     if path is None:
         return client_config({})
+    refuse_writable(path, "The file")
     try:
         # Kafka's tools read it as java.util.Properties does: Latin-1, and \\u for the rest.
         text = path.read_text(encoding="latin-1")
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror}.") from None
     try:
-        return client_config(parse_properties(text))
+        properties = parse_properties(text)
+        if others_can_read(path) and SECRETS & properties.keys():
+            log.warning("%s holds a secret, and others can read it: run chmod 600 %s", path, path)
+        return client_config(properties)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}", advice=error.advice) from None
 

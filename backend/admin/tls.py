@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from backend.access.secret_files import refuse_writable
 from backend.errors import ConfigError
 
 _DEFAULT_TYPE: Final = "JKS"
@@ -197,6 +198,7 @@ def _file(properties: Mapping[str, str], store: str) -> Path | None:
     if not location:
         return None
     path = Path(location)
+    refuse_writable(path, f"The file of {store}.location")
     _read(path, f"{store}.location")
     return path
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from backend.access.secret_files import refuse_writable
 from backend.admin import tls
 from backend.admin.properties import parse_properties
 from backend.endpoints import check_connect
@@ -68,11 +69,13 @@ def ensemble_config(connect: str, path: Path | None) -> EnsembleConfig:
     """What the two flags say.
 
     Raises:
-        ConfigError: an address has no port, the file cannot be read or holds what cannot be used.
+        ConfigError: an address has no port, the file cannot be read, can be written by others, or
+            holds what cannot be used.
     """
     check_connect(connect)
     if path is None:
         return EnsembleConfig(connect)
+    refuse_writable(path, "The file")
     try:
         properties = parse_properties(path.read_text(encoding="latin-1"))
         return _config(connect, properties)

@@ -28,7 +28,7 @@ from typing import Final, NoReturn, Self
 
 from backend.admin import emulated, zk_configs, zk_reads, zk_tree
 from backend.admin.configs import RATE_KEYS, REPLICA_KEYS, Changes, Values
-from backend.admin.decisions import check_plan
+from backend.admin.decisions import check_plan, fit_part, meant_options, with_refused
 from backend.admin.effects import WriteBlock
 from backend.admin.faults import (
     BROKER_NOT_AVAILABLE,
@@ -245,19 +245,20 @@ class ZooKeeperAdmin(KafkaAdmin):
         if log_dirs or options.log_dirs_throttle_bytes_per_s is not None:
             require(Verb.LOG_DIRS, self)
         self.session.check_size([_made(assignments)])
-        timeout_s = options.timeout_s
+        options, timeout_s = meant_options(options), options.timeout_s
         situation = await emulated.read_situation(self, assignments, log_dirs, timeout_s)
         checked = check_plan(assignments, log_dirs, options, situation)
-        if not all(result.ok for result in checked.values()):
+        fit, _ = fit_part(assignments, log_dirs, checked)
+        if not fit:
             return ReassignOutcome(checked, {}, {}, {})
         asked = await zk_reads.reassignment(self.session, timeout_s=timeout_s)
-        if asked is not None and not all(r.ok for r in _among(assignments, asked).values()):
-            return ReassignOutcome(dict.fromkeys(assignments, _in_progress()), {}, {}, {})
+        if asked is not None and not all(r.ok for r in _among(fit, asked).values()):
+            busy = ReassignOutcome(dict.fromkeys(fit, _in_progress()), {}, {}, {})
+            return with_refused(busy, checked)
         if options.validate_only:
             return ReassignOutcome(checked, {}, {}, {})
-        return await emulated.start_checked(
-            self, situation, checked, assignments, options, log_dirs
-        )
+        started = await emulated.start_checked(self, situation, checked, fit, options, log_dirs)
+        return with_refused(started, checked)
 
     async def alter_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float

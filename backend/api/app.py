@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Annotated, Any, Protocol
@@ -24,11 +24,14 @@ from backend.api import (
     shrinking,
     steering,
     team,
+    throttle_models,
     topics,
 )
 from backend.api.backend import Backend
 from backend.api.feed import FrameFeed
 from backend.api.frames import MEDIA_TYPE, FrameWriter, broker_status_json, with_rows
+from backend.api.large_bodies import BodyRoute
+from backend.api.paths import ID_PATTERN
 from backend.api.requests import (
     asker_of,
     caps_of,
@@ -44,6 +47,9 @@ from backend.api.routes import Routes, describe_access
 from backend.api.rows import RowFilter, matching_rows, row_json, stuck_in
 from backend.api.stream import StreamPlaces, event_stream, replica_stream
 from backend.api.team_models import PROPOSED
+from backend.aside import aside
+from backend.domain.modes import MODES_BY_KEY
+from backend.domain.operation import Operation
 from backend.domain.progress import with_causes
 from backend.operations.blast import Request
 from backend.operations.election import Pacing
@@ -77,7 +83,13 @@ def create_app(backend: Backend, *, secured: bool = False) -> FastAPI:
         summary="Watch and steer Kafka reassignments.",
         lifespan=lifespan,
         responses=PROBLEMS,
+        # Both pages load scripts from elsewhere; /openapi.json says the same.
+        docs_url=None,
+        redoc_url=None,
+        # A path with one slash more is another path.
+        redirect_slashes=False,
     )
+    app.router.route_class = BodyRoute
     problems.install(app)
     _reads(app, backend)
     _streams(app, backend)
@@ -132,18 +144,25 @@ def _reads(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/operations", response_model=models.OperationsModel)
     async def operations() -> Any:
         """What this backend was asked to do, newest first."""
-        shown = (backend.shown(operation) for operation in backend.registry)
-        return {"operations": [documents.operation_json(operation) for operation in shown]}
+        known = tuple(backend.registry)
+        size = sum(len(operation.partitions) for operation in known)
+        return {"operations": await aside(size, _operations_json, backend, known)}
 
     @views.get("/v1/operations/{operation_id}", response_model=models.OperationModel)
     async def operation(
-        operation_id: Annotated[str, Path(min_length=1, max_length=64)],
+        operation_id: Annotated[
+            str, Path(min_length=1, max_length=64, json_schema_extra={"pattern": ID_PATTERN})
+        ],
     ) -> Any:
         """One operation."""
         found = backend.registry.get(operation_id)
         if found is None:
             return problems.problem(404, "No such operation", "This backend has none of that id.")
         return documents.operation_json(backend.shown(found))
+
+
+def _operations_json(backend: Backend, known: Sequence[Operation]) -> list[documents.Json]:
+    return [documents.operation_json(backend.shown(operation)) for operation in known]
 
 
 def _streams(app: FastAPI, backend: Backend) -> None:
@@ -162,13 +181,16 @@ def _streams(app: FastAPI, backend: Backend) -> None:
         moving: Annotated[bool | None, Query()] = None,
         behind: Annotated[bool | None, Query()] = None,
         stuck: Annotated[bool | None, Query()] = None,
+        mode: Annotated[models.ModeKey | None, Query()] = None,
         offset: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
         limit: Annotated[int, Query(ge=1, le=LIMITS.rows_per_page)] = 1_000,
         accept: Annotated[str, Header()] = "application/json",
     ) -> Any:
         """Replicas that pass the filters: a page of JSON, or all of them as Arrow IPC."""
         snapshot = await backend.snapshot()
-        wanted = RowFilter(topic, partition, broker, moving, behind, stuck)
+        wanted = RowFilter(
+            topic, partition, broker, moving, behind, stuck, MODES_BY_KEY.get(mode or "")
+        )
         rows = matching_rows(snapshot, wanted)
         if MEDIA_TYPE in accept:
             return Response(FrameWriter().write(with_rows(snapshot, rows)), media_type=MEDIA_TYPE)
@@ -219,28 +241,41 @@ def _plans(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
     changes = Routes(app, Role.OPERATOR)
 
-    @views.post("/v1/reassignments/progress", response_model=models.ProgressModel)
+    @views.post(
+        "/v1/reassignments/progress",
+        response_model=models.ProgressModel,
+        body_bytes=LIMITS.request_body_bytes,
+    )
     async def progress(body: models.PlanRequest) -> Any:
         """How far each replica of the plan is (KIP-179, --progress), and why it is stuck."""
-        rows = await backend.queries.progress(plan_of(body.plan))
-        return {"rows": documents.progress_json(with_causes(rows, stuck_in(backend.hub.latest)))}
+        rows = await backend.queries.progress(await plan_of(body.plan))
+        found = await aside(len(rows), with_causes, rows, stuck_in(backend.hub.latest))
+        return {"rows": await aside(len(rows), documents.progress_json, found)}
 
-    @changes.post("/v1/reassignments/verify", response_model=models.VerifyModel)
+    @changes.post(
+        "/v1/reassignments/verify",
+        response_model=models.VerifyModel,
+        body_bytes=LIMITS.request_body_bytes,
+    )
     async def verify(body: models.VerifyRequestModel) -> Any:
         """Whether the plan is done; clears what throttles it left, unless they are preserved."""
         answer = await backend.queries.verify(
-            plan_of(body.plan), preserve_throttles=body.preserve_throttles
+            await plan_of(body.plan), preserve_throttles=body.preserve_throttles
         )
         backend.sampler.nudge()
-        return documents.verify_json(answer)
+        return await aside(len(answer.rows), documents.verify_json, answer)
 
-    @views.post("/v1/reassignments/generate", response_model=models.GeneratedModel)
+    @views.post(
+        "/v1/reassignments/generate",
+        response_model=models.GeneratedModel,
+        body_bytes=LIMITS.request_body_bytes,
+    )
     async def generate(body: models.GenerateRequestModel) -> Any:
         """A plan that spreads the topics over the brokers; nothing is changed."""
         generated = await backend.queries.generate(
             body.topics, body.brokers, rack_aware=body.rack_aware
         )
-        return documents.generated_json(generated)
+        return await aside(len(generated.current), documents.generated_json, generated)
 
 
 class _Change(Protocol):
@@ -265,16 +300,19 @@ def _changes(app: FastAPI, backend: Backend) -> None:
     changes = Routes(app, Role.OPERATOR)
     prepare, previews = _prepared(backend), backend.previews
 
-    @changes.post("/v1/reassignments", response_model=models.ChangeModel)
+    @changes.post(
+        "/v1/reassignments", response_model=models.ChangeModel, body_bytes=LIMITS.request_body_bytes
+    )
     async def reassign(body: models.ReassignRequestModel) -> Any:
         """Start a reassignment, with a throttle that comes off when it ends."""
         request = ReassignRequest(
-            plan=plan_of(body.plan),
+            plan=await plan_of(body.plan),
             throttle_bytes_per_s=body.throttle_bytes_per_s,
             log_dirs_throttle_bytes_per_s=body.log_dirs_throttle_bytes_per_s,
             auto_remove_throttle=body.auto_remove_throttle,
             additional=body.additional,
             allow_replication_factor_change=body.allow_replication_factor_change,
+            all_or_nothing=body.all_or_nothing,
             validate_only=body.validate_only,
             timeout_s=timeout_s_of(body.timeout_ms),
             caps=caps_of(body.caps),
@@ -285,7 +323,8 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         await prepare(body, previews.start(request.plan, request.throttle_bytes_per_s))
         # In addition to what moves, a plan leads moves elsewhere, or throttles them anew.
         backend.claims.require_moves(request.plan.replicas, request.asker)
-        return documents.change_json(await backend.reassignments.start(request))
+        answer = await backend.reassignments.start(request)
+        return await aside(len(answer.results), documents.change_json, answer)
 
     @changes.post("/v1/reassignments/cancel", response_model=models.ChangeModel)
     async def cancel(body: models.CancelRequestModel) -> Any:
@@ -301,10 +340,10 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker_of(body),
         )
-        return documents.change_json(answer)
+        return await aside(len(answer.results), documents.change_json, answer)
 
     @changes.post("/v1/throttles/rates", response_model=models.ChangeModel)
-    async def rates(body: models.RatesRequestModel) -> Any:
+    async def rates(body: throttle_models.RatesRequestModel) -> Any:
         """Set brokers' throttled rates; null removes one."""
         wanted = rates_of(body.rates)
         await meant_for(backend, body.cluster_id)
@@ -314,14 +353,19 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             wanted,
             validate_only=body.validate_only,
             auto_remove=body.auto_remove_throttle,
+            timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker_of(body),
         )
         return documents.change_json(answer)
 
-    @changes.post("/v1/throttles/replicas", response_model=models.ChangeModel)
-    async def throttled_replicas(body: models.ReplicasRequestModel) -> Any:
+    @changes.post(
+        "/v1/throttles/replicas",
+        response_model=models.ChangeModel,
+        body_bytes=LIMITS.request_body_bytes,
+    )
+    async def throttled_replicas(body: throttle_models.ReplicasRequestModel) -> Any:
         """Set topics' throttled replicas; an empty side is removed."""
-        wanted = replicas_of(body.replicas)
+        wanted = await replicas_of(backend, body.replicas)
         await meant_for(backend, body.cluster_id)
         await prepare(body, previews.throttle({}, wanted))
         backend.claims.require_lists(wanted, asker_of(body))
@@ -329,6 +373,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             wanted,
             validate_only=body.validate_only,
             auto_remove=body.auto_remove_throttle,
+            timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker_of(body),
         )
         return documents.change_json(answer)

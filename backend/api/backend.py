@@ -16,10 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from backend import __version__
+from backend.access.cluster_keys import ClusterKeys
 from backend.admin.port import ClusterAdmin
 from backend.api import documents
 from backend.api.client import ClusterInfo
+from backend.api.connections import Connections, Room
 from backend.api.events import EventLog
+from backend.api.loop_delay import LoopDelay
+from backend.api.peers import Origin
 from backend.api.presence import EVENT_S, PresenceBoard
 from backend.api.steering_json import waiting_plan
 from backend.api.team_documents import present_json, proposal_json
@@ -41,6 +45,7 @@ from backend.operations.election import Elections
 from backend.operations.engine import Engine
 from backend.operations.journal import Journal
 from backend.operations.journal_codec import JournalState
+from backend.operations.journal_told import JournalTold
 from backend.operations.keeper import Self
 from backend.operations.lease import Duty, Terms
 from backend.operations.mending import Mending
@@ -50,6 +55,7 @@ from backend.operations.queries import Queries
 from backend.operations.reassign import Reassignments
 from backend.operations.registry import Registry
 from backend.operations.seat import Seat
+from backend.operations.second_copy import LOOK_S, SecondCopy
 from backend.operations.shrink.command import RepartitionJob
 from backend.operations.shrink.job import JobSettings, ProcessJob
 from backend.operations.shrink.runner import ShrinkRunner
@@ -131,6 +137,12 @@ class Backend:
     """Where offset maps of shrinks are kept; None: in the user's cache folder."""
     placing: Placing | None = None
     """Places what this backend proposes and creates; None: as Kafka does (KIP-660)."""
+    keys: ClusterKeys = field(default_factory=ClusterKeys.new)
+    """What the backends of the cluster share; by default this one has keys of its own."""
+    demands_credentials: bool = False
+    """Whether its API lets in nobody without a credential, for other backends of the cluster."""
+    peers: frozenset[Origin] = frozenset()
+    """The addresses of other backends that `--peers` names."""
     recording: Recording | None = field(init=False, default=None)
     listeners: list[Callable[[Operation], None]] = field(init=False, default_factory=list)
     """Told of each operation that is new or different, as it is shown."""
@@ -140,6 +152,10 @@ class Backend:
     """Set once this backend was told to stop: nobody shall be sent here any more."""
     ending: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     """Set once streams shall end."""
+    connections: Connections = field(init=False, default_factory=lambda: Connections(Room.here()))
+    """Those of its clients."""
+    loop_delay: LoopDelay = field(init=False)
+    """How long its event loop was held up."""
     hub: SnapshotHub = field(init=False)
     events: EventLog = field(init=False)
     registry: Registry = field(init=False)
@@ -153,6 +169,10 @@ class Backend:
     steering: Steering = field(init=False)
     throttles: ThrottleChanges = field(init=False)
     mending: Mending = field(init=False)
+    journal_told: JournalTold = field(init=False)
+    second_copy: SecondCopy = field(init=False)
+    cluster_id: str = field(init=False, default="")
+    """Empty before the cluster has said it."""
     previews: Previews = field(init=False)
     alterations: Alterations = field(init=False)
     deletions: PartitionDeletions = field(init=False)
@@ -172,10 +192,12 @@ class Backend:
         admin, clock, timeout_s = self.admin, self.clock, self.settings.request_timeout_s
         me = Self.here(f"kshunt-{secrets.token_hex(4)}", self.address, clock.now_ms())
         self.hub, self.events = SnapshotHub(), EventLog(clock.now_ms())
+        self.loop_delay = LoopDelay(clock)
         self.seat = Seat(self._cluster_id, self.open_journal, me, clock, self._duty_is, self.terms)
         self.registry = Registry(
             clock, self._operation_changed, self.seat, me.backend, self._proposal_changed
         )
+        self.second_copy = SecondCopy(self.keys, clock)
         self.claims = Claims(self.registry, clock)
         self.approvals = Approvals(self.registry, clock, self.settings.two_person)
         self.presence = PresenceBoard(clock, self._present_changed)
@@ -195,6 +217,7 @@ class Backend:
         self.steering = Steering(context, self.engine, self.reassignments, self.shrinks)
         self.throttles = ThrottleChanges(context)
         self.mending = Mending(context)
+        self.journal_told = JournalTold(self.registry, clock, lambda: self.seat.repairs)
         self.previews = Previews(context)
         self.alterations = Alterations(context)
         self.deletions = PartitionDeletions(context)
@@ -210,12 +233,20 @@ class Backend:
 
     async def start(self) -> None:
         """Begin to sample, to keep the seat among the cluster's backends, and to act."""
-        self.seat.me = replace(self.seat.me, address=self.address)
+        self.seat.me = replace(
+            self.seat.me,
+            address=self.address,
+            demands_credentials=self.demands_credentials,
+            two_person=tuple(sorted(self.settings.two_person.guarded)),
+            key_id=self.keys.keys[0].id,
+        )
         self._tasks = [
             asyncio.create_task(self.sampler.run(), name="sampler"),
             asyncio.create_task(self.seat.run(), name="seat"),
             asyncio.create_task(self._watch(), name="operations"),
             asyncio.create_task(self._look_round(), name="presence"),
+            asyncio.create_task(self._keep_copies(), name="copies"),
+            asyncio.create_task(self.loop_delay.run(), name="loop delay"),
         ]
         if self.record is not None:
             self.recording = self.record(self.hub, self._moving)
@@ -279,6 +310,7 @@ class Backend:
             await self._recover()
             await self.engine.tick()
             await self.approvals.tidy()
+            await self.journal_told.tell()
         except KshuntError as error:
             log.info("A tick of the engine came to nothing: %s", error)
         except Exception:
@@ -292,11 +324,20 @@ class Backend:
         elif not self._writes:
             self._writes = True
             self.registry.load(state)
+            self.second_copy.opened(state, self.cluster_id)
             self._inherited = self.registry.unfinished
             self.sampler.nudge()
 
     async def _cluster_id(self) -> str:
-        return await self.queries.cluster_id()
+        self.cluster_id = await self.queries.cluster_id()
+        return self.cluster_id
+
+    async def _keep_copies(self) -> None:
+        """Keep on this host what must survive the journal."""
+        while True:
+            await self.clock.wait_s(LOOK_S)
+            if self.seat.duty is Duty.ACT:
+                await self.second_copy.keep(self.seat.state)
 
     def _moving(self) -> dict[TopicPartition, str]:
         """Which operation of ours moves a partition, or has just done so; any thread may ask."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from backend.access.secret_files import check_secret, refuse_writable
 from backend.clock import Clock
 from backend.errors import ConfigError
 
@@ -44,7 +45,8 @@ def load_certificate(tls: Tls) -> ssl.SSLContext:
     """What TLS 1.2 and later are served with.
 
     Raises:
-        ConfigError: the files cannot be read, or do not belong together.
+        ConfigError: the files cannot be read, do not belong together, or others can write them or
+            read the key.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -57,6 +59,9 @@ def load_certificate(tls: Tls) -> ssl.SSLContext:
             f"{tls.certificate} and {tls.key} cannot be used: {said}.",
             advice="Give a certificate and its key, both PEM, the key without a passphrase.",
         ) from None
+    # After they were loaded: a certificate in the place of the key is said to be that.
+    refuse_writable(tls.certificate, "The certificate")
+    check_secret(tls.key, "The key")
     return context
 
 

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import httpx
 
 from backend.api import documents
+from backend.api.answers_read import ANSWER_BYTES_MAX, VALUES_MAX, reads_answers
 from backend.api.bearer import Bearer, NamedTransport, server_name, trusted
 from backend.api.client_pipeline import PipelineClient
 from backend.api.client_planning import PlanningClient
@@ -34,6 +35,7 @@ from backend.domain.election import ElectionAnswer, UncleanAnswer
 from backend.domain.operation import Operation
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.steering import MoveCaps
+from backend.domain.strict_json import read_json
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
 from backend.domain.topic_config import TopicConfig
 from backend.errors import BackendUnreachable
@@ -62,6 +64,7 @@ class ClusterInfo:
     backend_version: str
 
 
+@reads_answers
 class BackendClient(
     SteeringClient,
     TeamClient,
@@ -216,6 +219,7 @@ class BackendClient(
         additional: bool = False,
         caps: MoveCaps | None = None,
         allow_replication_factor_change: bool = True,
+        all_or_nothing: bool = False,
         validate_only: bool = False,
         timeout_ms: int = 10_000,
         cluster_id: str | None = None,
@@ -223,7 +227,10 @@ class BackendClient(
         who: str = "",
         reason: str = "",
     ) -> ChangeAnswer:
-        """Start moving partitions (KIP-179, reassignPartitions); all at once without `caps`."""
+        """Start moving partitions (KIP-179, reassignPartitions); all at once without `caps`.
+
+        Each partition is answered for itself, but with `all_or_nothing`.
+        """
         body = {
             "plan": documents.plan_json(plan),
             "throttle_bytes_per_s": throttle_bytes_per_s,
@@ -232,6 +239,7 @@ class BackendClient(
             "additional": additional,
             "caps": None if caps is None else asdict(caps),
             "allow_replication_factor_change": allow_replication_factor_change,
+            "all_or_nothing": all_or_nothing,
             "validate_only": validate_only,
             "timeout_ms": timeout_ms,
             "cluster_id": cluster_id,
@@ -270,7 +278,9 @@ class BackendClient(
         self,
         rates: Mapping[int, ThrottledRate],
         *,
+        auto_remove_throttle: bool = True,
         validate_only: bool = False,
+        timeout_ms: int = 10_000,
         cluster_id: str | None = None,
         preview: str = "",
         who: str = "",
@@ -279,7 +289,9 @@ class BackendClient(
         """Set brokers' throttled rates; None in a rate removes it."""
         body = {
             "rates": rates_json(rates),
+            "auto_remove_throttle": auto_remove_throttle,
             "validate_only": validate_only,
+            "timeout_ms": timeout_ms,
             "cluster_id": cluster_id,
             "preview": preview,
             "who": who,
@@ -291,7 +303,9 @@ class BackendClient(
         self,
         replicas: Mapping[str, ThrottledReplicas],
         *,
+        auto_remove_throttle: bool = True,
         validate_only: bool = False,
+        timeout_ms: int = 10_000,
         cluster_id: str | None = None,
         preview: str = "",
         who: str = "",
@@ -300,7 +314,9 @@ class BackendClient(
         """Set topics' throttled replicas; an empty side is removed."""
         body = {
             "replicas": replicas_json(replicas),
+            "auto_remove_throttle": auto_remove_throttle,
             "validate_only": validate_only,
+            "timeout_ms": timeout_ms,
             "cluster_id": cluster_id,
             "preview": preview,
             "who": who,
@@ -427,7 +443,7 @@ def _shut_down(response: httpx.Response) -> None:
 
 def _document(response: httpx.Response) -> Any:
     _raise_for_problem(response)
-    document = response.json()
+    document = read_json(response.content, bytes_max=ANSWER_BYTES_MAX, values_max=VALUES_MAX)
     raise_if_proposed(response.status_code, document)
     return document
 

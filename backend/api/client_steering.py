@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from backend.api import documents
+from backend.api.answers_read import ANSWER_BYTES_MAX
 from backend.domain.answers import ChangeAnswer
 from backend.domain.cluster import TopicPartition
 from backend.domain.owned import OwnedThrottle, Share
@@ -19,6 +19,7 @@ from backend.domain.steering import (
     ShownOrphan,
     Standing,
 )
+from backend.domain.strict_json import read_json
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas
 from backend.settings import LIMITS
 
@@ -52,8 +53,14 @@ class SteeringClient:
 
     def audit_lines(self, operation_id: str = "") -> tuple[AuditLine, ...]:
         """The audit of one operation, or of all, newest last."""
-        entries = json.loads(self.audit_text("json", operation_id))["entries"]
+        text = self.audit_text("json", operation_id)
+        entries = read_json(text, bytes_max=ANSWER_BYTES_MAX)["entries"]
         return tuple(map(read_audit_line, entries))
+
+    def verify_audit(self) -> tuple[int, tuple[str, ...]]:
+        """How many lines are proven, and what was found wrong, a sentence each."""
+        found = self._get("/v1/audit/verification")
+        return found["lines"], tuple(found["problems"])
 
     def audit_text(self, format: Format, operation_id: str = "") -> str:
         """The audit as a document, of one operation or of all."""

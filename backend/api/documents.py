@@ -410,9 +410,14 @@ def read_plan(document: Mapping[str, Any]) -> ReassignmentPlan:
 
 def generated_json(generated: GeneratedPlan) -> Json:
     """Both plans of `--generate`."""
-    return {"current": plan_json(generated.current), "proposed": plan_json(generated.proposed)}
+    return {
+        "current": plan_json(generated.current),
+        "proposed": plan_json(generated.proposed),
+        "notes": list(generated.notes),
+    }
 
 
 def read_generated(document: Mapping[str, Any]) -> GeneratedPlan:
     """The opposite of `generated_json`."""
-    return GeneratedPlan(read_plan(document["current"]), read_plan(document["proposed"]))
+    current, proposed = (read_plan(document[name]) for name in ("current", "proposed"))
+    return GeneratedPlan(current, proposed, tuple(document.get("notes", ())))

@@ -59,7 +59,11 @@ _SHAPE: Final[dict[str, Any]] = {
     "history": [[_INT]],
     "history_from_ms": _INT,
 }
-_OPTIONAL: Final[dict[str, Any]] = {"history_rates": [[_NUMBER_OR_NONE]], "min_isr": [_INT]}
+_OPTIONAL: Final[dict[str, Any]] = {
+    "history_rates": [[_NUMBER_OR_NONE]],
+    "min_isr": [_INT],
+    "deletes_ms": [[(str, int)]],
+}
 """What an older backend does not send, or what is sent only where it is news."""
 
 

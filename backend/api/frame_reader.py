@@ -16,6 +16,7 @@ from backend.api import documents
 from backend.api.arrow import Batch, read_batches
 from backend.api.frame_header import read_header
 from backend.api.stuck_json import read_explained
+from backend.domain.cluster import TopicPartition
 from backend.domain.snapshot import (
     COLUMNS,
     DTYPES,
@@ -75,6 +76,9 @@ def _columns(batch: Batch) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {}
     for name, dtype in DTYPES.items():
         column = batch.columns.get("topic" if name == "topic_index" else name)
+        if column is None and name == "mode":
+            # A backend that knows no modes.
+            column = np.zeros(len(batch.columns["present"]), dtype)
         if column is None or column.dtype != dtype:
             raise ValueError(f"the stream has no column {name!r} of {dtype}")
         found[name] = column
@@ -158,6 +162,7 @@ def _snapshot(
         problems=tuple(header["problems"]),
         explained=read_explained(header["explained"]),
         min_isr=_read_min_isr(header, previous),
+        deletes_ms={TopicPartition(t, p): at for t, p, at in header.get("deletes_ms", ())},
     )
 
 

@@ -57,6 +57,7 @@ _UNITS: Final = {
     "eta_s": "seconds, inf never, NaN unknown",
     "sampled_ms": "milliseconds since the epoch, -1 never",
     "status": "0 in sync, 1 behind, 2 lag unknown, 3 offline",
+    "mode": "KIP-694: 0 ReadWrite, 1 ReadOnly, -1 None",
     "cause": "why it does not advance: "
     + ", ".join(f"{cause.value} {cause.key}" for cause in Cause),
 }
@@ -140,6 +141,7 @@ def _header(snapshot: Snapshot, previous: Snapshot | None) -> dict[str, Any]:
         ],
         "history_from_ms": snapshot.history[0].at_ms if snapshot.history else 0,
         **_min_isr_json(snapshot, previous),
+        **_deletes_json(snapshot),
     }
 
 
@@ -153,6 +155,12 @@ def _min_isr_json(snapshot: Snapshot, previous: Snapshot | None) -> dict[str, li
     """Sent where it is news: it has an entry for every topic, and seldom changes."""
     told = previous is not None and previous.min_isr == snapshot.min_isr
     return {} if told else {"min_isr": list(snapshot.min_isr)}
+
+
+def _deletes_json(snapshot: Snapshot) -> dict[str, Any]:
+    """Sent where there is any: on most clusters no partition is about to be deleted."""
+    told = [[*partition, at_ms] for partition, at_ms in snapshot.deletes_ms.items()]
+    return {"deletes_ms": told} if told else {}
 
 
 def broker_status_json(status: BrokerStatus) -> dict[str, Any]:

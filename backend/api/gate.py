@@ -2,16 +2,21 @@
 
 Goals
     Every request has a caller before anything of it is read, and is refused where the caller's role
-    is not enough. One caller cannot take what others need.
+    is not enough. What one backend passes on to another has the caller that it had there. One
+    caller cannot take what others need.
 Constraints
     A browser can be made to send requests to a loopback port by any page that it shows: without
     credentials only requests that no page can send are answered.
 Algorithm
-    1. The socket of a file, and a loopback port without credentials: the caller is local. There a
-       request whose `Host` is somebody else's, or that bears an `Origin`, is refused.
-    2. Otherwise the bearer token names the caller: one of the file's, or signed claims.
-    3. The role that the route declares (`routes.Declared`) has to be among the caller's.
-    4. Each credential has a bucket of requests that fills at `Limits.requests_per_s`, and so many
+    1. A path that could mean two things (`backend.api.paths`) is refused.
+    2. A request that another backend passed on has the caller that its statement names
+       (`backend.api.arrivals`), or is refused.
+    3. The socket of a file, and a loopback port without credentials: the caller is local. There a
+       request whose `Host` is somebody else's, or that a web page sent, is refused.
+    4. Otherwise the bearer token names the caller: one of the file's, or signed claims.
+    5. The role that the route declares (`routes.Declared`) has to be among the caller's. What no
+       route answers takes a viewer's, so that a stranger does not learn what there is.
+    6. Each credential has a bucket of requests that fills at `Limits.requests_per_s`, and so many
        streams at once.
 """
 
@@ -28,12 +33,18 @@ from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
 from backend.access.calling import CALLER
+from backend.access.cluster_keys import ClusterKeys
+from backend.access.failed_tries import FailedTries, peer_of
 from backend.access.roles import LOCAL, Caller, Role
+from backend.api.arrivals import Arrivals, is_passed_on
+from backend.api.paths import fault_of
 from backend.api.problems import problem
 from backend.api.routes import OPEN, Declared
+from backend.api.statements import Reach
 from backend.clock import Clock
 from backend.endpoints import is_loopback
 from backend.errors import ConfigError
+from backend.operations.keeper import Self
 from backend.settings import LIMITS
 
 log = logging.getLogger(__name__)
@@ -41,6 +52,9 @@ log = logging.getLogger(__name__)
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 TOKEN_BYTES_MAX: Final = 16_384
+_OWN_SITES: Final = frozenset({"same-origin", "none"})
+"""Of `Sec-Fetch-Site`: what no page of another site sends. Every port has a site of its own here,
+so `same-site` is another program's page on this machine."""
 CALLERS_MAX: Final = 10_000
 """Buckets that are kept; the one that was used longest ago goes first."""
 
@@ -61,6 +75,17 @@ class Door:
     """By a socket, which the mode of its file guards."""
     credentials: Sequence[Credentials] = ()
     """Those that count, each asked in turn; none: whoever reaches the port comes in."""
+    for_group: bool = False
+    """Whether a group may open the socket."""
+
+    @property
+    def reach(self) -> Reach | None:
+        """Who comes in without a credential; None: nobody."""
+        if not self.open:
+            return None
+        if not self.by_file:
+            return Reach.HOST
+        return Reach.GROUP if self.for_group else Reach.OWNER
 
     @property
     def open(self) -> bool:
@@ -84,21 +109,44 @@ class _Bucket:
 class Gate:
     """The layer; see the module's text."""
 
-    def __init__(self, app: Application, declared: Declared, door: Door, clock: Clock) -> None:
+    def __init__(
+        self,
+        app: Application,
+        declared: Declared,
+        door: Door,
+        clock: Clock,
+        arrivals: Arrivals | None = None,
+    ) -> None:
+        """`arrivals` takes in what other backends pass on; None: it is refused."""
         self._app = app
+        self._arrivals = arrivals or Arrivals(ClusterKeys.new(), _alone, None, clock)
         self._declared = declared
         self._door = door
         self._clock = clock
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
         self._streams = Counter[str]()
+        self._failed = FailedTries(clock)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request, or refuse it."""
+        if scope["type"] == "websocket":
+            # No route is one, and nobody was asked who they are.
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        role, stream = self._declared.of(scope)
-        caller, refusal = await self._admitted(scope, role)
+        if fault := fault_of(scope):
+            await _misspelt(fault)(scope, receive, send)
+            return
+        found = self._declared.of(scope)
+        role, stream = (Role.VIEWER.value, False) if found is None else (found.role, found.stream)
+        if is_passed_on(scope):
+            arrival = await self._arrivals.take(scope, receive, send)
+            scope, receive, send = arrival.scope, arrival.receive, arrival.send
+            caller, refusal = arrival.caller, arrival.refusal or _short_of(arrival.caller, role)
+        else:
+            caller, refusal = await self._admitted(scope, role)
         if refusal is None and caller is not LOCAL and role != OPEN:
             refusal = self._too_much(caller, stream)
         if refusal is not None:
@@ -140,15 +188,20 @@ class Gate:
             return LOCAL, _foreign(scope, by_file=self._door.by_file)
         if role == OPEN:
             return LOCAL, None
-        given = _bearer(scope)
+        given, peer = _bearer(scope), peer_of(scope)
+        if given and (wait_s := self._failed.wait_s(peer, given)):
+            return LOCAL, _slower(f"Too many tokens from {peer} were refused.", wait_s)
         try:
             for credentials in self._door.credentials if given else ():
                 caller = await credentials.caller(given)
                 if caller is not None:
-                    return caller, None if caller.role.may(Role(role)) else _forbidden(caller, role)
+                    self._failed.passed(given)
+                    return caller, _short_of(caller, role)
         except ConfigError as error:
             log.error("credentials cannot be checked: %s", error)
             return LOCAL, _unchecked()
+        if given:
+            self._failed.failed(peer, given)
         return LOCAL, _unknown(given)
 
     def _too_much(self, caller: Caller, stream: bool) -> JSONResponse | None:
@@ -167,6 +220,26 @@ class Gate:
             )
         bucket.left -= 1
         return None
+
+
+def _alone() -> Self:
+    """A backend that no other one knows."""
+    return Self("", "", "", 0)
+
+
+def _short_of(caller: Caller, role: str) -> JSONResponse | None:
+    """The refusal of a caller whose role is not enough."""
+    enough = role == OPEN or caller.role.may(Role(role))
+    return None if enough else _forbidden(caller, role)
+
+
+def _misspelt(fault: str) -> JSONResponse:
+    return problem(
+        400,
+        "Not a path",
+        f"The path of the request {fault}. Nothing was done.",
+        advice="Send paths as /openapi.json has them.",
+    )
 
 
 def _bearer(scope: Any) -> str:
@@ -191,7 +264,7 @@ def _foreign(scope: Any, *, by_file: bool) -> JSONResponse | None:
         local = all(is_loopback(name) or (by_file and "." not in name) for name in names)
     except ValueError:
         local = False
-    if local and not any(name == b"origin" for name, _ in headers):
+    if local and not any(_is_of_page(name, value) for name, value in headers):
         return None
     return problem(
         403,
@@ -201,9 +274,14 @@ def _foreign(scope: Any, *, by_file: bool) -> JSONResponse | None:
     )
 
 
+def _is_of_page(name: bytes, value: str) -> bool:
+    """Whether a header says that a web page of another site sent the request."""
+    return name == b"origin" or (
+        name == b"sec-fetch-site" and value.strip().lower() not in _OWN_SITES
+    )
+
+
 def _unknown(given: str) -> JSONResponse:
-    if given:
-        log.info("a token was refused")
     detail = (
         "The token is not valid: unknown, expired or revoked."
         if given

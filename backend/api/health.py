@@ -1,13 +1,16 @@
 """Whether a backend runs and can do its work, for those that start, watch and replace it.
 
-`/healthz`: the process answers; restart it where it does not. `/readyz`: it sees the cluster and
-knows who may change it; send nobody there where it does not. `/metrics`: the same as numbers, and
-what the cluster looks like from here, in Prometheus' text format.
+`/healthz`: the process answers; restart it where it does not. `/readyz`: it sees the cluster, so
+that operators can look; a load balancer uses this one. `/readyz/changes`: it can also carry out a
+change, or pass it on to the backend that acts. An alert and an automated caller use that one: while
+the journal is offline no backend changes anything, and operators still have to see the cluster.
+`/metrics`: all of it as numbers, and what the cluster looks like from here, in Prometheus' text
+format.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +21,7 @@ from pydantic import BaseModel, Field
 from backend.access.roles import Role
 from backend.api.backend import Backend
 from backend.api.metrics import CONTENT_TYPE, exposition
+from backend.api.peers import unreachable
 from backend.api.routes import Routes
 from backend.operations.lease import Duty
 
@@ -43,7 +47,7 @@ class CheckModel(BaseModel):
 
 
 class ReadyModel(BaseModel):
-    """Whether the backend can do its work."""
+    """Whether the backend can be used, to look or to change."""
 
     ready: bool
     checks: list[CheckModel] = Field(description="all of them, those that hold too")
@@ -61,23 +65,35 @@ def install(app: FastAPI, backend: Backend) -> None:
 
     @anybody.get("/readyz", response_model=ReadyModel, responses={503: {"model": ReadyModel}})
     async def readyz() -> Any:
-        """Whether it sees the cluster, and knows who may change it; 503 where not."""
-        checks = list(checked(backend))
-        ready = all(check.ok for check in checks)
-        found = [{"name": each.name, "ok": each.ok, "words": each.words} for each in checks]
-        return JSONResponse({"ready": ready, "checks": found}, 200 if ready else 503)
+        """Whether it sees the cluster; 503 where not. For load balancers."""
+        return _answer(checked(backend))
+
+    @anybody.get(
+        "/readyz/changes", response_model=ReadyModel, responses={503: {"model": ReadyModel}}
+    )
+    async def readyz_changes() -> Any:
+        """Whether it can change the cluster too, itself or by another backend; 503 where not."""
+        return _answer([*checked(backend), *checked_to_change(backend)])
 
     @views.get(
         "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}
     )
     async def metrics() -> Response:
         """What this backend and its cluster look like, for Prometheus."""
-        checks = {check.name: check.ok for check in checked(backend)}
+        found = (*checked(backend), *checked_to_change(backend))
+        checks = {check.name: check.ok for check in found}
         return Response(exposition(backend, checks), media_type=CONTENT_TYPE)
 
 
+def _answer(found: Iterable[Check]) -> JSONResponse:
+    checks = tuple(found)
+    ready = all(check.ok for check in checks)
+    document = [{"name": each.name, "ok": each.ok, "words": each.words} for each in checks]
+    return JSONResponse({"ready": ready, "checks": document}, 200 if ready else 503)
+
+
 def checked(backend: Backend) -> Iterator[Check]:
-    """What has to be so for a backend to do its work. The words name no broker and no address."""
+    """What has to be so for operators to look. The words name no broker and no address."""
     snapshot, now_ms = backend.hub.latest, backend.clock.now_ms()
     if backend.stopping.is_set():
         yield Check("stopping", False, "it was told to stop")
@@ -93,8 +109,33 @@ def checked(backend: Backend) -> Iterator[Check]:
         # A clock that was set back makes an old look one of a time to come.
         fresh = abs(age_s) <= LATE * backend.settings.sampler.sweep_s
         yield Check("samples", fresh, f"the newest is {age_s:.0f} s old")
-    duty = backend.seat.duty
-    yield Check("journal", duty is not Duty.BLOCKED, f"duty: {duty}")
+
+
+def checked_to_change(backend: Backend) -> Iterator[Check]:
+    """What has to be so for a change besides. The words name no broker and no address."""
+    duty, actor = backend.seat.duty, backend.seat.actor
+    known = duty is not Duty.FOLLOW or actor is not None
+    works = known and duty not in (Duty.BLOCKED, Duty.PAUSE)
+    yield Check("journal", works, f"duty: {duty}")
+    if duty is Duty.FOLLOW and actor is not None:
+        passes_on = not unreachable(backend.seat.me, actor, backend.peers)
+        words = "another backend acts, and changes "
+        words += "are passed on to it" if passes_on else "cannot be passed on to it from here"
+        yield Check("changes", passes_on, words)
+    else:
+        ok, words = _CHANGES[duty]
+        yield Check("changes", ok, words)
+
+
+_CHANGES: Final[Mapping[Duty, tuple[bool, str]]] = {
+    Duty.ACT: (True, "this backend makes them"),
+    Duty.IDLE: (True, "no backend acts; this one does when it is asked for a change"),
+    Duty.TAKE_OVER: (True, "no backend acts; this one is about to"),
+    Duty.WAIT: (False, "this backend waits until no other one can act"),
+    Duty.PAUSE: (False, "refused: the journal has not confirmed that this backend still acts"),
+    Duty.BLOCKED: (False, "refused: the journal cannot be used, and the backend's log says why"),
+    Duty.FOLLOW: (False, "refused: the journal has not been read, so who acts is not known"),
+}
 
 
 def answers(backend: Backend) -> bool | None:

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from backend import __version__
 from backend.api.backend import Backend
 from backend.domain.lifecycle import OperationState
+from backend.domain.modes import mode_counts
 from backend.domain.snapshot import ReplicaStatus, Snapshot, stuck_rows
 from backend.operations.lease import Duty
 
@@ -39,15 +40,33 @@ class _Found(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every metric."""
         yield _by("kshunt_build_info", "Which kshunt this is.", "version", {__version__: 1})
-        yield _by("kshunt_ready", "Whether what /readyz checks is so.", "check", self._checks)
+        yield _by(
+            "kshunt_ready",
+            "Whether what /readyz and /readyz/changes check is so.",
+            "check",
+            self._checks,
+        )
         duties = {duty.value: duty is self._backend.seat.duty for duty in Duty}
         yield _by("kshunt_duty", "What this backend has to do.", "duty", duties)
         states = Counter(operation.state for operation in self._backend.registry)
         counts = {state.value: states[state] for state in OperationState}
         yield _by("kshunt_operations", "Operations that are listed.", "state", counts)
+        stall_s = self._backend.loop_delay.longest_s
+        yield _one("kshunt_event_loop_stall_seconds", "The longest one of late.", stall_s)
+        yield from self._connections()
         yield from self._hooks()
         if self._backend.hub.latest is not None:
             yield from self._cluster(self._backend.hub.latest)
+
+    def _connections(self) -> Iterator[Metric]:
+        found = self._backend.connections
+        yield _one("kshunt_connections", "Clients' connections that are open.", len(found))
+        turned = CounterMetricFamily(
+            "kshunt_connections_turned_away", "Connections over a limit.", None, ("how",)
+        )
+        turned.add_metric(["refused"], found.refused)
+        turned.add_metric(["given_up"], found.given_up)
+        yield turned
 
     def _hooks(self) -> Iterator[Metric]:
         hooks = self._backend.hooks()
@@ -75,6 +94,8 @@ class _Found(Collector):
         counts = np.bincount(rows.status, minlength=len(ReplicaStatus))
         named = {status.name.lower(): int(counts[status]) for status in ReplicaStatus}
         yield _by("kshunt_replicas", "Replicas by how they stand.", "status", named)
+        modes = mode_counts(rows.mode[rows.position == 0])
+        yield _by("kshunt_partitions", "Partitions by mode (KIP-694).", "mode", modes)
         moving = int((rows.adding | rows.removing).sum())
         yield _one("kshunt_moving_replicas", "Replicas that come or go.", moving)
         stuck = int(stuck_rows(rows).sum())

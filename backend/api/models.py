@@ -11,13 +11,20 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from backend.api.claim_models import ClaimModel, NoteModel
+from backend.api.mode_models import ModeKey as ModeKey
 from backend.api.stuck_models import CauseKey, RateNeedModel
-from backend.domain.throttle import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S
+from backend.domain.throttle import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S, UNTHROTTLED
+from backend.settings import LIMITS
 
 
 def _whole(value: Any) -> Any:
     """JSON knows one kind of number: 3.0 is an integer, although Python reads it as a float."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _meant(value: Any) -> Any:
+    """KIP-179 writes Long.MAX_VALUE for no throttle; as an integer, for no float is exact there."""
+    return None if type(value) is int and value == UNTHROTTLED else value
 
 
 # The converter stands last: constraints after it would be missing from the schema.
@@ -29,8 +36,17 @@ Rate = Annotated[
     Field(ge=RATE_MIN_BYTES_PER_S, le=RATE_MAX_BYTES_PER_S, description="bytes a second"),
     WHOLE,
 ]
+RateOrNone = Annotated[
+    Rate | None,
+    BeforeValidator(_meant),
+    Field(description="null, or KIP-179's 9223372036854775807: no throttle"),
+]
 Replicas = Annotated[
-    str, Field(max_length=1_000_000, description="partition:broker pairs, * for all, or empty")
+    str,
+    Field(
+        max_length=1_000_000,
+        description="partition:broker pairs, partition:* for all brokers, * for all, or empty",
+    ),
 ]
 TimeoutMs = Annotated[
     int, Field(ge=1, le=600_000, description="milliseconds; a second is waited at least"), WHOLE
@@ -85,7 +101,7 @@ class PlanModel(Strict):
 
     version: Literal[1] = 1
     cluster_id: ClusterId = None
-    partitions: list[PlanEntryModel] = Field(min_length=1, max_length=200_000)
+    partitions: list[PlanEntryModel] = Field(min_length=1, max_length=LIMITS.partitions_per_request)
 
 
 class PlanRequest(Strict):
@@ -105,12 +121,15 @@ class CapsModel(Strict):
 class ReassignRequestModel(PlanRequest, Intent):
     """KIP-179, reassignPartitions."""
 
-    throttle_bytes_per_s: Rate | None = None
-    log_dirs_throttle_bytes_per_s: Rate | None = None
+    throttle_bytes_per_s: RateOrNone = None
+    log_dirs_throttle_bytes_per_s: RateOrNone = None
     auto_remove_throttle: bool = True
     additional: bool = False
     caps: CapsModel | None = Field(default=None, description="null: all moves start at once")
     allow_replication_factor_change: bool = True
+    all_or_nothing: bool = Field(
+        default=False, description="one partition that cannot be moved holds up the others"
+    )
     validate_only: bool = False
     timeout_ms: TimeoutMs = 10_000
     cluster_id: ClusterId = None
@@ -119,7 +138,7 @@ class ReassignRequestModel(PlanRequest, Intent):
 class CancelRequestModel(Intent):
     """Partitions that shall return to their original replicas."""
 
-    partitions: list[PartitionModel] = Field(min_length=1, max_length=200_000)
+    partitions: list[PartitionModel] = Field(min_length=1, max_length=LIMITS.partitions_per_request)
     preserve_throttles: bool = False
     validate_only: bool = False
     timeout_ms: TimeoutMs = 10_000
@@ -140,48 +159,10 @@ class GenerateRequestModel(Strict):
     rack_aware: bool = True
 
 
-class BrokerRateModel(Strict):
-    """A broker's throttled rates; null removes one."""
-
-    broker: Int32
-    leader_bytes_per_s: Rate | None
-    follower_bytes_per_s: Rate | None
-
-
-class RatesRequestModel(Intent):
-    """KIP-179, alterInterbrokerThrottledRates."""
-
-    rates: list[BrokerRateModel] = Field(min_length=1, max_length=10_000)
-    auto_remove_throttle: bool = Field(
-        default=True, description="comes off with the moves that others started, if there are any"
-    )
-    validate_only: bool = False
-    cluster_id: ClusterId = None
-
-
-class TopicReplicasModel(Strict):
-    """A topic's throttled replicas."""
-
-    topic: Topic
-    leaders: Replicas
-    followers: Replicas
-
-
-class ReplicasRequestModel(Intent):
-    """KIP-179, alterInterbrokerThrottledReplicas."""
-
-    replicas: list[TopicReplicasModel] = Field(min_length=1, max_length=10_000)
-    auto_remove_throttle: bool = Field(
-        default=True, description="comes off with the moves that others started, if there are any"
-    )
-    validate_only: bool = False
-    cluster_id: ClusterId = None
-
-
 class ElectionRequestModel(Intent):
     """KIP-183; null partitions mean every partition of the cluster."""
 
-    partitions: list[PartitionModel] | None = Field(max_length=200_000)
+    partitions: list[PartitionModel] | None = Field(max_length=LIMITS.partitions_per_request)
     batch_size: BatchSize | None = None
     pause_ms: PauseMs = 0
     timeout_ms: TimeoutMs = 10_000
@@ -334,6 +315,8 @@ class ReplicaModel(BaseModel):
     never: bool = Field(description="true where it falls behind faster than it catches up")
     sampled_ms: int | None
     stale: bool
+    mode: ModeKey = Field(description="of the partition (KIP-694); readwrite is the usual one")
+    deletes_ms: int | None = Field(description="when the data of a readonly partition goes")
     stuck: bool = Field(description="true where somebody must act before it can arrive")
     cause: CauseKey | None = Field(description="why it does not advance; null where it does")
     reason: str | None
@@ -422,6 +405,7 @@ class GeneratedModel(BaseModel):
 
     current: PlanAnswerModel
     proposed: PlanAnswerModel
+    notes: list[str]
 
 
 class RateModel(BaseModel):

@@ -8,14 +8,17 @@ from typing import Any, Final, TypeVar
 
 from fastapi import FastAPI, Request
 
-from backend.access.roles import Role
+from backend.access.calling import CALLER
+from backend.access.roles import LOCAL, Role
 from backend.api import planning_documents, planning_models
 from backend.api.backend import Backend
 from backend.api.requests import meant_for, plan_of
 from backend.api.routes import Routes
 from backend.errors import Conflict
 from backend.planning.process import Planners
+from backend.planning.turns import ANYBODY
 from backend.rehearsal.picture import picture_of
+from backend.settings import LIMITS
 
 LOOK_S: Final = 1.0
 """How often a look is taken whether somebody still waits for the answer."""
@@ -34,19 +37,29 @@ def install(app: FastAPI, backend: Backend) -> None:
         await meant_for(backend, body.cluster_id)
         question = body.request()
         picture = await asyncio.to_thread(picture_of, await backend.snapshot())
-        answer = await _while_asked(request, planners.answer(picture, question))
-        return planning_documents.plan_answer_json(answer)
+        answer = await _while_asked(request, planners.answer(picture, question, _asker()))
+        return await asyncio.to_thread(planning_documents.plan_answer_json, answer)
 
-    @views.post("/v1/rehearsals", response_model=planning_models.RehearsalsModel)
+    @views.post(
+        "/v1/rehearsals",
+        response_model=planning_models.RehearsalsModel,
+        body_bytes=LIMITS.request_body_bytes,
+    )
     async def rehearse(body: planning_models.RehearsalRequestModel, request: Request) -> Any:
         """How a plan would go, by a twin of the cluster: for each throttle when it is done, what
         each broker carries meanwhile and who falls behind; and which throttle a deadline takes."""
-        wanted = plan_of(body.plan)
+        wanted = await plan_of(body.plan)
         await meant_for(backend, body.cluster_id, wanted.cluster_id)
         question = body.request(dict(wanted.replicas))
         picture = await asyncio.to_thread(picture_of, await backend.snapshot())
-        answer = await _while_asked(request, planners.answer(picture, question))
-        return planning_documents.rehearsal_answer_json(answer)
+        answer = await _while_asked(request, planners.answer(picture, question, _asker()))
+        return await asyncio.to_thread(planning_documents.rehearsal_answer_json, answer)
+
+
+def _asker() -> str:
+    """Who takes turns with others; those who are not told apart are one."""
+    caller = CALLER.get()
+    return ANYBODY if caller is LOCAL else caller.id
 
 
 async def _while_asked(request: Request, work: Coroutine[Any, Any, T]) -> T:

@@ -14,7 +14,7 @@ from backend.api.models import (
     PartitionModel,
     PlanAnswerModel,
     PlanModel,
-    Rate,
+    RateOrNone,
     Strict,
 )
 from backend.domain.cluster import TopicPartition
@@ -113,7 +113,7 @@ class RehearsalRequestModel(Strict):
     """A plan to rehearse; nothing is changed."""
 
     plan: PlanModel
-    throttles_bytes_per_s: list[Rate | None] = Field(
+    throttles_bytes_per_s: list[RateOrNone] = Field(
         default=[], max_length=THROTTLES_MAX, description="a rehearsal each; null: no throttle"
     )
     deadline_s: float | None = Field(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from backend.access.calling import CALLER
-from backend.api import documents, models
+from backend.api import documents, models, throttle_models
 from backend.api.backend import Backend
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Asker
@@ -17,6 +18,8 @@ from backend.operations.results import check_cluster
 from backend.operations.schedule import Caps, Order
 
 TIMEOUT_S_MIN: Final = 1.0
+INLINE_MAX: Final = 500
+"""Entries that are read on the event loop: it takes two milliseconds."""
 
 
 async def meant_for(backend: Backend, *cluster_ids: str | None) -> None:
@@ -36,13 +39,22 @@ def asker_of(body: models.Intent) -> Asker:
     return Asker(CALLER.get().name or body.who, body.reason)
 
 
-def plan_of(model: models.PlanModel) -> ReassignmentPlan:
-    """The plan of a request, held to the same rules as a plan file.
+async def plan_of(model: models.PlanModel) -> ReassignmentPlan:
+    """The plan of a request, held to the same rules as a plan file; a large one on a thread.
 
     Raises:
         PlanError: it breaks one.
     """
-    return check_plan(model.model_dump(exclude_none=True))
+    if len(model.partitions) <= INLINE_MAX:
+        return _plan_of(model)
+    return await asyncio.to_thread(_plan_of, model)
+
+
+def _plan_of(model: models.PlanModel) -> ReassignmentPlan:
+    document = model.model_copy(update={"partitions": []}).model_dump(exclude_none=True)
+    # One by one: a single call for all of them would keep the interpreter's lock.
+    document["partitions"] = [one.model_dump(exclude_none=True) for one in model.partitions]
+    return check_plan(document)
 
 
 def caps_of(model: models.CapsModel | None) -> Caps | None:
@@ -61,7 +73,7 @@ def partitions_of(entries: Iterable[models.PartitionModel]) -> list[TopicPartiti
     return [documents.read_partition(entry.model_dump()) for entry in entries]
 
 
-def rates_of(entries: Sequence[models.BrokerRateModel]) -> dict[int, ThrottledRate]:
+def rates_of(entries: Sequence[throttle_models.BrokerRateModel]) -> dict[int, ThrottledRate]:
     """Rates by broker.
 
     Raises:
@@ -75,15 +87,22 @@ def rates_of(entries: Sequence[models.BrokerRateModel]) -> dict[int, ThrottledRa
     return wanted
 
 
-def replicas_of(entries: Sequence[models.TopicReplicasModel]) -> dict[str, ThrottledReplicas]:
-    """Lists by topic.
+async def replicas_of(
+    backend: Backend, entries: Sequence[throttle_models.TopicReplicasModel]
+) -> dict[str, ThrottledReplicas]:
+    """Lists by topic; `partition:*` is all brokers that the cluster has now.
 
     Raises:
-        BadInput: a topic is named twice, or an entry is no partition:broker.
+        BadInput: a topic is named twice, or an entry is neither partition:broker nor partition:*.
+        ClusterUnreachable: the cluster could not be asked for its brokers.
     """
+    brokers: Collection[int] = ()
+    if any(":*" in side for entry in entries for side in (entry.leaders, entry.followers)):
+        state = await backend.admin.describe(timeout_s=backend.settings.request_timeout_s)
+        brokers = {*state.brokers, *state.assignment.broker.tolist()}
     wanted = {
         entry.topic: ThrottledReplicas(
-            ReplicaSet.parse(entry.leaders), ReplicaSet.parse(entry.followers)
+            ReplicaSet.parse(entry.leaders, brokers), ReplicaSet.parse(entry.followers, brokers)
         )
         for entry in entries
     }

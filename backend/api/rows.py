@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.api.stuck_json import why_json
+from backend.domain.modes import PartitionMode
 from backend.domain.snapshot import (
     UNKNOWN,
     ReplicaStatus,
@@ -34,6 +35,8 @@ class RowFilter:
     """True: replicas out of the ISR."""
     stuck: bool | None = None
     """True: replicas that cannot arrive before somebody does something."""
+    mode: PartitionMode | None = None
+    """Replicas of partitions in this mode (KIP-694)."""
 
 
 def matching_rows(snapshot: Snapshot, wanted: RowFilter) -> NDArray[np.int64]:
@@ -53,6 +56,8 @@ def matching_rows(snapshot: Snapshot, wanted: RowFilter) -> NDArray[np.int64]:
         mask &= rows.in_isr != wanted.behind
     if wanted.stuck is not None:
         mask &= stuck_rows(rows) == wanted.stuck
+    if wanted.mode is not None:
+        mask &= rows.mode == wanted.mode
     return np.flatnonzero(mask)
 
 
@@ -94,6 +99,8 @@ def row_json(snapshot: Snapshot, row: int) -> dict[str, Any]:
         "never": bool(np.isinf(rows.eta_s[row])),
         "sampled_ms": _known(rows.sampled_ms[row]),
         "stale": status is None or status.stale,
+        "mode": snapshot.mode_of(row).key,
+        "deletes_ms": snapshot.deletes_ms.get(snapshot.partition_of(row)),
         **why_json(snapshot.why(row)),
     }
 

@@ -14,27 +14,31 @@ import signal
 import socket
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
 import uvicorn
+from fastapi import FastAPI
 
-from backend.access.socket_file import SocketFile
+from backend.access.secret_files import refuse_open_folder
+from backend.access.socket_file import ALONE, SocketFile
+from backend.api.acceptor import Acceptor
 from backend.api.app import create_app
+from backend.api.arrivals import Arrivals
 from backend.api.backend import Backend
 from backend.api.certificates import Certificates, Tls
 from backend.api.forward import Forward
 from backend.api.gate import Credentials, Door, Gate
-from backend.api.problems import problem
+from backend.api.large_bodies import Bodies
+from backend.api.peers import Origin
 from backend.api.protocol import PatientProtocol
 from backend.api.routes import Declared
 from backend.clock import Clock
 from backend.endpoints import is_loopback
 from backend.errors import ConfigError
-from backend.settings import LIMITS
 
 log = logging.getLogger(__name__)
 
@@ -73,17 +77,13 @@ class Activity:
         self._last_s = clock.monotonic_s()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass a request on, and refuse one whose body is over the limit."""
+        """Pass a request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         self._open += 1
         try:
-            if _announced_bytes(scope) > LIMITS.request_body_bytes:
-                answer = problem(413, "Too large", _TOO_LARGE, advice="Nothing was changed.")
-                await answer(scope, receive, send)
-            else:
-                await self._app(scope, _limited(receive), send)
+            await self._app(scope, receive, send)
         finally:
             self._open -= 1
             self._last_s = self._clock.monotonic_s()
@@ -92,33 +92,6 @@ class Activity:
     def idle_s(self) -> float:
         """Seconds since the last request ended; 0 while one is open."""
         return 0.0 if self._open else self._clock.monotonic_s() - self._last_s
-
-
-_TOO_LARGE: Final = f"A request may hold {LIMITS.request_body_bytes} bytes."
-
-
-def _announced_bytes(scope: Any) -> int:
-    """The body's length by its header; 0 where it has none that can be read."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit():
-            return int(value)
-    return 0
-
-
-def _limited(receive: Any) -> Any:
-    """`receive`, cut off where a body grows over `Limits.request_body_bytes`."""
-    taken = 0
-
-    async def counted() -> Any:
-        nonlocal taken
-        message = await receive()
-        taken += len(message.get("body", b""))
-        if taken > LIMITS.request_body_bytes:
-            # What follows is not read; the parser then refuses the truncated body.
-            return {"type": "http.request", "body": b"", "more_body": False}
-        return message
-
-    return counted
 
 
 def bind(listen: Listen) -> tuple[socket.socket, Listen]:
@@ -141,11 +114,15 @@ def bind(listen: Listen) -> tuple[socket.socket, Listen]:
 
 
 def _bind_path(path: Path, file: SocketFile) -> socket.socket:
-    if path.exists():
-        if not stat.S_ISSOCK(path.stat().st_mode):
+    refuse_open_folder(path, "The socket")
+    if os.path.lexists(path):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
             raise ConfigError(f"{path} exists and is not a socket; it was left alone.")
         if _answers(path):
-            raise ConfigError(f"Another backend serves on {path}.")
+            raise ConfigError(
+                f"Another backend serves on {path}.",
+                advice="Ask that one, or give a --socket or --listen of its own to this one.",
+            )
         # Left by a backend that was killed.
         path.unlink()
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -225,12 +202,21 @@ def check_reach(listen: Listen, credentials: Sequence[Credentials]) -> None:
         )
 
 
+def gated(app: FastAPI, backend: Backend, door: Door, peers: Collection[Origin] = ()) -> Gate:
+    """The application of a backend behind what lets callers in, and what passes changes on."""
+    declared, seat = Declared(app), backend.seat
+    forward = Forward(app, declared, seat, backend.keys, reach=door.reach, peers=peers)
+    arrivals = Arrivals(backend.keys, lambda: seat.me, door.reach, backend.clock)
+    return Gate(Bodies(forward, declared), declared, door, backend.clock, arrivals)
+
+
 async def serve(
     backend: Backend,
     listen: Listen,
     credentials: Sequence[Credentials] = (),
     *,
     linger_s: float | None = None,
+    peers: Collection[Origin] = (),
 ) -> None:
     """Serve until SIGINT or SIGTERM, or until nobody has asked for anything for `linger_s`.
 
@@ -244,9 +230,10 @@ async def serve(
     certificates = None if listen.tls is None else Certificates(listen.tls)
     listener, listen = bind(listen)
     backend.address = listen.address
-    door = Door(listen.path is not None, credentials)
-    app = create_app(backend, secured=not door.open)
-    gate = Gate(Forward(app, backend.seat), Declared(app), door, backend.clock)
+    backend.peers = frozenset(peers)
+    door = Door(listen.path is not None, credentials, listen.file.mode != ALONE)
+    backend.demands_credentials = not door.open
+    gate = gated(create_app(backend, secured=not door.open), backend, door, peers)
     activity = Activity(gate, backend.clock)
     config = uvicorn.Config(
         activity,
@@ -258,6 +245,7 @@ async def serve(
         timeout_keep_alive=60,
         server_header=False,
         http=PatientProtocol,
+        ws="none",
     )
     config.load()
     config.ssl = None if certificates is None else certificates.context
@@ -329,10 +317,20 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections, and say so on standard output."""
-        await super().startup(sockets)
+        await super().startup([])
         if self.started:
+            for listener in sockets or []:
+                self.servers.append(self._acceptor(listener))  # type: ignore[arg-type]
             sys.stdout.write(f"{self._ready}\n")
             sys.stdout.flush()
+
+    def _acceptor(self, listener: socket.socket) -> Acceptor:
+        """uvicorn's own way to accept has no limits."""
+
+        def protocol() -> PatientProtocol:
+            return PatientProtocol(self.config, self.server_state, self.lifespan.state)
+
+        return Acceptor(listener, self._backend.connections, protocol, self.config.ssl)
 
 
 async def _stop_when_alone(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Response
 
 from backend.access.roles import Role
+from backend.admin.port import ReplicaLag
 from backend.api import documents, steering_json
 from backend.api import steering_models as models
 from backend.api.backend import Backend
 from backend.api.models import ChangeModel
+from backend.api.paths import ID_PATTERN
 from backend.api.requests import (
     asker_of,
     meant_for,
@@ -23,15 +26,23 @@ from backend.api.requests import (
     timeout_s_of,
 )
 from backend.api.routes import Routes
+from backend.aside import aside
 from backend.domain.alteration import AlteredTopic
+from backend.domain.answers import ChangeAnswer
 from backend.domain.operation import Asker
 from backend.errors import BadInput
 from backend.operations.audit import audit_json, read_audit, selected
+from backend.operations.audit_chain import verified
 from backend.operations.audit_report import as_markdown
 from backend.operations.blast import Request
+from backend.operations.journal_told import discarded_line
 from backend.operations.mending import chosen_of
+from backend.operations.second_copy import path_of, read_file
+from backend.settings import LIMITS
 
-OperationId = Annotated[str, Path(min_length=1, max_length=64)]
+OperationId = Annotated[
+    str, Path(min_length=1, max_length=64, json_schema_extra={"pattern": ID_PATTERN})
+]
 MARKDOWN = "text/markdown; charset=utf-8"
 
 
@@ -40,6 +51,7 @@ def install(app: FastAPI, backend: Backend) -> None:
     _standing(app, backend)
     _operations(app, backend)
     _throttles(app, backend)
+    _prior(app, backend)
     _previews(app, backend)
     _topics(app, backend)
 
@@ -50,12 +62,14 @@ def _standing(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/backend", response_model=models.BackendModel)
     async def standing() -> Any:
         """Whether this backend acts, or who does, and what of the journal cannot be read."""
-        unreadable = backend.registry.known.unreadable
+        known = backend.registry.known
+        unreadable = {**known.unreadable, **known.aside}
         return steering_json.backend_json(
             backend.seat,
             unreadable,
             backend.admin.not_offered,
             in_zookeeper=bool(backend.settings.zookeeper),
+            remarks=backend.second_copy.remarks,
         )
 
     @views.get(
@@ -80,6 +94,15 @@ def _standing(app: FastAPI, backend: Backend) -> None:
         if format == "markdown":
             return Response(as_markdown(rows, cluster_id), media_type=MARKDOWN)
         return audit_json(rows, cluster_id)
+
+    @views.get("/v1/audit/verification", response_model=models.VerificationModel)
+    async def verification() -> Any:
+        """Whether lines of the audit were changed, removed or added since they were written."""
+        state = backend.seat.state
+        cluster_id = (await backend.snapshot()).cluster_id
+        known = read_file(path_of(cluster_id), cluster_id, backend.keys)
+        found = verified(state, "" if known is None else known.newest)
+        return {"lines": found.lines, "problems": list(found.problems)}
 
 
 def _operations(app: FastAPI, backend: Backend) -> None:
@@ -203,10 +226,38 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
         return documents.change_json(answer)
 
 
+def _prior(app: FastAPI, backend: Backend) -> None:
+    views, admins = Routes(app, Role.VIEWER), Routes(app, Role.ADMIN)
+
+    @views.get("/v1/throttles/prior", response_model=models.OwnedThrottlesModel)
+    async def prior() -> Any:
+        """Settings whose value of before only this host remembers, as the journal was lost."""
+        found = await backend.mending.prior(backend.second_copy.lost)
+        return {"throttles": [asdict(one) for one in found]}
+
+    @admins.post("/v1/throttles/prior", response_model=ChangeModel)
+    async def settle_prior(body: models.PriorRequestModel) -> Any:
+        """Bring them back, as far as they are still what kshunt wrote; or discard them."""
+        await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
+        copy = backend.second_copy
+        answer = ChangeAnswer(body.validate_only, None, ())
+        if not body.discard:
+            answer = await backend.mending.restore_prior(
+                copy.lost, validate_only=body.validate_only, asker=asker_of(body)
+            )
+        elif copy.lost and not body.validate_only:
+            await backend.registry.tell(discarded_line(len(copy.lost), asker_of(body)))
+        if not body.validate_only:
+            copy.settled()
+        return documents.change_json(answer)
+
+
 def _previews(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
 
-    @views.post("/v1/preview", response_model=models.BlastRadiusModel)
+    @views.post(
+        "/v1/preview", response_model=models.BlastRadiusModel, body_bytes=LIMITS.request_body_bytes
+    )
     async def preview(body: models.PreviewRequestModel) -> Any:
         """What an action would touch; nothing is changed."""
         radius = await backend.previews.radius(await _request(backend, body))
@@ -218,7 +269,7 @@ async def _request(backend: Backend, body: models.PreviewRequestModel) -> Reques
     partitions = None if body.partitions is None else partitions_of(body.partitions)
     match body.action:
         case "start" if body.plan is not None:
-            return previews.start(plan_of(body.plan), body.throttle_bytes_per_s)
+            return previews.start(await plan_of(body.plan), body.throttle_bytes_per_s)
         case "cancel" if partitions:
             return await previews.cancel(partitions)
         case "cancel" if body.operation_id:
@@ -230,7 +281,9 @@ async def _request(backend: Backend, body: models.PreviewRequestModel) -> Reques
         case "elect":
             return previews.elect(partitions)
         case "throttle":
-            return previews.throttle(rates_of(body.rates), replicas_of(body.replicas))
+            return previews.throttle(
+                rates_of(body.rates), await replicas_of(backend, body.replicas)
+            )
         case _:
             raise BadInput(
                 f"A preview of '{body.action}' lacks what it is about.",
@@ -243,7 +296,9 @@ def _topics(app: FastAPI, backend: Backend) -> None:
     changes = Routes(app, Role.OPERATOR)
     views = Routes(app, Role.VIEWER)
 
-    @changes.post("/v1/topics/alter", response_model=ChangeModel)
+    @changes.post(
+        "/v1/topics/alter", response_model=ChangeModel, body_bytes=LIMITS.request_body_bytes
+    )
     async def alter(body: models.AlterTopicsRequestModel) -> Any:
         """KIP-179's early draft, alterTopics: partitions, replication factor, assignment."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
@@ -264,13 +319,21 @@ def _topics(app: FastAPI, backend: Backend) -> None:
         )
         return documents.change_json(answer)
 
-    @views.post("/v1/replicas/status", response_model=models.StatusesModel)
+    @views.post(
+        "/v1/replicas/status",
+        response_model=models.StatusesModel,
+        body_bytes=LIMITS.request_body_bytes,
+    )
     async def status(body: models.StatusRequestModel) -> Any:
         """KIP-179's early draft, replicaStatus: the exact lag of every replica, and when."""
         lags = await backend.admin.replica_status(
             partitions_of(body.partitions), timeout_s=backend.settings.request_timeout_s
         )
-        return {"replicas": [steering_json.status_json(lag) for lag in lags]}
+        return {"replicas": await aside(len(lags), _statuses_json, lags)}
+
+
+def _statuses_json(lags: Sequence[ReplicaLag]) -> list[documents.Json]:
+    return [steering_json.status_json(lag) for lag in lags]
 
 
 async def _asker(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
 from backend.admin.offered import NotOffered
 from backend.admin.port import ReplicaLag
@@ -18,6 +19,10 @@ from backend.operations.work import Work
 
 JOURNAL_TOPIC = "__kshunt_journal"
 JOURNAL_ZNODE = "/kshunt"
+LISTED_MAX = 500
+"""Entries of the journal that cannot be read; remarks have the number of all."""
+KEY_SHOWN = 300
+"""Characters of a key that anybody may have written."""
 
 
 def backend_json(
@@ -26,6 +31,7 @@ def backend_json(
     not_offered: NotOffered,
     *,
     in_zookeeper: bool = False,
+    remarks: tuple[str, ...] = (),
 ) -> Json:
     """This backend's part among those of its cluster, and what its way to it does not offer."""
     acting = seat.acting
@@ -34,10 +40,10 @@ def backend_json(
         "duty": seat.duty.value,
         "acting": _actor(acting) if isinstance(acting, Heartbeat) else None,
         "journal_topic": JOURNAL_ZNODE if in_zookeeper else JOURNAL_TOPIC,
-        "remarks": list(seat.remarks),
+        "remarks": [*seat.remarks, *remarks],
         "unreadable": [
-            {"key": one.key, "why": one.why.value, "detail": one.detail}
-            for one in unreadable.values()
+            {"key": one.key[:KEY_SHOWN], "why": one.why.value, "detail": one.detail}
+            for one in islice(unreadable.values(), LISTED_MAX)
         ],
         "not_offered": [{"what": what.value, "why": why} for what, why in not_offered.items()],
     }
@@ -124,6 +130,7 @@ def status_json(lag: ReplicaLag) -> Json:
     return {
         **partition_json(lag.partition),
         "broker": lag.broker,
+        "in_isr": lag.in_isr,
         "lag_messages": None if lag.lag_messages < 0 else lag.lag_messages,
         "status_time_ms": None if lag.status_ms < 0 else lag.status_ms,
         "error_code": lag.result.error_code,

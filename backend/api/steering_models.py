@@ -8,18 +8,18 @@ from pydantic import BaseModel, Field
 
 from backend.api.models import (
     WHOLE,
-    BrokerRateModel,
     ClusterId,
     Int32,
     Intent,
     PartitionModel,
     PlanModel,
-    Rate,
+    RateOrNone,
     Strict,
     TimeoutMs,
     Topic,
-    TopicReplicasModel,
 )
+from backend.api.throttle_models import BrokerRateModel, TopicReplicasModel
+from backend.settings import LIMITS
 
 Id = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 
@@ -44,7 +44,9 @@ class AbandonRequestModel(Intent):
 class AdoptRequestModel(Intent):
     """Take over the throttle of moves that somebody else started; null means all of them."""
 
-    partitions: list[PartitionModel] | None = Field(default=None, max_length=200_000)
+    partitions: list[PartitionModel] | None = Field(
+        default=None, max_length=LIMITS.partitions_per_request
+    )
     validate_only: bool = False
     cluster_id: ClusterId = None
 
@@ -57,14 +59,25 @@ class MendRequestModel(Intent):
     cluster_id: ClusterId = None
 
 
+class PriorRequestModel(Intent):
+    """What becomes of settings whose value of before only this host remembers."""
+
+    discard: bool = False
+    """They stay as they are, and this host forgets them."""
+    validate_only: bool = False
+    cluster_id: ClusterId = None
+
+
 class PreviewRequestModel(Strict):
     """What is to be looked at; which fields are needed depends on the action."""
 
     action: Literal["start", "cancel", "pause", "undo", "elect", "throttle"]
     plan: PlanModel | None = None
-    throttle_bytes_per_s: Rate | None = None
+    throttle_bytes_per_s: RateOrNone = None
     operation_id: Id | None = None
-    partitions: list[PartitionModel] | None = Field(default=None, max_length=200_000)
+    partitions: list[PartitionModel] | None = Field(
+        default=None, max_length=LIMITS.partitions_per_request
+    )
     rates: list[BrokerRateModel] = Field(default=[], max_length=10_000)
     replicas: list[TopicReplicasModel] = Field(default=[], max_length=10_000)
 
@@ -82,7 +95,7 @@ class AlteredTopicModel(Strict):
     topic: Topic
     partitions: Annotated[int, Field(ge=-1, le=2**31 - 1), WHOLE] = -1
     replication_factor: Annotated[int, Field(ge=-1, le=2**15 - 1), WHOLE] = -1
-    assignment: list[AssignmentModel] = Field(default=[], max_length=200_000)
+    assignment: list[AssignmentModel] = Field(default=[], max_length=LIMITS.partitions_per_request)
 
 
 class AlterTopicsRequestModel(Intent):
@@ -222,12 +235,22 @@ class OrphansModel(BaseModel):
     orphans: list[OrphanModel]
 
 
+class VerificationModel(BaseModel):
+    """What became of the chain of the audit's lines."""
+
+    lines: int
+    """That are proven."""
+    problems: list[str]
+    """One sentence each; empty where nothing was rewritten."""
+
+
 class ReplicaStatusModel(BaseModel):
     """KIP-179 early draft, ReplicaStatus."""
 
     topic: str
     partition: int
-    broker: int
+    broker: int = Field(description="-1 where there is no such partition")
+    in_isr: bool = Field(description="level with its leader, as replica.lag.time.max.ms has it")
     lag_messages: int | None
     status_time_ms: int | None
     error_code: int

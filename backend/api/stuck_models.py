@@ -22,6 +22,7 @@ CauseKey = Literal[
     "copy_too_slow",
     "too_short",
     "paused",
+    "deletion_waits",
 ]
 """A `Cause.key`."""
 

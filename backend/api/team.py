@@ -13,6 +13,7 @@ from backend.api import team_models as models
 from backend.api.backend import Backend
 from backend.api.guarded import GuardedDeed, person_of
 from backend.api.models import OperationModel
+from backend.api.paths import ID_PATTERN
 from backend.api.requests import asker_of, meant_for
 from backend.api.routes import Routes
 from backend.api.steering import OperationId
@@ -21,7 +22,9 @@ from backend.domain.approval import Person, ProposedChange
 from backend.domain.operation import Asker, Operation
 from backend.domain.team import Presence
 
-ProposalId = Annotated[str, Path(min_length=1, max_length=64)]
+ProposalId = Annotated[
+    str, Path(min_length=1, max_length=64, json_schema_extra={"pattern": ID_PATTERN})
+]
 SETTLES: Final = Role.ADMIN
 """Whatever can be proposed takes it."""
 

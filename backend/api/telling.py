@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
@@ -16,6 +16,7 @@ from backend.api.health import answers
 from backend.api.steering_json import drift_json, orphan_json
 from backend.domain.operation import Operation
 from backend.errors import KshuntError
+from backend.notify.leaving import LeavingTopic, leaving_topics
 from backend.notify.message import News
 from backend.notify.notifier import Notifier
 from backend.notify.watch import Facts, Seen, Watch
@@ -121,8 +122,17 @@ class Teller:
             reachable=answers(backend),
             drift={document["id"]: document for document in map(drift_json, drift)},
             operations=[one for one in registry if one.id in unfinished],
+            leaving=self._leaving(),
             proposals=backend.approvals.listed(),
         )
+
+    def _leaving(self) -> Mapping[str, LeavingTopic] | None:
+        snapshot = self._backend.hub.latest
+        if snapshot is None:
+            return None
+        before = self._last.leaving if self._last is not None else None
+        still = {name for name, one in (before or {}).items() if one.readonly or one.deleting}
+        return leaving_topics(snapshot, still)
 
     async def _orphans(self) -> Facts | None:
         """Orphans, where it is time to look; None where not, or where another backend tells."""

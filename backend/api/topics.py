@@ -14,12 +14,16 @@ from pydantic import BaseModel, Field
 from backend.access.roles import Role
 from backend.api import guarded, problems, topic_models
 from backend.api.backend import Backend
+from backend.api.paths import TOPIC_PATTERN
 from backend.api.routes import Routes
 from backend.api.team_models import PROPOSED
 from backend.api.topic_documents import described_json, summary_json
 from backend.domain.topic_list import summaries
+from backend.settings import LIMITS
 
-TopicName = Annotated[str, Path(min_length=1, max_length=249)]
+TopicName = Annotated[
+    str, Path(min_length=1, max_length=249, json_schema_extra={"pattern": TOPIC_PATTERN})
+]
 
 
 class TopicConfigModel(BaseModel):
@@ -56,7 +60,11 @@ def _reads(app: FastAPI, backend: Backend) -> None:
             lambda: {"topics": list(map(summary_json, summaries(state.assignment)))}
         )
 
-    @views.post("/v1/topics/describe", response_model=topic_models.DescribedTopicsModel)
+    @views.post(
+        "/v1/topics/describe",
+        response_model=topic_models.DescribedTopicsModel,
+        body_bytes=LIMITS.request_body_bytes,
+    )
     async def describe(body: topic_models.DescribeTopicsRequestModel) -> Any:
         """Topics with their partitions, asked of the cluster."""
         found = await backend.admin.describe_topics(

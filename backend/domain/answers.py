@@ -129,3 +129,5 @@ class GeneratedPlan:
 
     current: ReassignmentPlan
     proposed: ReassignmentPlan
+    notes: tuple[str, ...] = ()
+    """What was left out of both."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from backend.domain.modes import UNKNOWN_MS, PartitionMode
+
 NO_BROKER = -1
 """Kafka's id for "no broker", for example of a partition without a leader."""
 
@@ -38,7 +40,8 @@ class LogDir:
     total_bytes: int = -1
     """Size of the volume, or -1 where the broker does not say (before Kafka 3.3)."""
     usable_bytes: int = -1
-    """Free bytes on the volume, or -1 where the broker does not say."""
+    """Free bytes on the volume, or -1 where the broker does not say. Of a directory that is
+    offline: when it last answered."""
     error: str | None = None
     """Kafka's error name when the directory is offline."""
 
@@ -74,8 +77,21 @@ class PartitionState:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: tuple[int, ...] = ()
+    mode: PartitionMode = PartitionMode.READ_WRITE
+    deletes_ms: int = UNKNOWN_MS
+    """When its data goes, in milliseconds since the epoch, where it is to go."""
+
+    @property
+    def stays(self) -> bool:
+        """False for one that is read-only or being deleted (KIP-694)."""
+        return self.mode is PartitionMode.READ_WRITE
 
 
 def original_replicas(state: PartitionState, move: OngoingReassignment | None) -> tuple[int, ...]:
     """Where a partition is, leaving out what an unfinished move of it has added."""
     return state.replicas if move is None else move.original
+
+
+def is_going(state: PartitionState) -> bool:
+    """True for a partition whose data is being deleted: it has no leader, and gets none."""
+    return state.mode is PartitionMode.NONE

@@ -25,6 +25,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+_BRIEF: Final[Mapping[str, str]] = {
+    "cancelled_elsewhere": "elsewhere",
+    "partly_cancelled": "partly",
+}
+
 
 class OperationState(enum.StrEnum):
     """Where an operation stands."""
@@ -48,8 +53,31 @@ class OperationState(enum.StrEnum):
     LIFTING = "lifting"
     """The move is over and its throttle is being removed."""
     DONE = "done"
+    """Every partition that the cluster took is where the plan wants it, or was deleted since."""
     CANCELLED = "cancelled"
+    """An operator cancelled all of it, and nothing of it is where the plan wanted it."""
+    PARTLY_CANCELLED = "partly_cancelled"
+    """An operator cancelled it, or a part; some partitions are where the plan wanted them."""
+    CANCELLED_ELSEWHERE = "cancelled_elsewhere"
+    """Somebody else cancelled moves of it, without kshunt."""
+    SUPERSEDED = "superseded"
+    """Somebody else moved partitions of it elsewhere."""
     FAILED = "failed"
+
+    @property
+    def words(self) -> str:
+        """For people: `partly cancelled`."""
+        return self.value.replace("_", " ")
+
+    @property
+    def brief(self) -> str:
+        """For people, in at most ten characters."""
+        return _BRIEF.get(self.value, self.words)
+
+    @property
+    def went_wrong(self) -> bool:
+        """True where it ended otherwise than anybody asked for here."""
+        return self.value in ("failed", "cancelled_elsewhere", "superseded")
 
     @property
     def ended(self) -> bool:
@@ -82,6 +110,8 @@ _Q, _S, _R = OperationState.QUEUED, OperationState.STARTING, OperationState.RUNN
 _PG, _P, _RG = OperationState.PAUSING, OperationState.PAUSED, OperationState.RESUMING
 _C, _U, _L = OperationState.CANCELLING, OperationState.UNKNOWN, OperationState.LIFTING
 _D, _X, _F = OperationState.DONE, OperationState.CANCELLED, OperationState.FAILED
+_PX, _XE = OperationState.PARTLY_CANCELLED, OperationState.CANCELLED_ELSEWHERE
+_SU = OperationState.SUPERSEDED
 
 _JOURNAL_ONLY: Final = "none"
 _NOTHING_TO_UNDO: Final = "nothing: the cluster was not touched"
@@ -297,7 +327,8 @@ _ENDING: Final = (
         "finish",
         (_L,),
         _D,
-        "no throttle of the operation is left; its partitions were described once more",
+        "no throttle of the operation is left; every partition that the cluster took is where the"
+        " plan wants it, or was deleted",
         _JOURNAL_ONLY,
         "the outcome says how many partitions are where the plan wants them",
         _UNDO_OPERATION,
@@ -306,7 +337,8 @@ _ENDING: Final = (
         "cancelled",
         (_L,),
         _X,
-        "no throttle of the operation is left, and it was cancelled",
+        "no throttle of the operation is left, all of it was cancelled, and no partition is where"
+        " the plan wanted it",
         _JOURNAL_ONLY,
         "the outcome says how many partitions went back",
         "submit the same plan again, as a new operation",
@@ -315,19 +347,41 @@ _ENDING: Final = (
         "give_up",
         (_L,),
         _F,
-        "no throttle of the operation is left, and the cluster took none of its moves; or an"
-        " operator accepts in writing that a broker that is gone for good keeps its share",
+        "no throttle of the operation is left, and the cluster took none of its moves, or all of"
+        " its partitions were deleted; or an operator accepts in writing that a broker that is"
+        " gone for good keeps its share",
         _JOURNAL_ONLY,
         "the outcome says what is left, and where",
         _UNDO_OPERATION,
     ),
     *_steps(
-        "cancelled_elsewhere",
-        (_R,),
-        _X,
-        "somebody else cancelled all of it, and it owned no throttle",
+        "partly_cancelled",
+        (_L,),
+        _PX,
+        "no throttle of the operation is left; some of it was cancelled, and some partitions are"
+        " where the plan wanted them",
         _JOURNAL_ONLY,
-        "ListPartitionReassignments lists none of its partitions",
+        "the outcome says how many are there, and how many went back",
+        _UNDO_OPERATION,
+    ),
+    *_steps(
+        "cancelled_elsewhere",
+        (_L,),
+        _XE,
+        "no throttle of the operation is left; somebody else returned partitions of it to their"
+        " original replicas, seen for two seconds",
+        _JOURNAL_ONLY,
+        "ListPartitionReassignments lists none of its partitions; the outcome counts them",
+        "submit the same plan again, as a new operation",
+    ),
+    *_steps(
+        "superseded",
+        (_L,),
+        _SU,
+        "no throttle of the operation is left; somebody else moved partitions of it elsewhere,"
+        " seen for two seconds",
+        _JOURNAL_ONLY,
+        "the outcome names the partitions and where they are",
         "submit the same plan again, as a new operation",
     ),
     *_steps(

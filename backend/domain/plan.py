@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.domain.cluster import TopicPartition
+from backend.domain.strict_json import UnreadableJson, read_json
 from backend.errors import PlanError
 
 ANY_LOG_DIR: Final = "any"
 """The plan's word for "the broker may choose the directory"."""
 INT32_MAX: Final = 2**31 - 1
+
+PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A plan of 200,000 partitions is about 12 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,17 +159,14 @@ def rollback_path(path: Path) -> Path:
 
 def _load(text: str) -> Any:
     try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
+        return read_json(text, bytes_max=PLAN_BYTES_MAX)
+    except UnreadableJson as error:
         raise PlanError(
-            f"not JSON: {error.msg}.",
+            f"{error}.",
             advice="The cluster is unchanged; mend the file and try again.",
-            line=error.lineno,
-            column=error.colno,
+            line=error.line,
+            column=error.column,
         ) from None
-    except RecursionError:
-        raise PlanError("the JSON is nested too deeply to be a plan.") from None
-    return document
 
 
 def _plan(document: Any) -> ReassignmentPlan:

@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from backend.domain.answers import LogDirRow, ProgressRow, VerifyAnswer, VerifyRow, VerifyState
-from backend.domain.cluster import NO_BROKER, OngoingReassignment, PartitionState, TopicPartition
+from backend.domain.cluster import (
+    NO_BROKER,
+    OngoingReassignment,
+    PartitionState,
+    TopicPartition,
+    is_going,
+)
+from backend.domain.modes import leaving_words
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.stuck import Replica, Stuck
 
@@ -87,6 +94,8 @@ def _hosted_row(
 
 
 def _why_unknown(state: PartitionState, broker: int, reached: Collection[int]) -> str:
+    if is_going(state):
+        return leaving_words(state.mode)
     if broker not in reached:
         return f"broker {broker} does not answer"
     if state.leader == NO_BROKER:

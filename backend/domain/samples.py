@@ -30,7 +30,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-SAMPLES_VERSION: Final = 1
+SAMPLES_VERSION: Final = 2
 """Of the columns below; kept in each file's metadata under `VERSION_KEY`."""
 VERSION_KEY: Final = "kshunt.samples.version"
 CLUSTER_KEY: Final = "kshunt.cluster"
@@ -105,6 +105,12 @@ REPLICA_SAMPLES: Final = (
     ),
     _column("cause", Type.STRING, "why it did not advance, as diagnosed then: a `Cause` by name"),
     _column("operation_id", Type.STRING, "the operation of ours that moved its partition"),
+    SampleColumn(
+        "mode",
+        Type.STRING,
+        "ReadOnly or None, of a partition about to be deleted (KIP-694); null: ReadWrite",
+        since=2,
+    ),
 )
 """One row a replica and moment; `at` and `rid` are its key."""
 

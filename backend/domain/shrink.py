@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from backend.domain.cluster import TopicPartition
+from backend.domain.modes import PartitionMode as PartitionMode
 
 NO_PARTITION: Final = -1
 """Stands for all of a topic, where the topic itself is refused."""
@@ -23,27 +24,17 @@ NOT_ENABLED: Final = (
     "WARNING: This feature is only enabled with Metadata version above 10 and "
     "delete.topic.partition.enable turned on"
 )
+COPIED: Final = (
+    "WARNING: This cluster cannot delete partitions. The topic's records are copied, and the topic "
+    "is created anew"
+)
+"""In place of `NOT_ENABLED`, where a smaller number of partitions is reached by a copy."""
+NO_DELAY: Final = (
+    "WARNING: Without a delay nothing waits until producers have left the partitions that go. "
+    "A delay, such as 5 minutes, does."
+)
+"""Of a topic that shrinks by a copy."""
 UNDER_CHANGES: Final = "WARNING: The topic is currently under changes"
-
-
-class PartitionMode(enum.IntEnum):
-    """What can be done with a partition; the seed's codes."""
-
-    READ_WRITE = 0
-    READ_ONLY = 1
-    """It takes no records and is read until its delay is over; the deletion can be cancelled."""
-    NONE = -1
-    """Its data is being deleted."""
-
-    def __str__(self) -> str:
-        return _MODE_NAMES[self]
-
-
-_MODE_NAMES: Final = {
-    PartitionMode.READ_WRITE: "ReadWrite",
-    PartitionMode.READ_ONLY: "ReadOnly",
-    PartitionMode.NONE: "None",
-}
 
 
 GOES: Final[Mapping[PartitionMode, str]] = {
@@ -109,13 +100,15 @@ class ShrinkAnswer:
 
 
 def shrink_warnings(support: ShrinkSupport, *, changing: bool) -> Iterator[str]:
-    """The seed's warnings for a topic that shall shrink, as far as they apply.
+    """The seed's warnings for a topic that shall shrink, as far as they apply, and ours.
 
     Whether its records have keys cannot be known without reading them, so that warning always
     applies, as it does in Kafka's tool when partitions are added.
     """
     yield KEYED
-    if support is not ShrinkSupport.ENABLED:
+    if support is ShrinkSupport.DISABLED:
         yield NOT_ENABLED
+    if support is ShrinkSupport.UNSUPPORTED:
+        yield COPIED
     if changing:
         yield UNDER_CHANGES

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.cluster import Broker, LogDir, TopicPartition
+from backend.domain.modes import PartitionMode
 from backend.domain.stuck import STUCK_CAUSES, Cause, Replica, Stuck
 from backend.domain.throttle import Throttles
 
@@ -75,6 +76,12 @@ class Replicas:
     """Seconds until it has caught up at this rate; inf where it never will, NaN if unknown."""
     sampled_ms: NDArray[np.int64]
     """When its broker last reported it, milliseconds since the epoch; -1 if never."""
+    mode: NDArray[np.int8] = field(default_factory=lambda: np.zeros(0, np.int8))
+    """The partition's `PartitionMode`; not given, every partition is ReadWrite."""
+
+    def __post_init__(self) -> None:
+        if not len(self.mode):
+            object.__setattr__(self, "mode", np.zeros(len(self), np.int8))
 
     def __len__(self) -> int:
         return len(self.broker)
@@ -139,6 +146,9 @@ class Snapshot:
     min_isr: tuple[int, ...] = ()
     """The min.insync.replicas in force, in the order of `topics`; UNKNOWN for a topic of which it
     is not known, and empty where it is known of none."""
+    deletes_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """When the data of a read-only partition goes, in milliseconds since the epoch, where the
+    cluster tells it."""
 
     @property
     def unseen_ms(self) -> int:
@@ -156,6 +166,15 @@ class Snapshot:
     def partition_of(self, row: int) -> TopicPartition:
         """The partition of a row."""
         return TopicPartition(self.topic_of(row), int(self.replicas.partition[row]))
+
+    def mode_of(self, row: int) -> PartitionMode:
+        """The mode of a row's partition."""
+        return PartitionMode.of(int(self.replicas.mode[row]))
+
+    def leaving(self) -> dict[TopicPartition, PartitionMode]:
+        """The partitions that are not ReadWrite, by name."""
+        rows = np.flatnonzero((self.replicas.mode != 0) & (self.replicas.position == 0))
+        return {self.partition_of(row): self.mode_of(row) for row in rows.tolist()}
 
     def why(self, row: int) -> Stuck | None:
         """Why a row does not advance, and what to do; None where it does.
@@ -193,6 +212,7 @@ DTYPES: Final[Mapping[str, Any]] = {
     "fetched_bytes_per_s": np.dtype(np.float32),
     "eta_s": np.dtype(np.float32),
     "sampled_ms": np.dtype(np.int64),
+    "mode": np.dtype(np.int8),
 }
 """dtype of each column of `Replicas`."""
 

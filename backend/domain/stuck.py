@@ -58,6 +58,8 @@ class Cause(enum.IntEnum):
     """It has not come nearer yet, and was not watched for long enough to say more."""
     PAUSED = 15
     """`THROTTLE_FLOOR` on purpose: an operation of ours is paused and holds it. Not stuck."""
+    DELETION_WAITS = 16
+    """Its partition is being deleted, and its broker is not there to delete it (KIP-694)."""
 
     @property
     def is_stuck(self) -> bool:
@@ -93,7 +95,8 @@ ABOUT: Final[Mapping[Cause, About]] = {
     Cause.LOG_DIR_OFFLINE: About(
         "log dir offline",
         "Its broker runs, and the log directory that it lies in does not work.",
-        "Mend the disk and restart the broker, or cancel the move.",
+        "Free space if the disk is full, or repair it. Then restart the broker, or cancel the "
+        "move.",
     ),
     Cause.NO_LEADER: About(
         "no leader",
@@ -159,6 +162,11 @@ ABOUT: Final[Mapping[Cause, About]] = {
         "paused",
         "The operation that moves it is paused, and holds it: it goes on once that is resumed.",
         "",
+    ),
+    Cause.DELETION_WAITS: About(
+        "deletion waits",
+        "Its partition is being deleted, and its broker is not there to delete its data.",
+        "Start the broker or mend its disk. If the broker is gone for good, unregister it.",
     ),
 }
 """Every cause but NONE."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from backend.domain.cluster import TopicPartition
@@ -22,7 +23,10 @@ RATE_MIN_BYTES_PER_S: Final = 1_000
 RATE_MAX_BYTES_PER_S: Final = 10**15
 """More than any network: above it a typing error is likelier than a wish."""
 
-_RATE = re.compile(r"(?i)^\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)\s*(?:/\s*s)?\s*$")
+UNTHROTTLED: Final = 2**63 - 1
+"""KIP-179, Kafka's `Long.MAX_VALUE`: no throttle. It is exact; no float holds it."""
+
+_RATE = re.compile(r"(?i)^\s*(\d{1,30}(?:\.\d{1,30})?)\s*([kmgt]?i?b?)\s*(?:/\s*s)?\s*$")
 _UNIT_BYTES: Final = {
     "": 1,
     "k": 10**3,
@@ -39,8 +43,8 @@ _UNIT_BYTES: Final = {
 def parse_rate(text: str) -> int | None:
     """Bytes a second from what an operator types: `50MB/s`, `10485760`, `4MiB`, or `none`.
 
-    MB is 10**6 and MiB is 2**20, as SI and IEC say. Returns None for `none`, which means no
-    throttle.
+    MB is 10**6 and MiB is 2**20, as SI and IEC say. Returns None for `none` and for
+    `UNTHROTTLED`: no throttle.
 
     Raises:
         BadInput: the text is no rate, or it is under 1 KB/s.
@@ -54,7 +58,13 @@ def parse_rate(text: str) -> int | None:
             advice="Type bytes a second (10485760), a unit (50MB/s, 4MiB/s), or none.",
         )
     number, unit = match.group(1), match.group(2).lower().removesuffix("b")
-    return check_rate(round(float(number) * _UNIT_BYTES[unit]))
+    rate_bytes_per_s = meant_rate(round(Fraction(number) * _UNIT_BYTES[unit]))
+    return None if rate_bytes_per_s is None else check_rate(rate_bytes_per_s)
+
+
+def meant_rate(rate_bytes_per_s: int | None) -> int | None:
+    """The rate; None where it is none or `UNTHROTTLED`, which KIP-179 writes for no throttle."""
+    return None if rate_bytes_per_s == UNTHROTTLED else rate_bytes_per_s
 
 
 def check_rate(rate_bytes_per_s: int) -> int:
@@ -119,8 +129,10 @@ class ReplicaSet:
     """True for `*`: every replica of the topic."""
 
     @classmethod
-    def parse(cls, text: str) -> ReplicaSet:
-        """Read a config value.
+    def parse(cls, text: str, all_brokers: Iterable[int] | None = None) -> ReplicaSet:
+        """Read a config value; or, where `all_brokers` are given, one with `partition:*` in it.
+
+        That is KIP-179's null for "all brokers in the cluster", which no config value can say.
 
         Raises:
             BadInput: an entry is not `partition:broker`.
@@ -130,7 +142,9 @@ class ReplicaSet:
             return cls(everything=True)
         if stripped in ("", "none"):
             return cls()
-        return cls(pairs=frozenset(_parse_pair(entry) for entry in stripped.split(",")))
+        every = None if all_brokers is None else tuple(all_brokers)
+        entries = stripped.split(",")
+        return cls(frozenset(pair for entry in entries for pair in _parse_entry(entry, every)))
 
     def __contains__(self, pair: tuple[int, int]) -> bool:
         return self.everything or pair in self.pairs
@@ -152,6 +166,14 @@ class ReplicaSet:
         if self.everything:
             return "*"
         return ",".join(f"{partition}:{broker}" for partition, broker in sorted(self.pairs))
+
+
+def _parse_entry(entry: str, every: tuple[int, ...] | None) -> Iterator[tuple[int, int]]:
+    partition, _, broker = entry.strip().partition(":")
+    if every is not None and broker == "*" and _is_id(partition):
+        yield from ((int(partition), one) for one in every)
+    else:
+        yield _parse_pair(entry)
 
 
 def _parse_pair(entry: str) -> tuple[int, int]:

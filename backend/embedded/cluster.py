@@ -17,12 +17,17 @@ import asyncio
 import math
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from random import Random
 from typing import Any, Final
 from uuid import UUID
 
 from backend.clock import Clock, SystemClock
+from backend.embedded.controller.acls import created
+from backend.embedded.controller.answers import Decision
 from backend.embedded.controller.brokers import Registration
+from backend.embedded.controller.config_keys import PLACER_CLASS
+from backend.embedded.controller.placing import NamedPlacer, striped_placement
 from backend.embedded.coordinator.groups import GroupCoordinator
 from backend.embedded.coordinator.transactions import TransactionCoordinator
 from backend.embedded.core import ControllerLost, Core
@@ -34,10 +39,13 @@ from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.metadata.records import Record
 from backend.embedded.net.api import WireClose
 from backend.embedded.net.server import LOOPBACK, BrokerServer, Handler, RequestContext
+from backend.embedded.security.authorizer import authorizer_of
+from backend.embedded.security.plain import PlainUsers
 from backend.embedded.spec import SIMULATED_START_MS, BrokerSpec, ClusterSpec
 from backend.embedded.store import ClusterStore
 from backend.embedded.world import World
 from backend.errors import BadInput
+from backend.placement.find import KAFKA_STRIPED
 
 PUMP_S: Final = 0.01
 """How often the cluster catches up with the clock, where that costs little."""
@@ -54,6 +62,7 @@ class EmbeddedCluster:
 
         Raises:
             BadInput: two brokers have one id, or there is none.
+            ConfigError: the placer cannot be loaded, or refuses its configuration.
             Conflict: another process uses the data folder.
             RecordLogError: the data folder is damaged.
             OSError: the data folder cannot be read or written.
@@ -61,6 +70,18 @@ class EmbeddedCluster:
         _check(spec)
         self.spec = spec
         self._clock = clock or SystemClock()
+        with ExitStack() as opened:
+            name = spec.static.get(PLACER_CLASS, KAFKA_STRIPED)
+            # The default draws from the cluster's own source, so that a seed repeats a run.
+            striped = name in ("striped", KAFKA_STRIPED)
+            self._placer = None if striped else NamedPlacer(name, spec.static)
+            if self._placer is not None:
+                opened.callback(self._placer.close)
+            self._make()
+            opened.pop_all()
+
+    def _make(self) -> None:
+        spec = self.spec
         self.store = ClusterStore(spec.data) if spec.data is not None else None
         now_ms = SIMULATED_START_MS if spec.simulated else self._clock.now_ms()
         image = ClusterImage(static=dict(spec.static))
@@ -82,6 +103,8 @@ class EmbeddedCluster:
             simulated=spec.simulated,
             native=spec.native,
             clock=self._clock,
+            placement=self._placer or striped_placement,
+            authorizer=authorizer_of(image),
         )
         ids = Random(spec.seed ^ 1)
         self.groups = GroupCoordinator(
@@ -92,15 +115,19 @@ class EmbeddedCluster:
         )
         if self.store is not None:
             self.world.cluster_id = self.store.restore(self.core, cluster_id, self._replay)
-        handlers = handler_table(self.world, self.groups, self.transactions)
-        guarded = {key: _guarded(handler) for key, handler in handlers.items()}
-        self.servers = {
-            broker.id: BrokerServer(broker.id, guarded, native=spec.native)
-            for broker in spec.brokers
-        }
+        self.servers = self._listeners()
         """The listener of each broker; its `faults` are those of the connections."""
         self._pump: asyncio.Task[None] | None = None
         self._starts = self.core.image.offset
+
+    def _listeners(self) -> dict[int, BrokerServer]:
+        handlers = handler_table(self.world, self.groups, self.transactions)
+        guarded = {key: _guarded(handler) for key, handler in handlers.items()}
+        users = PlainUsers(self.spec.users) if self.spec.users else None
+        return {
+            broker.id: BrokerServer(broker.id, guarded, native=self.spec.native, users=users)
+            for broker in self.spec.brokers
+        }
 
     def _persist(self, records: Sequence[Record]) -> None:
         if self.store is not None:
@@ -141,13 +168,17 @@ class EmbeddedCluster:
                     await self.servers[broker.id].start(base + place if base else 0)
         except OSError:
             await self._close_servers(0.0)
+            if self._placer is not None:
+                self._placer.close()
             raise
+        if not self.image.offset:
+            self.core.commit(Decision.of(map(created, dict.fromkeys(self.spec.acls))))
         self.core.start_all([self._registration(broker) for broker in wanted])
         if not self.spec.simulated:
             self._pump = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Stop listening and write down what is to be kept."""
+        """Stop listening, write down what is to be kept, and close the placer."""
         if self._pump is not None:
             self._pump.cancel()
             await asyncio.gather(self._pump, return_exceptions=True)
@@ -155,6 +186,8 @@ class EmbeddedCluster:
         await self._close_servers(1.0)
         if self.store is not None:
             self.store.close(self.core)
+        if self._placer is not None:
+            await asyncio.to_thread(self._placer.close)
 
     async def __aenter__(self) -> EmbeddedCluster:
         await self.start()

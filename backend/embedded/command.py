@@ -15,10 +15,18 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
+from backend.access.secret_files import read_secret
+from backend.embedded.controller.config_keys import (
+    AUTHORIZER_CLASS,
+    PLACER_CLASS,
+    STANDARD_AUTHORIZER,
+    SUPER_USERS,
+)
 from backend.embedded.running import RunningCluster, run_cluster
 from backend.embedded.scenario.model import Scenario, scenario_names
 from backend.embedded.scenario.reading import load_scenario
 from backend.embedded.scenario.timeline import OwnMove
+from backend.embedded.security.principals import user
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.errors import BadInput, ConfigError
 
@@ -80,6 +88,30 @@ def _parser() -> argparse.ArgumentParser:
         help="serve the calls of KIP-179, KIP-183 and KIP-694 besides Kafka's own (default)",
     )
     parser.add_argument(
+        "--replica-placer",
+        metavar="NAME|MODULE:CLASS",
+        help=f"chooses brokers for new partitions, as {PLACER_CLASS} (default: striped)",
+    )
+    parser.add_argument(
+        "--sasl-user",
+        metavar="NAME:PASSWORD-FILE",
+        action="append",
+        default=[],
+        help="clients authenticate by SASL/PLAIN, as one of these users",
+    )
+    parser.add_argument(
+        "--authorizer",
+        action="store_true",
+        help="ACLs decide who may do what; without it everybody may do everything",
+    )
+    parser.add_argument(
+        "--super-user",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="may do everything, with --authorizer",
+    )
+    parser.add_argument(
         "--data", metavar="DIR", type=Path, help="keep everything there for the next time"
     )
     parser.add_argument("--clock", choices=["wall", "simulated"], default="wall")
@@ -121,12 +153,44 @@ def _spec(options: argparse.Namespace, scenario: Scenario | None) -> ClusterSpec
         raise BadInput(f"{len(brokers)} brokers have no place from port {options.port_base} on.")
     return ClusterSpec(
         brokers,
+        static=_static(options, scenario),
+        users=dict(map(_user, options.sasl_user)),
         seed=options.seed,
         native=options.native,
         simulated=options.clock == "simulated",
         port_base=options.port_base,
         data=options.data,
     )
+
+
+def _static(options: argparse.Namespace, scenario: Scenario | None) -> dict[str, str]:
+    """What the options say of the brokers' properties."""
+    static: dict[str, str] = {}
+    if options.replica_placer is not None:
+        static[PLACER_CLASS] = options.replica_placer
+    if options.authorizer:
+        static[AUTHORIZER_CLASS] = STANDARD_AUTHORIZER
+    if options.super_user:
+        if AUTHORIZER_CLASS not in {**static, **(scenario.static if scenario else {})}:
+            raise BadInput("--super-user has no effect without --authorizer.")
+        static[SUPER_USERS] = ";".join(map(user, options.super_user))
+    return static
+
+
+def _user(text: str) -> tuple[str, str]:
+    """A user and the password that its file holds.
+
+    Raises:
+        BadInput: the option is not NAME:PASSWORD-FILE, or the file is empty.
+        ConfigError: the file cannot be read, or others can read it.
+    """
+    name, colon, file = text.partition(":")
+    if not (name and colon and file):
+        raise BadInput(f"--sasl-user {text} is not NAME:PASSWORD-FILE.")
+    password = read_secret(Path(file), "The password file")
+    if not password:
+        raise BadInput(f"The password file {file} is empty.")
+    return name, password
 
 
 async def _run(options: argparse.Namespace, spec: ClusterSpec, scenario: Scenario | None) -> None:

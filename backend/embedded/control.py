@@ -8,7 +8,6 @@ refused too: a page must not be able to stop brokers behind its visitor's back.
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -23,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from backend.domain.strict_json import UnreadableJson, read_json
 from backend.embedded.net.server import LOOPBACK
 from backend.embedded.running import RunningCluster
 from backend.errors import BadInput, KshuntError
@@ -49,8 +49,8 @@ class _Body:
             if len(data) > BODY_BYTES_MAX:
                 raise BadInput(f"A request holds at most {BODY_BYTES_MAX} bytes.")
         try:
-            values = json.loads(data) if data else {}
-        except (ValueError, RecursionError):
+            values = read_json(bytes(data), bytes_max=BODY_BYTES_MAX) if data else {}
+        except UnreadableJson:
             raise BadInput("The body is no JSON.") from None
         if not isinstance(values, dict):
             raise BadInput("The body is no JSON object.")
@@ -102,7 +102,7 @@ class _Control:
 
     def routes(self) -> list[Route]:
         posts = {
-            "/v1/brokers/{id:int}/{action}": self._broker,
+            "/v1/brokers/{id}/{action}": self._broker,
             "/v1/links": self._link,
             "/v1/network": self._network,
             "/v1/controller/fail-over": self._fail_over,
@@ -156,8 +156,10 @@ class _Control:
 
     async def _broker(self, request: Request, body: _Body) -> None:
         action = _BROKER_ACTIONS.get(request.path_params["action"])
-        broker = request.path_params["id"]
-        if action is None or broker not in self._cluster.servers:
+        # Not as a number in the route: one of 5,000 digits is refused by Python.
+        named = request.path_params["id"]
+        broker = next((id for id in self._cluster.servers if str(id) == named), None)
+        if action is None or broker is None:
             raise _NotFound
         await action(self, body, broker)
 

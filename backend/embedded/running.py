@@ -31,8 +31,14 @@ class RunningCluster:
 def spec_of(scenario: Scenario, spec: ClusterSpec) -> ClusterSpec:
     """A specification with a scenario's brokers and properties, and timed no finer than pays."""
     static = {**scenario.static, **spec.static}
-    grain_ms = max(spec.grain_ms, scenario.grain_ms)
-    return replace(spec, brokers=scenario.brokers, static=static, grain_ms=grain_ms)
+    return replace(
+        spec,
+        brokers=scenario.brokers,
+        static=static,
+        users={**scenario.users, **spec.users},
+        acls=(*scenario.acls, *spec.acls),
+        grain_ms=max(spec.grain_ms, scenario.grain_ms),
+    )
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from typing import Final
 from backend.embedded.core import Timing
 from backend.embedded.data.hosts import Hardware
 from backend.embedded.replication.model import LAG_TIME_MAX_MS
+from backend.embedded.security.acls import Acl
 
 SIMULATED_START_MS: Final = 1_700_000_000_000
 """Where a simulated clock begins: the same for every run."""
@@ -44,6 +45,11 @@ class ClusterSpec:
     """Folder in which everything survives the process, or None."""
     static: Mapping[str, str] = field(default_factory=dict)
     """The brokers' properties file."""
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The password of each user. With any, clients authenticate by SASL/PLAIN; without, all are
+    `User:ANONYMOUS`."""
+    acls: tuple[Acl, ...] = ()
+    """What holds from the first start on, with an authorizer."""
     timing: Timing = field(default_factory=Timing)
     lag_time_max_ms: int = LAG_TIME_MAX_MS
     """`replica.lag.time.max.ms`."""

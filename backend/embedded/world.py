@@ -11,7 +11,9 @@ from typing import Final, TypeVar
 
 from backend.clock import Clock, SystemClock
 from backend.embedded.controller.answers import Decision
+from backend.embedded.controller.placing import Placement, asked_by, striped_placement
 from backend.embedded.core import Core
+from backend.embedded.security.authorizer import Authorizer
 
 Item = TypeVar("Item")
 
@@ -30,6 +32,8 @@ class World:
         simulated: bool = False,
         native: bool = True,
         clock: Clock | None = None,
+        placement: Placement = striped_placement,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.core = core
         self.cluster_id = cluster_id
@@ -39,7 +43,14 @@ class World:
         """Whether brokers speak the seeds' own RPCs."""
         self.clock = clock or SystemClock()
         """The time of clients: time-outs, sessions, waits."""
+        self._placement = placement
+        self.authorizer = authorizer
+        """Decides who may do what; None where everybody may do everything."""
         self._waiting: list[asyncio.Future[None]] = []
+
+    def placement_for(self, principal: str) -> Placement:
+        """What chooses brokers for the new partitions that a principal asks for (KIP-660)."""
+        return asked_by(principal, self._placement)
 
     def commit(self, decision: Decision[Item]) -> Decision[Item]:
         """`Core.commit`; whoever waits looks again.

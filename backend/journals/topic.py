@@ -33,9 +33,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
+from backend.access.cluster_keys import ClusterKeys
 from backend.admin.properties import ClientConfig
 from backend.clock import Clock
 from backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, KshuntError
+from backend.journals.topic_acls import acl_remarks, writers_of
 from backend.journals.topic_clients import (
     JOURNAL_TOPIC,
     POLL_S,
@@ -45,21 +47,25 @@ from backend.journals.topic_clients import (
     insist,
 )
 from backend.journals.topic_log import NEWS_S, ReadBehind, Reader, Writer
-from backend.operations.journal import RETRY_S, check_append
+from backend.journals.topic_repair import HEAL_S, Healing, rewritten
+from backend.operations.journal import RETRY_S, Repairs, check_append, in_lots
 from backend.operations.journal_codec import (
     BACKEND_KEY,
+    REFUSED,
     Body,
-    Fold,
     Header,
     JournalState,
     Record,
 )
+from backend.operations.journal_fold import Fold, Unproven
 
 OPEN_TIMEOUT_S: Final = 10.0
 PEEK_S: Final = 1.0
 """So long a look before a take-over waits for a transaction that is under way."""
 COMPARE_S: Final = 2.0
 """A follower looks this often whether its topic is still the same."""
+SETTINGS_S: Final = 30.0
+"""The writer looks this often whether somebody has changed the topic's settings."""
 GONE_S: Final = 2.0
 """A topic that no broker names for so long was deleted: one that just started may not know it."""
 REPLACED: Final = "replaced"
@@ -77,6 +83,9 @@ def transactional_id(cluster_id: str, topic: str = JOURNAL_TOPIC) -> str:
 class TopicJournal:
     """`backend.operations.journal.Journal` in a topic of the cluster."""
 
+    any_loop: Final = True
+    """One thread makes all calls, in order; whoever waits for them may run anywhere."""
+
     def __init__(
         self,
         bootstrap_servers: str,
@@ -85,16 +94,27 @@ class TopicJournal:
         cluster_id: str,
         writer: str,
         clock: Clock,
+        keys: ClusterKeys,
+        unproven: Unproven = Unproven.REFUSE,
         topic: str = JOURNAL_TOPIC,
     ) -> None:
-        """`writer` is this backend's id; `cluster_id` the one that its other calls reach."""
+        """`writer` is this backend's id; `cluster_id` the one that its other calls reach.
+
+        `unproven` says what becomes of a journal that nobody with these keys has written.
+        """
         self._clients = Clients(bootstrap_servers, config, topic)
         self._cluster_id = cluster_id
         self._backend = writer
         self._clock = clock
         self._topic = JournalTopic(self._clients, cluster_id)
+        self._repair = Healing(self._clients)
+        self._acls: tuple[str, ...] = ()
+        self._memory: Fold | None = None
+        """What this backend knew as the writer of a topic that is no more."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kshunt-journal")
-        self._fold = Fold(cluster_id)
+        self._keys = keys
+        self._unproven = unproven
+        self._fold = self._new_fold()
         self._reader: Reader | None = None
         self._writer: Writer | None = None
         self._in_doubt: Mapping[str, Body | None] | None = None
@@ -102,6 +122,7 @@ class TopicJournal:
         self._identity: str | None = None
         """Of the topic that `_state` was read from."""
         self._compared_s = 0.0
+        self._looked_s = time.monotonic()
         self._missing_since_s: float | None = None
         self._hurry = threading.Event()
         """Set while a call waits for a follower to give way."""
@@ -114,7 +135,15 @@ class TopicJournal:
     @property
     def remarks(self) -> tuple[str, ...]:
         """As `Journal.remarks`."""
-        return self._topic.remarks
+        return (*self._topic.remarks, *self._acls, *self._repair.remarks)
+
+    @property
+    def repairs(self) -> Repairs:
+        """As `Journal.repairs`."""
+        return self._repair.repairs
+
+    def _new_fold(self) -> Fold:
+        return Fold(self._cluster_id, self._keys, self._unproven)
 
     async def open(self) -> JournalState:
         """As `Journal.open`."""
@@ -176,6 +205,8 @@ class TopicJournal:
         self._hurry.clear()
         self._writer = None
         self._in_doubt = None
+        if self._memory is not None:
+            self._restore(until)
         insist(until, self._same)
         self._topic.ensure(until)
         insist(until, self._found)
@@ -183,8 +214,28 @@ class TopicJournal:
         writer.fence(until)
         writer.reached = self._read(lambda reader: reader.catch_up_all(until))
         self._stop_reading()
+        if self._state.provenance in REFUSED:
+            raise JournalUnusable(f"{REFUSED[self._state.provenance][1]} Nothing was written.")
         self._writer = writer
+        self._sign()
+        topic = self._clients.topic
+        self._acls = acl_remarks(topic, writers_of(self._clients.admin(), topic))
         return self._state
+
+    def _sign(self) -> None:
+        """Sign what is believed and is not signed with the key that signs.
+
+        What is written first leaves the manifest as it is, so that nothing is lost where this
+        ends in the middle.
+        """
+        adopted = self._state.adopted
+        waiting = {key: self._state.entries[key].body for key in self._fold.unsigned()}
+        for some, last in in_lots(waiting):
+            self._put(some, unfinished=not last)
+        if waiting:
+            log.warning("Entries of the journal that were signed anew: %d", len(waiting))
+        if adopted:
+            self._repair.adopted(len(waiting))
 
     def _peek(self) -> JournalState:
         if not self._same():
@@ -196,6 +247,8 @@ class TopicJournal:
     def _look(self) -> JournalState:
         # A topic made anew may have grown as long as the former one was: reading alone would not
         # tell them apart.
+        if self._memory is not None:
+            self._restore(time.monotonic() + OPEN_TIMEOUT_S)
         due = self._reader is None or time.monotonic() - self._compared_s > COMPARE_S
         if due and not self._same():
             return self._state
@@ -225,10 +278,59 @@ class TopicJournal:
             return found is not None
         if found is None and not self._gone():
             raise JournalUnavailable("The brokers do not name the journal's topic.")
-        if self._identity is not None:
+        if found is not None and self._goes_on():
+            self._stop_reading()
+        elif self._identity is not None:
             self._lost("is gone" if found is None else "was deleted and made anew")
         self._identity = found
         return found is not None
+
+    def _goes_on(self) -> bool:
+        """Whether the topic is another one into which the one that acted wrote what it knew."""
+        if self._identity is None or self._writer is not None:
+            return False
+        fold = self._new_fold()
+        self._read_once(fold, time.monotonic() + READ_TIMEOUT_S)
+        return self._fold.is_continued_by(fold)
+
+    def _read_once(self, fold: Fold, until: float) -> int:
+        reader = Reader(self._clients, fold.take)
+        try:
+            reader.catch_up_all(until)
+            return reader.reached
+        finally:
+            reader.close()
+
+    def _restore(self, until: float) -> None:
+        """Write what this backend knew into a topic that was made anew, as nobody else has.
+
+        Raises:
+            JournalUnavailable, NotAuthorized, WrongCluster: it is tried again.
+            JournalUnusable: also, another backend has begun a journal there.
+        """
+        self._topic.ensure(until)
+        identity = insist(until, self._topic.identity)
+        writer = Writer(self._clients, transactional_id(self._cluster_id, self._clients.topic))
+        writer.fence(until)
+        fold, memory = self._new_fold(), self._memory
+        writer.reached = self._read_once(fold, until)
+        if identity is None or memory is None:
+            raise JournalUnavailable("The journal's topic was made, and no broker knows it yet.")
+        # An append of ours may have come into the new topic before that was noticed.
+        if fold.listed_at >= 0 and fold.journal_id != memory.journal_id:
+            self._memory = None
+            raise self._forgotten("was deleted, and another backend began a new one")
+        fold.go_on_from(memory)
+        header = Header(self._cluster_id, self._backend, self._clock.now_ms())
+        for records in rewritten(self._state, fold, header):
+            writer.write(records)
+            for key, value in records:
+                fold.take(key, value)
+        self._stop_reading()
+        self._fold, self._state, self._memory = fold, fold.state(), None
+        self._identity = identity
+        self._repair.came_back(len(self._state.entries))
+        log.warning("The journal was written anew; entries: %d", len(self._state.entries))
 
     def _gone(self) -> bool:
         now_s = time.monotonic()
@@ -237,21 +339,40 @@ class TopicJournal:
         return now_s - self._missing_since_s >= GONE_S
 
     def _lost(self, how: str) -> None:
-        """Forget a topic that is no more, unless this backend remembers what it held."""
+        """Forget a topic that is no more, unless this backend remembers what it held.
+
+        The writer knows all of it, and writes it into a new topic; see `_restore`.
+        """
         self._stop_reading()
+        self._repair.stop()
+        if self._writer is not None:
+            self._memory = self._fold
         self._writer = None
         kept = (self._state.entries.keys() | self._state.unreadable.keys()) - {BACKEND_KEY}
         if kept:
-            some = ", ".join(sorted(kept)[:3]) + (", ..." if len(kept) > 3 else "")
-            raise JournalUnusable(
-                f"Topic {self._clients.topic} {how}, and with it what backends remembered of this "
-                f"cluster; number of entries: {len(kept)} ({some}). kshunt changes nothing here.",
-                advice="This backend still shows them: look at its operations and throttles. "
-                "Moves go on in the cluster, and throttles stay on. Start kshunt again to begin "
-                "a new journal.",
-            )
-        self._fold = Fold(self._cluster_id)
+            raise self._forgotten(how)
+        self._memory = None
+        self._fold = self._new_fold()
         self._state = self._fold.state()
+
+    def _forgotten(self, how: str) -> JournalUnusable:
+        kept = (self._state.entries.keys() | self._state.unreadable.keys()) - {BACKEND_KEY}
+        some = ", ".join(sorted(kept)[:3]) + (", ..." if len(kept) > 3 else "")
+        advice = (
+            "This backend acted, so it knows all of them, and writes them anew as soon as it can. "
+            "Do not stop it before that."
+            if self._memory is not None
+            else "This backend still shows them: look at its operations and throttles. If a "
+            "backend acted when this happened, let it run: it writes them anew, and this one "
+            "goes on. If none did, note the throttles and what was there before. A kshunt that is "
+            "started again begins a new journal without them."
+        )
+        return JournalUnusable(
+            f"Topic {self._clients.topic} {how}, and with it what backends remembered of this "
+            f"cluster; number of entries: {len(kept)} ({some}). kshunt changes nothing here. Moves "
+            "go on in the cluster, and throttles stay on.",
+            advice=advice,
+        )
 
     def _read(self, action: Callable[[Reader], None]) -> int:
         """Read, and take what was read as the state; returns the offset that was reached.
@@ -259,7 +380,7 @@ class TopicJournal:
         Where reading cannot go on, it begins anew the next time.
         """
         if self._reader is None:
-            self._fold = Fold(self._cluster_id)
+            self._fold = self._new_fold()
             self._reader = Reader(self._clients, self._fold.take)
         try:
             action(self._reader)
@@ -278,24 +399,44 @@ class TopicJournal:
     def _append(self, entries: Mapping[str, Body | None], replacing: Collection[str]) -> None:
         try:
             self._write(entries, replacing)
-        except JournalUnavailable:
+        except (JournalUnavailable, JournalFenced):
             # The first failure says more than another one of the same cluster.
             with suppress(JournalUnavailable):
                 self._same()
             raise
 
     def _write(self, entries: Mapping[str, Body | None], replacing: Collection[str]) -> None:
-        writer = self._required()
+        self._required()
         repeated = self._in_doubt
         if self._settle() and repeated == entries:
             return
         check_append(self._state, entries, replacing)
+        self._put(entries)
+        if time.monotonic() - self._looked_s > SETTINGS_S:
+            self._looked_s = time.monotonic()
+            with suppress(KshuntError):
+                self._topic.look()
+        # What was asked is written; what others did is found again at the next append.
+        with suppress(JournalUnavailable):
+            if self._repair.look(self._required(), self._fold, time.monotonic() + HEAL_S):
+                self._state = self._fold.state()
+                due = self._repair.due(self._state)
+                self._put(due, again=True)
+                self._repair.written_again(len(due))
+
+    def _put(
+        self,
+        entries: Mapping[str, Body | None],
+        *,
+        unfinished: bool = False,
+        again: bool = False,
+    ) -> None:
         header = Header(self._cluster_id, self._backend, self._clock.now_ms())
-        records = self._fold.records(entries, header)
+        records = self._fold.records(entries, header, unfinished=unfinished, again=again)
         if not records:
             return
         try:
-            writer.write(records)
+            self._required().write(records)
         except JournalUnavailable as failed:
             self._in_doubt = entries if failed.written is None else None
             raise
@@ -326,5 +467,6 @@ class TopicJournal:
 
     def _end(self) -> None:
         self._stop_reading()
+        self._repair.stop()
         self._writer = None
         self._clients.forget()

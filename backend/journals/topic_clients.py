@@ -63,13 +63,36 @@ class TopicFacts:
 
 def faults_of(facts: TopicFacts) -> tuple[str, ...]:
     """Why a topic would lose entries, or mix them up; empty where it can be used."""
-    policy = {one.strip() for one in facts.config.get("cleanup.policy", "").split(",")}
+    policy = _policy(facts)
     found = []
     if policy != {"compact"}:
         found.append(f"cleanup.policy is {','.join(sorted(policy))}, and must be compact")
     if facts.partitions != 1:
         found.append(f"it has {facts.partitions} partitions, and must have one")
     return tuple(found)
+
+
+def _advice(topic: str, facts: TopicFacts) -> str:
+    """What to do about a topic with faults; nothing that would lose an entry."""
+    found = []
+    if _policy(facts) != {"compact"}:
+        found.append(
+            "Set it back at once, before old entries are deleted: kafka-configs --bootstrap-server "
+            f"... --alter --entity-type topics --entity-name {topic} --add-config "
+            "cleanup.policy=compact. Keep the topic: it holds the prior value of every throttle."
+        )
+    if facts.partitions != 1:
+        found.append(
+            "Kafka cannot take partitions away. Its entries are in partition 0: save them (kafka-"
+            f"console-consumer --topic {topic} --partition 0 --from-beginning --property "
+            "print.key=true). If no operation runs and no throttle is owned, the topic can be "
+            "deleted then, and kshunt makes it anew."
+        )
+    return " ".join(found)
+
+
+def _policy(facts: TopicFacts) -> set[str]:
+    return {one.strip() for one in facts.config.get("cleanup.policy", "").split(",")}
 
 
 def remarks_of(facts: TopicFacts, brokers: int) -> tuple[str, ...]:
@@ -205,10 +228,22 @@ class JournalTopic:
             topic = self._clients.topic
             raise JournalUnusable(
                 f"Topic {topic} cannot keep the journal: {'; '.join(faults)}. Nothing was written.",
-                advice=f"If nothing else uses it, delete it (kafka-topics --delete --topic {topic})"
-                " and kshunt will make it anew.",
+                advice=_advice(topic, facts),
             )
         self.remarks = remarks_of(facts, brokers)
+
+    def look(self) -> None:
+        """See whether somebody has changed the topic while it is in use.
+
+        Raises:
+            JournalUnavailable, NotAuthorized, WrongCluster: it is not known.
+        """
+        partitions, replicas, brokers = self._described()
+        if partitions:
+            facts = TopicFacts(partitions, replicas, self._config())
+            advice = _advice(self._clients.topic, facts)
+            faults = (f"{'; '.join(faults_of(facts))}. {advice}",) if advice else ()
+            self.remarks = (*faults, *remarks_of(facts, brokers))
 
     def _described(self) -> tuple[int, int, int]:
         """Partitions (0 without the topic), replication factor, and the cluster's live brokers."""

@@ -48,6 +48,10 @@ class Writer:
         """The offset after all that is known to be in the topic."""
         self.went_back = False
         """True where a record got an offset that was in use: it is another topic."""
+        self.strange_from: int | None = None
+        """The first offset that may be somebody else's: there was a gap before a record of ours."""
+        self._first = True
+        """True until a record of the transaction is acknowledged."""
 
     def fence(self, until: float) -> None:
         """Become the writer.
@@ -66,6 +70,7 @@ class Writer:
         """
         self._producer.poll(0)
         self._records = records
+        self._first = True
         try:
             with meant("Writing to the journal"):
                 self._producer.begin_transaction()
@@ -85,6 +90,10 @@ class Writer:
         offset = message.offset()
         if error is None and offset is not None and offset >= 0:
             self.went_back |= offset < self.reached
+            # The end of the transaction before takes one offset.
+            if offset > self.reached + self._first and self.strange_from is None:
+                self.strange_from = self.reached
+            self._first = False
             self.reached = offset + 1
 
     def settle(self) -> Sequence[Record]:
@@ -127,14 +136,18 @@ class Reader:
     """Reads the topic's committed records, each once and in order."""
 
     def __init__(
-        self, clients: Clients, take: Callable[[bytes | None, bytes | None], None]
+        self,
+        clients: Clients,
+        take: Callable[[bytes | None, bytes | None], None],
+        start: int = OFFSET_BEGINNING,
     ) -> None:
+        """`start` is the offset of the first record to take."""
         self._clients = clients
         self._take = take
         self._consumer = clients.consumer()
-        self._place = TopicPartition(clients.topic, 0, OFFSET_BEGINNING)
+        self._place = TopicPartition(clients.topic, 0, start)
         self._consumer.assign([self._place])
-        self.reached = 0
+        self.reached = max(0, start)
         """The offset before which everything was taken."""
         self._began = False
         self.broken = False
@@ -159,7 +172,7 @@ class Reader:
         if end < self.reached:
             self.broken = True
             raise JournalUnavailable(f"The journal ends at {end}, and was read to {self.reached}.")
-        self._read_to(end, until)
+        self.read_to(end, until)
 
     def _wait_for_news(self, until: float, hurry: threading.Event) -> None:
         reached = self.reached
@@ -175,7 +188,7 @@ class Reader:
         """
         place = TopicPartition(self._clients.topic, 0)
         end = insist(until, lambda: self._high_watermark(place, until))
-        self._read_to(end, until)
+        self.read_to(end, until)
 
     def _high_watermark(self, place: TopicPartition, until: float) -> int:
         with meant("Looking for the journal's end"):
@@ -187,7 +200,12 @@ class Reader:
             offset: int = asked[place].result().offset
         return offset
 
-    def _read_to(self, end: int, until: float) -> None:
+    def read_to(self, end: int, until: float) -> None:
+        """Take what is before an offset.
+
+        Raises:
+            JournalUnavailable, NotAuthorized: as `catch_up`.
+        """
         while self.reached < end:
             if time.monotonic() > until:
                 raise ReadBehind(

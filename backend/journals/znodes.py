@@ -24,23 +24,13 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
+from backend.access.cluster_keys import ClusterKeys
 from backend.admin import zk_reads, zk_tree
-from backend.admin.zk_session import (
-    Create,
-    Delete,
-    Fence,
-    InDoubt,
-    Op,
-    Outdated,
-    Put,
-    Session,
-    Znode,
-)
+from backend.admin.zk_session import Create, Delete, Fence, InDoubt, Op, Outdated, Put, Session
 from backend.clock import Clock
 from backend.errors import (
     ClusterError,
@@ -54,17 +44,18 @@ from backend.errors import (
 )
 from backend.journals import removal
 from backend.journals.removal import Removal
-from backend.operations.journal import RETRY_S, check_append
+from backend.journals.znode_records import THROTTLES, fenced, named_by, record_name, throttles_of
+from backend.operations.journal import RETRY_S, Repairs, check_append, in_lots
 from backend.operations.journal_codec import (
     BACKEND_KEY,
+    REFUSED,
     Body,
-    Fold,
     Header,
     JournalState,
-    Kind,
     Record,
     kind_of,
 )
+from backend.operations.journal_fold import Fold, Unproven
 
 ROOT: Final = "/kshunt"
 WRITER: Final = "/kshunt/writer"
@@ -77,9 +68,10 @@ OPEN_S: Final = 10.0
 NEWS_S: Final = 0.5
 """A follower looks this often."""
 POLL_S: Final = 0.05
+SIGNED_AT_ONCE: Final = 20
+"""A server takes no more than a megabyte in one commit."""
 ATTEMPTS: Final = 5
 """Somebody else would have to write the seed's znodes as often, between our look and our commit."""
-_THROTTLES: Final = (Kind.TOPIC_THROTTLE, Kind.BROKER_THROTTLE)
 
 Value = TypeVar("Value")
 
@@ -98,14 +90,31 @@ class _Doubt:
 class ZnodeJournal:
     """`backend.operations.journal.Journal` in znodes of the cluster."""
 
-    def __init__(self, session: Session, *, cluster_id: str, writer: str, clock: Clock) -> None:
-        """`writer` is this backend's id; `cluster_id` the one that its other calls reach."""
+    any_loop: Final = False
+    """The session belongs to one event loop."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        cluster_id: str,
+        writer: str,
+        clock: Clock,
+        keys: ClusterKeys,
+        unproven: Unproven = Unproven.REFUSE,
+    ) -> None:
+        """`writer` is this backend's id; `cluster_id` the one that its other calls reach.
+
+        `unproven` says what becomes of a journal that nobody with these keys has written.
+        """
         self._session = session
         self._cluster_id = cluster_id
         self._backend = writer
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._fold = Fold(cluster_id)
+        self._keys = keys
+        self._unproven = unproven
+        self._fold = self._new_fold()
         self._state = JournalState()
         self._names: set[str] = set()
         """Of the znodes that there are."""
@@ -117,6 +126,8 @@ class ZnodeJournal:
         self._doubt: _Doubt | None = None
         self._remarks: tuple[str, ...] = ()
         self._nudged = False
+        self.repairs = Repairs()
+        """As `Journal.repairs`."""
 
     @property
     def state(self) -> JournalState:
@@ -128,9 +139,12 @@ class ZnodeJournal:
         """As `Journal.remarks`."""
         return self._remarks
 
+    def _new_fold(self) -> Fold:
+        return Fold(self._cluster_id, self._keys, self._unproven)
+
     def explained(self) -> Removal:
         """The names in KIP-179's znodes that this journal's records explain."""
-        return removal.named_by(_throttles(self._state))
+        return removal.named_by(throttles_of(self._state))
 
     async def open(self) -> JournalState:
         """As `Journal.open`."""
@@ -222,8 +236,21 @@ class ZnodeJournal:
         await self._session.commit(become, timeout_s=TIMEOUT_S, fenced=False)
         self._fence = await self._written(token)
         await self._read_all(OPEN_S)
+        if self._state.provenance in REFUSED:
+            self._lose()
+            raise JournalUnusable(f"{REFUSED[self._state.provenance][1]} Nothing was written.")
         self._session.fence, self._session.barred = self._fence, False
+        await self._sign()
         return self._state
+
+    async def _sign(self) -> None:
+        """Sign what is believed and is not signed with the key that signs."""
+        adopted = self._state.adopted
+        waiting = {key: self._state.entries[key].body for key in self._fold.unsigned()}
+        for some, last in in_lots(waiting, SIGNED_AT_ONCE):
+            await self._put(some, unfinished=not last)
+        if adopted:
+            self.repairs = Repairs(adopted=self.repairs.adopted + len(waiting))
 
     async def _ensure(self) -> None:
         """Make what is not there."""
@@ -254,7 +281,7 @@ class ZnodeJournal:
         znode = await self._session.read(WRITER, timeout_s=TIMEOUT_S)
         if znode is None or znode.data.decode("utf-8", "replace") != token:
             self._lose()
-            raise _fenced()
+            raise fenced()
         return Fence(WRITER, znode.version)
 
     def _lose(self) -> None:
@@ -279,7 +306,7 @@ class ZnodeJournal:
         if commit.version == self._number:
             return self._state
         if self._number >= 0 and commit.version == self._number + 1:
-            names = _named(commit)
+            names = named_by(commit)
             if names is not None and await self._read_some(names, commit.version):
                 return self._state
         await self._read_all(TIMEOUT_S)
@@ -307,13 +334,14 @@ class ZnodeJournal:
         until_s = self._clock.monotonic_s() + timeout_s
         while self._clock.monotonic_s() < until_s:
             root, before = await self._session.read_many([ROOT, COMMIT], timeout_s=timeout_s)
-            names = await self._session.children(RECORDS, timeout_s=timeout_s) or ()
+            # A head before its parts.
+            names = sorted(await self._session.children(RECORDS, timeout_s=timeout_s) or ())
             found = await self._session.read_many(list(map(_path, names)), timeout_s=timeout_s)
             after = await self._session.read(COMMIT, timeout_s=timeout_s)
             if root is None or before is None or after is None:
                 break
             if before.version == after.version:
-                self._fold = Fold(self._cluster_id)
+                self._fold = self._new_fold()
                 self._names.clear()
                 records = [
                     (unquote_to_bytes(name), znode.data)
@@ -333,7 +361,7 @@ class ZnodeJournal:
     def _take(self, records: Sequence[Record], number: int) -> None:
         for key, value in records:
             self._fold.take(key, value)
-            name = _name(key)
+            name = record_name(key)
             (self._names.discard if value is None else self._names.add)(name)
         self._state, self._number = self._fold.state(), number
 
@@ -349,7 +377,7 @@ class ZnodeJournal:
                 "Throttles that are named in /admin/throttled_rates_removal and "
                 "/admin/throttled_replicas_removal go when kshunt is started again.",
             )
-        self._fold, self._number, self._identity = Fold(self._cluster_id), -1, ""
+        self._fold, self._number, self._identity = self._new_fold(), -1, ""
         self._names.clear()
         self._state = self._fold.state()
 
@@ -361,8 +389,11 @@ class ZnodeJournal:
         if doubt is not None and await self._settle() and doubt.entries == entries:
             return
         check_append(self._state, entries, replacing)
+        await self._put(entries)
+
+    async def _put(self, entries: Mapping[str, Body | None], *, unfinished: bool = False) -> None:
         header = Header(self._cluster_id, self._backend, self._clock.now_ms())
-        records = self._fold.records(entries, header)
+        records = self._fold.records(entries, header, unfinished=unfinished)
         if not records:
             return
         for attempt in range(ATTEMPTS):
@@ -370,6 +401,8 @@ class ZnodeJournal:
                 await self._commit(entries, records)
                 return
             except Outdated as error:
+                # Somebody may have made or deleted a record's znode.
+                self._names = set(await self._session.children(RECORDS, timeout_s=TIMEOUT_S) or ())
                 if attempt + 1 == ATTEMPTS:
                     raise JournalUnusable(
                         f"Somebody else writes what is the journal's: {error}. Nothing was written."
@@ -378,7 +411,7 @@ class ZnodeJournal:
                 # Where an append was in doubt, the version may have grown by our own hand.
                 if attempt or not await self._still_ours():
                     self._lose()
-                    raise _fenced() from None
+                    raise fenced() from None
 
     async def _still_ours(self) -> Fence | None:
         """The fence as it is, where we are the last that became the writer."""
@@ -390,7 +423,7 @@ class ZnodeJournal:
 
     async def _commit(self, entries: Mapping[str, Body | None], records: Sequence[Record]) -> None:
         word = secrets.token_hex(8)
-        names = [_name(key) for key, _ in records]
+        names = [record_name(key) for key, _ in records]
         operations = [*self._record_operations(records), *await self._removal_operations(entries)]
         note = zk_tree.text({"id": word, "names": names})
         try:
@@ -403,7 +436,7 @@ class ZnodeJournal:
     def _record_operations(self, records: Sequence[Record]) -> list[Op]:
         operations: list[Op] = []
         for key, value in records:
-            name = _name(key)
+            name = record_name(key)
             if value is None:
                 operations += [Delete(_path(name))] if name in self._names else []
             elif name in self._names:
@@ -414,13 +447,13 @@ class ZnodeJournal:
 
     async def _removal_operations(self, entries: Mapping[str, Body | None]) -> list[Op]:
         """What becomes of the seed's znodes with these entries."""
-        if not any(kind_of(key) in _THROTTLES for key in entries):
+        if not any(kind_of(key) in THROTTLES for key in entries):
             return []
-        before = _throttles(self._state)
+        before = throttles_of(self._state)
         after = {
             key: body
             for key, body in {**before, **entries}.items()
-            if body is not None and kind_of(key) in _THROTTLES
+            if body is not None and kind_of(key) in THROTTLES
         }
         found = await removal.read(self._session, timeout_s=TIMEOUT_S)
         self._remarks = tuple(map(str, found.unreadable.values()))
@@ -435,7 +468,7 @@ class ZnodeJournal:
         fence = await self._still_ours()
         if fence is None:
             self._lose()
-            raise _fenced()
+            raise fenced()
         write = Put(WRITER, token.encode(), fence.version)
         try:
             await self._session.commit([write], timeout_s=TIMEOUT_S, fenced=False)
@@ -455,32 +488,7 @@ class ZnodeJournal:
 
     def _required(self) -> None:
         if self._fence is None:
-            raise _fenced()
-
-
-def _named(commit: Znode) -> list[str] | None:
-    """The records that the last append wrote; None where somebody has spoilt it."""
-    with suppress(zk_tree.UnreadableZnode):
-        names = zk_tree.document(COMMIT, commit.data).get("names")
-        if isinstance(names, list):
-            return list(map(str, names))
-    return None
-
-
-def _throttles(state: JournalState) -> dict[str, Body]:
-    return {entry.key: entry.body for kind in _THROTTLES for entry in state.of(kind).values()}
-
-
-def _fenced() -> JournalFenced:
-    return JournalFenced(
-        "This backend does not write the journal. Nothing was written.",
-        advice="It follows, and takes over when no other backend acts.",
-    )
-
-
-def _name(key: bytes) -> str:
-    """A record's name below `/kshunt/journal`: a key has slashes."""
-    return quote(key, safe="")
+            raise fenced()
 
 
 def _path(name: str) -> str:

@@ -6,25 +6,41 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from backend.access.cluster_keys import ClusterKeys
 from backend.admin.zk_session import Session
 from backend.clock import Clock
 from backend.journals.removal import PATIENCE_S, Recovery, Removal
 from backend.journals.znodes import ZnodeJournal
+from backend.operations.journal_fold import Unproven
 from backend.operations.seat import Seat
 
 
 class ZooKeeperParts:
     """Both, of one session."""
 
-    def __init__(self, session: Session, clock: Clock, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        session: Session,
+        clock: Clock,
+        keys: ClusterKeys,
+        unproven: Unproven = Unproven.REFUSE,
+        *,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         self._session, self._clock = session, clock
+        self._keys, self._unproven = keys, unproven
         self._patience_s = patience_s
         self._journal: ZnodeJournal | None = None
 
     def open_journal(self, cluster_id: str, backend_id: str) -> ZnodeJournal:
         """The cluster's journal, given its id and the backend's."""
         self._journal = ZnodeJournal(
-            self._session, cluster_id=cluster_id, writer=backend_id, clock=self._clock
+            self._session,
+            cluster_id=cluster_id,
+            writer=backend_id,
+            clock=self._clock,
+            keys=self._keys,
+            unproven=self._unproven,
         )
         return self._journal
 

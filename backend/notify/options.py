@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +18,8 @@ from backend.errors import ConfigError
 if TYPE_CHECKING:
     from backend.notify.notifier import Notifier
     from backend.notify.target import Target
+
+log = logging.getLogger(__name__)
 
 SECRET: Final = "KSHUNT_WEBHOOK_SECRET"
 
@@ -29,6 +33,12 @@ def add_target_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="tell it what changes, as Standard Webhooks; may be given several times",
+    )
+    group.add_argument(
+        "--webhook-file",
+        metavar="FILE",
+        type=Path,
+        help="addresses that are secrets, one a line; other users see what a command line holds",
     )
     group.add_argument(
         "--webhook-secret-file",
@@ -64,7 +74,7 @@ def targets_of(options: argparse.Namespace, environment: Mapping[str, str]) -> t
     """
     from backend.notify.target import target_of
 
-    urls: Sequence[str] = options.webhook
+    urls = [*options.webhook, *_addresses(options.webhook_file)]
     if not urls:
         if options.webhook_secret_file or options.webhook_ca is not None:
             raise ConfigError("--webhook-secret-file and --webhook-ca are for a --webhook URL.")
@@ -72,9 +82,37 @@ def targets_of(options: argparse.Namespace, environment: Mapping[str, str]) -> t
     if len(set(urls)) < len(urls):
         raise ConfigError("The same --webhook is given twice.")
     keys = _keys(options.webhook_secret_file, len(urls), environment)
-    return tuple(
+    targets = tuple(
         target_of(url, key, options.webhook_ca) for url, key in zip(urls, keys, strict=True)
     )
+    for shown in visible(targets, sys.orig_argv):
+        log.warning(
+            "the address of webhook %s may be a secret, and every user of this host can read it in "
+            "the list of processes: put it into a --webhook-file, or into [serve]",
+            shown,
+        )
+    return targets
+
+
+def visible(targets: Iterable[Target], words: Sequence[str]) -> tuple[Target, ...]:
+    """Those whose address may be a secret, and is among the words of a command line."""
+    line = "\0".join(words)
+    return tuple(each for each in targets if each.lets_in and each.url in line)
+
+
+def _addresses(path: Path | None) -> list[str]:
+    """The addresses of a file.
+
+    Raises:
+        ConfigError: it cannot be read, others can read it, or it holds none.
+    """
+    if path is None:
+        return []
+    lines = read_secret(path, "The file of webhooks").splitlines()
+    found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if not found:
+        raise ConfigError(f"The file of webhooks {path} holds no address.")
+    return found
 
 
 def _keys(

@@ -36,6 +36,13 @@ class Target:
         """The same for the same address, and says nothing of it."""
         return hashlib.blake2b(self.url.encode(), digest_size=5).hexdigest()
 
+    @property
+    def lets_in(self) -> bool:
+        """Whether the address itself may be what lets in: it has a password or a long part."""
+        parts = urlsplit(self.url)
+        pieces = [*parts.path.split("/"), *re.split("[=&]", parts.query)]
+        return bool(parts.password) or any(len(one) >= SECRET_CHARACTERS for one in pieces)
+
     def without_address(self, text: str) -> str:
         """A text that may quote the address, as "Cannot POST /path" does, without what is secret.
 

@@ -9,6 +9,7 @@ Constraints
 Algorithm
     - An operation: each state that `_STATES` names, when it ends, and when it waits for somebody.
     - A proposal: when it waits for a second person, and what became of it.
+    - Partitions of a topic that are about to be deleted, or no more (`backend.notify.leaving`).
     - Drift at once: engine and journal have agreed that it is not ours.
     - An orphan throttle once it was seen in two looks: a foreign tool sets its throttle before its
       move, and takes it off after.
@@ -25,6 +26,7 @@ from typing import Any, Final, TypeAlias
 from backend.domain.approval import ProposalState, ProposedChange
 from backend.domain.operation import Operation, OperationKind, OperationState
 from backend.domain.wording import listed, many
+from backend.notify.leaving import LeavingTopic, leaving_news
 from backend.notify.message import WORDS_MAX, News
 from backend.notify.proposals import news_of
 
@@ -46,6 +48,9 @@ _STATES: Final[Mapping[OperationState, tuple[str, str]]] = {
     _State.CANCELLING: ("operation.cancelling", "is being cancelled"),
     _State.DONE: ("operation.ended", "is done"),
     _State.CANCELLED: ("operation.ended", "was cancelled"),
+    _State.PARTLY_CANCELLED: ("operation.ended", "was partly cancelled"),
+    _State.CANCELLED_ELSEWHERE: ("operation.failed", "was cancelled outside kshunt"),
+    _State.SUPERSEDED: ("operation.failed", "was superseded by another move"),
     _State.FAILED: ("operation.failed", "has failed"),
 }
 _COURSE: Final = re.compile(r"[\d,]+ (moves? to start|of \d+ batches done)")
@@ -72,6 +77,9 @@ class Seen:
     """None: nobody looked, or it is another backend's to tell."""
     operations: Sequence[Operation] = ()
     """Those that have not ended."""
+    leaving: Mapping[str, LeavingTopic] | None = None
+    """Topics of which partitions are about to be deleted, and those of the look before; None where
+    the cluster was not seen yet."""
     proposals: Sequence[ProposedChange] = ()
     """Changes that take two people: all that are remembered, as they are at this moment."""
 
@@ -90,6 +98,7 @@ class Watch:
         self._operations: dict[str, _Told] = {}
         self._drift: Facts = {}
         self._proposals: Mapping[str, ProposalState] = {}
+        self._leaving: Mapping[str, LeavingTopic] | None = None
         self._orphans: dict[str, Mapping[str, Any]] = {}
         self._suspects: frozenset[str] = frozenset()
         self._reachable = True
@@ -140,6 +149,7 @@ class Watch:
         if seen.acting:
             yield from _differences("drift", "Drift", self._drift, seen.drift)
             self._drift = seen.drift
+            yield from self._of_leaving(seen.leaving)
             yield from news_of(self._proposals, seen.proposals)
             self._proposals = {one.id: one.state for one in seen.proposals}
         if seen.orphans is not None:
@@ -161,6 +171,7 @@ class Watch:
                 self._lost_since_s = seen.at_s
             if not seen.writes or seen.at_s - self._lost_since_s >= LOST_S:
                 self._acting, self._drift, self._proposals = False, {}, {}
+                self._leaving = None
                 yield _acts(seen, "backend.stopped", "acts no more: its right to act was lost")
 
     def _of_reach(self, seen: Seen) -> Iterator[News]:
@@ -177,6 +188,12 @@ class Watch:
             if seen.at_s - self._silent_since_s >= SILENT_S:
                 self._reachable = False
                 yield _reach(seen, "cluster.unreachable", "No broker answers")
+
+    def _of_leaving(self, leaving: Mapping[str, LeavingTopic] | None) -> Iterator[News]:
+        if leaving is not None:
+            if self._leaving is not None:
+                yield from leaving_news(self._leaving, leaving)
+            self._leaving = leaving
 
     def _of_orphans(self, found: Facts) -> Iterator[News]:
         sure = {id: fact for id, fact in found.items() if id in self._suspects}
@@ -232,7 +249,7 @@ def _acts(seen: Seen, kind: str, verb: str) -> News:
     operations = [operation_facts(one) for one in seen.operations[:FACTS_MAX]]
     words = f"Backend {seen.backend} on {seen.host} {verb}"
     if operations:
-        named = listed(f"{one.kind.value} {one.id} ({one.state.value})" for one in seen.operations)
+        named = listed(f"{one.kind.value} {one.id} ({one.state.words})" for one in seen.operations)
         words += f"; {many(len(seen.operations), 'operation')} under way: {named}"
     data = {
         "backend": seen.backend,

@@ -97,6 +97,12 @@ class AuditEvent(enum.StrEnum):
     RELEASED = "released"
     NOTED = "noted"
     """Somebody remarked on an operation."""
+    JOURNAL_ADOPTED = "journal_adopted"
+    """Entries that nobody had signed are trusted and signed from here on."""
+    JOURNAL_REPAIRED = "journal_repaired"
+    """Entries were written again, since somebody else overwrote them or deleted the journal."""
+    PRIOR_DISCARDED = "prior_discarded"
+    """Values of before that only a host remembered will not be brought back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +267,7 @@ def read_audit(state: JournalState) -> tuple[AuditRow, ...]:
     """Every line of the journal, newest last; those whose time is not known come first."""
     rows: list[AuditRow] = [AuditEntry.of(entry) for entry in state.of(Kind.AUDIT).values()]
     rows += [_unread(key, state.unreadable[key]) for key in _unreadable_keys(state)]
+    rows += [_unread(key, one) for key, one in state.aside.items() if key.startswith(_PREFIX)]
     return tuple(sorted(rows, key=_order))
 
 
@@ -304,6 +311,13 @@ def next_number(
     while found in places:
         found = _following(found)
     return found
+
+
+def audited_throttles(body: Body) -> tuple[str, ...]:
+    """What the body of a line says of throttles; nothing where it cannot be read."""
+    touched = body.get("touched")
+    words = touched.get("throttles") if isinstance(touched, Mapping) else None
+    return tuple(one for one in words if isinstance(one, str)) if isinstance(words, list) else ()
 
 
 def _following(place: tuple[int, int]) -> tuple[int, int]:

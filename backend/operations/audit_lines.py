@@ -11,6 +11,7 @@ from backend.domain.throttle import brokers_of
 from backend.operations.audit import AuditEntry, AuditEvent, Touched
 from backend.operations.drift import rate_words
 from backend.operations.ownership import ListCellId, Ownership, RateCellId
+from backend.operations.settings_told import own_words, setting_name
 from backend.operations.shrink.work import ShrinkWork
 from backend.operations.work import Work
 
@@ -36,6 +37,7 @@ def line_of(
     work: Work | None,
     owned: tuple[Ownership, Ownership],
     backend: str,
+    throttles: tuple[str, ...] | None = None,
 ) -> AuditEntry | None:
     """The line of one step, without its time; None where it is none.
 
@@ -44,6 +46,7 @@ def line_of(
         work: what is known of its moves.
         owned: whose the throttles are, before and after.
         backend: the id of the backend that takes the step.
+        throttles: what was read of each throttle, in words; None for what `owned` decides.
     """
     event = _event(before, after)
     if event is None:
@@ -56,8 +59,8 @@ def line_of(
         kind=after.kind.value,
         who=after.who,
         reason=after.reason if before is None else "",
-        touched=_touched(after, work, owned),
-        outcome=after.summary if before is None else after.outcome,
+        touched=_touched(after, work, owned, throttles),
+        outcome=after.summary if before is None else _told(event, after),
         backend=backend,
     )
 
@@ -109,10 +112,26 @@ def _event(before: Operation | None, after: Operation) -> AuditEvent | None:
     return _EVENTS.get(after.state)
 
 
-def _touched(after: Operation, work: Work | None, owned: tuple[Ownership, Ownership]) -> Touched:
+def _told(event: AuditEvent, after: Operation) -> str:
+    """What became of it; an end begins with the state in which it ended."""
+    if event not in (AuditEvent.ENDED, AuditEvent.REFUSED) or not after.state.ended:
+        return after.outcome
+    state = after.state.words
+    if not after.outcome or after.outcome == state or after.outcome.startswith(f"{state}: "):
+        return after.outcome or state
+    return f"{state}: {after.outcome}"
+
+
+def _touched(
+    after: Operation,
+    work: Work | None,
+    owned: tuple[Ownership, Ownership],
+    throttles: tuple[str, ...] | None,
+) -> Touched:
     partitions = after.partitions if work is None else tuple(work.moves)
     brokers = () if work is None else brokers_of(work.moves.values())
-    return Touched.of(brokers=brokers, partitions=partitions, throttles=throttles_changed(*owned))
+    words = throttles_changed(*owned) if throttles is None else throttles
+    return Touched.of(brokers=brokers, partitions=partitions, throttles=words)
 
 
 def throttles_changed(before: Ownership, after: Ownership) -> tuple[str, ...]:
@@ -121,21 +140,20 @@ def throttles_changed(before: Ownership, after: Ownership) -> tuple[str, ...]:
     for i in sorted(before.rates.keys() | after.rates.keys()):
         old, new = _rate(before, after, i), _rate(after, before, i)
         if old != new:
-            words.append(f"broker {i[0]} {i[1]}: {rate_words(old)} → {rate_words(new)}")
+            words.append(f"{setting_name(*i)}: {old} → {new}")
     for j in sorted(before.lists.keys() | after.lists.keys()):
         was, becomes = _listed(before, j), _listed(after, j)
         if was != becomes:
-            words.append(f"topic {j[0]} {j[1]}: {was} → {becomes} replicas of ours")
+            words.append(f"{setting_name(*j)}: {was} → {becomes} replicas of ours")
     return tuple(words)
 
 
-def _rate(ownership: Ownership, other: Ownership, cell_id: RateCellId) -> int | None:
+def _rate(ownership: Ownership, other: Ownership, cell_id: RateCellId) -> str:
     """What should be set by one of two, where the other may be the only one that knows of it."""
-    cell = ownership.rates.get(cell_id)
-    if cell is not None:
-        return cell.wanted_bytes_per_s
-    prior = other.rates[cell_id].prior
-    return None if prior is None else prior.own_bytes_per_s
+    cell = ownership.rates.get(cell_id) or other.rates[cell_id]
+    if cell_id in ownership.rates and cell.rates_bytes_per_s:
+        return rate_words(cell.wanted_bytes_per_s)
+    return own_words(cell.prior)
 
 
 def _listed(ownership: Ownership, cell_id: ListCellId) -> int:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from backend.domain.cluster import PartitionState, TopicPartition
+from backend.domain.cluster import PartitionState, TopicPartition, is_going
 from backend.domain.throttle import (
     NO_RATE,
     NO_REPLICAS,
@@ -35,6 +35,7 @@ from backend.domain.throttle import (
 from backend.domain.wording import listed, many, size_text
 from backend.errors import Conflict
 from backend.operations.pause import NO_SHARE, pause_writes
+from backend.operations.room import room_warnings
 from backend.operations.schedule import Queue, judge
 from backend.operations.undo import cancel_plan
 from backend.operations.view import ClusterView, effective_min_isr
@@ -166,7 +167,11 @@ def blast_radius(request: Request, view: ClusterView) -> BlastRadius:
         leaders_moving=tuple(sorted(found.leaders_moving)),
         at_min_isr=tuple(sorted(p for p in need if in_sync[p] == need[p])),
         under_min_isr=tuple(sorted(p for p, n in need.items() if n is not None and in_sync[p] < n)),
-        warnings=(*found.holds, *found.warnings, *_no_room(found.copies, view)),
+        warnings=(
+            *found.holds,
+            *found.warnings,
+            *room_warnings(found.copies, view.size_bytes, view.log_dirs),
+        ),
         fingerprint=_fingerprint(found, view),
     )
 
@@ -293,9 +298,10 @@ def _elect(request: ElectRequest, view: ClusterView) -> _Found:
     wanted = view.partitions.keys() if request.partitions is None else set(request.partitions)
     found = _Found()
     unable = []
+    going = [p for p in wanted if p in view.partitions and is_going(view.partitions[p])]
     for partition in wanted:
         state = view.partitions.get(partition)
-        if state is None or state.leader == state.replicas[0]:
+        if state is None or is_going(state) or state.leader == state.replicas[0]:
             continue
         found.partitions.add(partition)
         if state.replicas[0] in state.isr:
@@ -307,6 +313,10 @@ def _elect(request: ElectRequest, view: ClusterView) -> _Found:
         found.holds.append(
             f"The preferred replica of {listed(sorted(unable), 3)} is not in sync; "
             "there the leader stays."
+        )
+    if going and request.partitions is not None:
+        found.holds.append(
+            f"{listed(sorted(going), 3)} is being deleted, and stays without leader."
         )
     if gone := sorted(wanted - view.partitions.keys()):
         found.holds.append(f"The cluster does not have {listed(gone, 3)}.")
@@ -347,20 +357,6 @@ def _needed_in_sync(partition: TopicPartition, view: ClusterView) -> int | None:
     min_isr = view.min_isr.get(partition.topic)
     replicas = len(view.partitions[partition].replicas)
     return None if min_isr is None else effective_min_isr(min_isr, replicas)
-
-
-def _no_room(moves: Iterable[Move], view: ClusterView) -> list[str]:
-    """A warning for each broker whose free space is less than what it would receive."""
-    incoming: Counter[int] = Counter()
-    for move in moves:
-        for broker in move.adding:
-            incoming[broker] += view.size_bytes.get(move.partition, 0)
-    return [
-        f"Broker {broker} would receive {size_text(incoming[broker])} and has "
-        f"{size_text(view.usable_bytes[broker])} free."
-        for broker in sorted(incoming)
-        if broker in view.usable_bytes and incoming[broker] > view.usable_bytes[broker]
-    ]
 
 
 def _copy_words(copy_bytes: int, unknown_sizes: int) -> str:

@@ -105,7 +105,7 @@ async def clear_unowned(
     if not clearing:
         return clearing, ()
     topics = await admin.alter_interbroker_throttled_replicas(
-        clearing.topics, validate_only=False, timeout_s=timeout_s
+        clearing.topics, validate_only=False, timeout_s=timeout_s, as_found=True
     )
     brokers = await admin.alter_interbroker_throttled_rates(
         dict.fromkeys(clearing.brokers, NO_RATE),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from backend.admin.port import ClusterAdmin
+from backend.aside import aside
 from backend.clock import Clock
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.operation import Operation, OperationState
@@ -91,13 +92,20 @@ class Context:
             )
         wanted = None if topics is None else {*topics, *found.replicas}
         snapshot = self.latest()
-        return view_of(
+        sizes = None
+        if snapshot is not None:
+            size = len(snapshot.replicas)
+            sizes = await aside(size, leader_sizes, snapshot, wanted or names)
+        return await aside(
+            len(state.assignment),
+            view_of,
             state,
             ongoing,
             min_isr=await self._needed_in_sync(names),
             topics=wanted,
-            size_bytes=None if snapshot is None else leader_sizes(snapshot, wanted or names),
+            size_bytes=sizes,
             throttles=found,
+            log_dirs=() if snapshot is None else snapshot.log_dirs,
         )
 
     async def _needed_in_sync(self, topics: Collection[str]) -> Mapping[str, int]:

@@ -22,6 +22,7 @@ from backend.domain.shrink import (
 from backend.domain.wording import listed, many
 from backend.errors import BadInput, Conflict, NotSupported
 from backend.operations.context import Context
+from backend.operations.election import underway
 from backend.operations.throttle import recorded
 
 
@@ -65,7 +66,10 @@ class PartitionDeletions:
             )
             await registry.put(operation)
             registry.require()
-            found = await admin.delete_partitions(topics, validate_only=False, timeout_s=timeout_s)
+            async with underway(registry, operation):
+                found = await admin.delete_partitions(
+                    topics, validate_only=False, timeout_s=timeout_s
+                )
             results = tuple(
                 Result(str(p), one.error_code, one.error_name, one.message or str(one.mode))
                 for p, one in found.items()

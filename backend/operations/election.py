@@ -17,6 +17,8 @@ Algorithm
        REQUEST_TIMED_OUT is the result of those that are not by then. If the answer is lost, the
        metadata alone decide, and no further batch is begun.
     3. Where the preferred replica was not available, find out why.
+    A partition that is being deleted (KIP-694) has no leader and gets none: it is left out where
+    every partition is meant, and refused where it is named.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.admin.port import ClusterAdmin, ItemResult, ReplicaLag
+from backend.aside import aside
 from backend.clock import Clock, SystemClock
 from backend.domain.answers import ChangeAnswer
 from backend.domain.assignment import (
@@ -40,9 +43,10 @@ from backend.domain.assignment import (
     ClusterState,
     partition_states,
 )
-from backend.domain.cluster import NO_BROKER, PartitionState, TopicPartition
+from backend.domain.cluster import NO_BROKER, PartitionState, TopicPartition, is_going
 from backend.domain.columns import partition_keys
 from backend.domain.election import ElectionAnswer, LeaderCount, in_batches, leader_counts
+from backend.domain.modes import PartitionMode, leaving_words
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
 from backend.domain.wording import listed, many
 from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
@@ -78,6 +82,8 @@ AT_ONCE: Final = Pacing()
 def foreseen(state: PartitionState) -> ItemResult:
     """What electing the preferred leader of a partition would give, by what is known now."""
     preferred = state.replicas[0]
+    if is_going(state):
+        return ItemResult(UNKNOWN_PARTITION, _NO_SUCH, leaving_words(state.mode))
     if state.leader == preferred:
         return ItemResult(NOT_NEEDED, "ELECTION_NOT_NEEDED", f"broker {preferred} leads already")
     if preferred not in state.isr or preferred in state.offline:
@@ -166,7 +172,11 @@ class Elections:
         wanted = None if partitions is None else tuple(dict.fromkeys(partitions))
         topics = None if wanted is None or validate_only else _topics(wanted)
         cluster = await self._admin.describe(topics, timeout_s=time_s)
-        states, led_count = _relevant(cluster.assignment, wanted)
+        size = len(cluster.assignment)
+        states, led_count = await aside(size, _relevant, cluster.assignment, wanted)
+        going = sorted(p for p, state in states.items() if is_going(state))
+        if wanted is None:
+            states = {p: state for p, state in states.items() if not is_going(state)}
         outcomes = {partition: foreseen(state) for partition, state in states.items()}
         outcomes |= {p: unknown_partition() for p in wanted or () if p not in states}
         asked = {
@@ -174,11 +184,13 @@ class Elections:
             for p, outcome in outcomes.items()
             if outcome.error_code not in (UNKNOWN_PARTITION, NOT_NEEDED)
         }
-        notes = (
+        notes: tuple[str, ...] = (
             (f"{many(led_count, 'partition')} already led by the preferred replica.",)
             if led_count
             else ()
         )
+        if going and wanted is None:
+            notes += (f"Left out, as they are being deleted: {listed(going, 10)}.",)
         if validate_only:
             await self._explain(outcomes, cluster, time_s)
             leaders = _counts(cluster, states, outcomes)
@@ -437,6 +449,7 @@ def _counts(
 ) -> tuple[LeaderCount, ...]:
     """The leaders by broker, before and after the elections that would succeed."""
     first = cluster.assignment.position == 0
+    first &= cluster.assignment.mode != PartitionMode.NONE
     before = _tally(cluster.assignment.leader[first])
     after = Counter(before)
     for partition, outcome in outcomes.items():

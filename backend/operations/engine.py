@@ -21,13 +21,18 @@ from dataclasses import replace
 from typing import Final
 
 from backend.admin.port import ReassignOptions, ReassignOutcome
+from backend.admin.whole_requests import Fate, fate_of, item_of
+from backend.aside import aside
 from backend.domain.assignment import partition_states
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.operation import Operation, OperationKind, OperationState
 from backend.domain.wording import listed
 from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActing
+from backend.operations.cancelling import Cancellations, return_again, returning
 from backend.operations.context import Context
 from backend.operations.drift import ListDrift, RateDrift, drift
+from backend.operations.drift_told import DriftTold
+from backend.operations.lifting import Lifting
 from backend.operations.ownership import Present
 from backend.operations.pausing import Pausing
 from backend.operations.results import failures
@@ -38,9 +43,6 @@ from backend.operations.work import Work
 log = logging.getLogger(__name__)
 
 State = OperationState
-NO_REASSIGNMENT_IN_PROGRESS: Final = 85
-UNANSWERED: Final = frozenset({7, 13})
-"""REQUEST_TIMED_OUT, NETWORK_EXCEPTION: it may have been done."""
 SCHEDULE_EVERY_S: Final = 1.0
 SCHEDULE_SHARE: Final = 5.0
 """A schedule is made no oftener than this many times as long as it takes to read for it."""
@@ -71,6 +73,9 @@ class Engine:
         self._registry = context.registry
         self._admin = context.admin
         self._pausing = Pausing(context)
+        self._lifting = Lifting(context, self._pausing)
+        self._drift_told = DriftTold(context.registry)
+        self.cancellations = Cancellations(context)
         self._schedule_from_s = float("-inf")
         self.drift: tuple[RateDrift | ListDrift, ...] = ()
         """What somebody else did to throttles of running operations, by the last tick."""
@@ -122,9 +127,10 @@ class Engine:
     async def _tick(self) -> None:
         ongoing = await self._context.ongoing()
         present = await self._context.throttling.present()
-        self.drift = drift(self._registry.ownership, present)
+        self.drift = await aside(self._moves, drift, self._registry.ownership, present)
+        await self._drift_told.tell(self.drift)
         await self._outstanding(present)
-        await self._close()
+        await self._close(ongoing)
         for operation_id in self._registry.unfinished:
             try:
                 await self._one(operation_id, ongoing)
@@ -151,25 +157,51 @@ class Engine:
     def _goes_on(self, operation_id: str) -> bool:
         """Whether the journal says how to go on with an operation."""
         registry = self._registry
-        return registry.work(operation_id) is not None or registry.shrink(operation_id) is not None
+        operation = registry.get(operation_id)
+        return (
+            registry.work(operation_id) is not None
+            or registry.shrink(operation_id) is not None
+            or (operation is not None and self.cancellations.recorded(operation))
+        )
 
-    async def _close(self) -> None:
+    async def _close(self, ongoing: Ongoing) -> None:
         """End what ends with its answer and failed before it: while a tick holds the lock, no such
-        verb is at work."""
+        verb is at work. A cancellation is carried out first."""
         for operation_id in self._registry.unfinished:
             operation = self._registry.get(operation_id)
-            goes_on = self._goes_on(operation_id)
-            if operation is not None and operation.kind in UNDER_LOCK and not goes_on:
+            if operation is None or operation.kind not in UNDER_LOCK:
+                continue
+            if self.cancellations.recorded(operation):
+                await self._finish(operation, ongoing)
+            elif not self._goes_on(operation_id):
                 await self._registry.move(operation_id, State.FAILED, _LOST)
+
+    async def _finish(self, operation: Operation, ongoing: Ongoing) -> None:
+        try:
+            await self.cancellations.finish(operation, ongoing)
+        except (NotActing, JournalFenced, JournalUnavailable):
+            raise
+        except KshuntError as error:
+            self._remark(operation.id, f"not cancelled yet: {error}")
 
     def _remark(self, operation_id: str, words: str) -> None:
         operation = self._registry.get(operation_id)
         if operation is not None and not operation.state.ended:
             self._registry.remark(replace(operation, outcome=words))
 
+    @property
+    def _moves(self) -> int:
+        """Partitions that operations have to do with that have not ended."""
+        works = (self._registry.work(one) for one in self._registry.unfinished)
+        return sum(len(work.moves) for work in works if work is not None)
+
     async def _outstanding(self, present: Present) -> None:
         """Write what was decided and did not take hold, as after a crash."""
-        step = self._registry.ownership.outstanding(present)
+        ownership = self._registry.ownership
+        step = await aside(self._moves, ownership.outstanding, present)
+        if self._registry.ownership is not ownership:
+            # It changed meanwhile; the next tick looks again.
+            return
         await self._registry.keep(step.after)
         if step.writes:
             await self._context.throttling.carry_out(step.writes, present)
@@ -184,6 +216,10 @@ class Engine:
         """
         if work.unanswered and operation.state is not State.CANCELLING:
             operation, work = await self._found(operation, work, ongoing)
+        if operation.state not in (State.CANCELLING, State.LIFTING) and (
+            back := returning(work, ongoing)
+        ):
+            operation, work = await return_again(self._context, operation, work, back)
         match operation.state:
             case State.STARTING | State.RUNNING:
                 await self._run(operation, work, ongoing)
@@ -226,7 +262,7 @@ class Engine:
         view = await self._context.view(work.topics)
         took_s = self._context.clock.monotonic_s() - began_s
         self._schedule_from_s = began_s + max(SCHEDULE_EVERY_S, took_s * SCHEDULE_SHARE)
-        batch = next_batch(work.queue, view)
+        batch = await aside(len(work.moves), next_batch, work.queue, view)
         if batch.arrived:
             work = replace(work, started=work.started | frozenset(batch.arrived))
             await self._registry.put(operation, work)
@@ -248,13 +284,7 @@ class Engine:
         work = work.submitting(wanted)
         await self._registry.put(operation, work)
         self._registry.require()
-        outcome = await self._admin.reassign_partitions(
-            {partition: work.moves[partition].target for partition in wanted},
-            ReassignOptions(
-                allow_replication_factor_change=work.factor_may_change, timeout_s=work.timeout_s
-            ),
-            {key: path for key, path in work.log_dirs.items() if key[0] in wanted},
-        )
+        outcome = await self._submitted(work, wanted)
         if outcome.unknown:
             await self._registry.move(operation.id, State.UNKNOWN, "it is not known what moves")
             return outcome
@@ -268,6 +298,24 @@ class Engine:
         else:
             await self._registry.put(self._context.to(operation, State.RUNNING, words), work)
         return outcome
+
+    async def _submitted(self, work: Work, wanted: Iterable[TopicPartition]) -> ReassignOutcome:
+        """What the cluster says; a request that it refuses is refused for each partition.
+
+        Raises:
+            KshuntError: it is not known, or it may be taken in a moment.
+        """
+        targets = {partition: work.moves[partition].target for partition in wanted}
+        options = ReassignOptions(
+            allow_replication_factor_change=work.factor_may_change, timeout_s=work.timeout_s
+        )
+        log_dirs = {key: path for key, path in work.log_dirs.items() if key[0] in targets}
+        try:
+            return await self._admin.reassign_partitions(targets, options, log_dirs)
+        except KshuntError as error:
+            if fate_of(error) is not Fate.REFUSED:
+                raise
+            return ReassignOutcome(dict.fromkeys(targets, item_of(error)), {}, {}, {})
 
     async def _found(
         self, operation: Operation, work: Work, ongoing: Ongoing
@@ -295,25 +343,10 @@ class Engine:
 
     async def _cancelling(self, operation: Operation, work: Work, ongoing: Ongoing) -> None:
         """Return what was cancelled and still moves to our target; again until it does not."""
-        back = [
-            partition
-            for partition in work.cancelled
-            if partition in ongoing and ongoing[partition].target == work.moves[partition].target
-        ]
-        if not back:
+        if back := returning(work, ongoing):
+            await return_again(self._context, operation, work, back)
+        else:
             await self.lift(operation, work)
-            return
-        self._registry.require()
-        results = await self._admin.cancel_reassignments(back, timeout_s=work.timeout_s)
-        refused = {
-            partition: result
-            for partition, result in results.items()
-            if not result.ok and result.error_code not in (NO_REASSIGNMENT_IN_PROGRESS, *UNANSWERED)
-        }
-        if refused:
-            work = replace(work, cancelled=work.cancelled - refused.keys())
-            words = f"cannot be cancelled: {listed(failures(refused), 2)}"
-            await self._registry.put(self._context.to(operation, State.RESUMING, words), work)
 
     async def _log_dirs_moving(self, work: Work) -> bool:
         """True while a copy between directories of one broker is under way, or is not known."""
@@ -330,68 +363,11 @@ class Engine:
         return False
 
     async def lift(self, operation: Operation, work: Work) -> tuple[str, ...]:
-        """Remove the operation's share of each throttle, and end it when that holds.
-
-        Returns:
-            Why some of it is still there; nothing where the operation has ended.
-
-        Raises:
-            KshuntError: it could not be read or written; the next tick tries again.
-        """
-        throttling, registry = self._context.throttling, self._registry
-        if work.pause is not None and not work.auto_remove:
-            # A throttle that shall stay must not stay at the floor of a pause.
-            given_back = await self._pausing.give_back(operation, work)
-            if problems := failures(given_back.topics):
-                self._remark(operation.id, f"still paused: {listed(problems, 3)}")
-                return problems
-            work = replace(work, pause=None)
-        present = await throttling.present()
-        step = registry.ownership.lift(operation.id, present, undo=bool(work.failed))
-        if operation.state is not State.LIFTING or step.after != registry.ownership:
-            operation = self._context.to(operation, State.LIFTING)
-            await registry.put(operation, work, step.after)
-        written = await throttling.carry_out(step.writes, present)
-        if left := registry.ownership.unlifted(operation.id):
-            names = listed((_setting(one) for one in left), 3)
-            problems = written.problems or (f"{names} did not answer",)
-            self._remark(operation.id, f"throttle not off yet: {listed(problems, 3)}")
-            return problems
-        words = work.failed or await self._outcome(work)
-        await registry.put(self._context.to(operation, _end_of(work), words), work)
-        return ()
-
-    async def _outcome(self, work: Work) -> str:
-        try:
-            cluster = await self._admin.describe(work.topics, timeout_s=self._context.timeout_s)
-        except KshuntError as error:
-            return f"ended; where its partitions are could not be read: {error}"
-        states = partition_states(cluster.assignment)
-        arrived = sum(
-            partition in states and states[partition].replicas == move.target
-            for partition, move in work.moves.items()
-        )
-        words = [f"{arrived} of {len(work.moves)} where the plan wants them"]
-        if work.refused:
-            words.append(f"{len(work.refused)} refused")
-        if work.cancelled:
-            words.append(f"{len(work.cancelled)} cancelled")
-        if work.throttle_bytes_per_s is not None or work.adopted:
-            words.append("throttle removed" if work.auto_remove else "throttle left on, as asked")
-        return ", ".join(words)
+        """Remove the operation's share of each throttle, and end it; see `Lifting.lift`."""
+        return await self._lifting.lift(operation, work)
 
 
 _LOST: Final = (
     "it broke off before it said how it went: look at the cluster, and ask for it again if it is "
     "not done"
 )
-
-
-def _end_of(work: Work) -> State:
-    if work.failed:
-        return State.FAILED
-    return State.CANCELLED if work.all_cancelled else State.DONE
-
-
-def _setting(one: tuple[int | str, object]) -> str:
-    return f"broker {one[0]}" if isinstance(one[0], int) else f"topic {one[0]}"

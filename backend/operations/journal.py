@@ -6,7 +6,8 @@ write them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from backend.errors import Conflict
@@ -20,12 +21,31 @@ from backend.operations.journal_codec import (
 )
 from backend.settings import LIMITS
 
+LOT: Final = 200
+"""Entries that are signed in one append."""
 RETRY_S: Final = 0.5
 """Between two attempts to reach a journal that does not answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """What a journal did to its own entries since this backend started: numbers of entries."""
+
+    adopted: int = 0
+    """Trusted without a signature, on an operator's word, and signed."""
+    written_again: int = 0
+    """After somebody else wrote in their place."""
+    restored: int = 0
+    """Written into a topic made anew, after somebody deleted the journal."""
+
+
 class Journal(Protocol):
     """What backends remember together; see `backend.operations.journal_codec` for its entries."""
+
+    @property
+    def any_loop(self) -> bool:
+        """Whether `append` may be awaited on another event loop than the other calls."""
+        ...
 
     @property
     def state(self) -> JournalState:
@@ -35,6 +55,11 @@ class Journal(Protocol):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What an operator should know of the topic's settings; empty where all is well."""
+        ...
+
+    @property
+    def repairs(self) -> Repairs:
+        """What was done to the journal's own entries."""
         ...
 
     async def open(self) -> JournalState:
@@ -149,3 +174,14 @@ def retired(
     said = [team_key(key.removeprefix(f"{Kind.OPERATION}/")) for key in gone]
     gone += [key for key in said if key in state.entries]
     return dict.fromkeys(gone + audit[: max(0, len(audit) - audit_kept)])
+
+
+def in_lots(entries: Mapping[str, Body], lot: int = LOT) -> Iterator[tuple[dict[str, Body], bool]]:
+    """The entries for several appends, and whether each is the last one.
+
+    The audit's lines come first: what comes last makes the journal ours.
+    """
+    keys = sorted(entries, key=lambda key: kind_of(key) is not Kind.AUDIT)
+    for at in range(0, len(keys), lot):
+        some = keys[at : at + lot]
+        yield {key: entries[key] for key in some}, at + lot >= len(keys)

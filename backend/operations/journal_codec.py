@@ -1,51 +1,31 @@
-"""Journal entries as records of a compacted topic, and the state that a log of them amounts to.
+"""Journal entries: what kinds there are, how their keys are made, and what a journal amounts to.
 
-Goals
-    What is read is exactly what a backend of ours wrote for this cluster, or it is an
-    `Unreadable` that says why; nothing in between. Records stay legible with Kafka's console
-    consumer where they are small.
-Constraints
-    Pure. A record is at most about half a megabyte, so that topics with Kafka's default
-    `max.message.bytes` (and producers with librdkafka's default) take any entry.
-Algorithm
-    A value is one JSON object: format, key, cluster id, writer, time, body, and a digest of all
-    that in canonical JSON. The key is in it, so that a record copied under another key is no
-    entry. A large body is compressed with zlib and cut into raw parts, each under a key of its
-    own (`operation/<id>#0000`, ...); the head then holds their number and the digest of the
-    whole. Head, parts and the tombstones of parts that an earlier, longer version left are written
-    in one transaction, so a reader of committed records never ends between them.
+`backend.operations.journal_records` makes records of them, and `backend.operations.journal_fold`
+says what a log of records amounts to and what of it is believed.
 """
 
 from __future__ import annotations
 
 import enum
-import json
 import re
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from backend.errors import BadInput
+from backend.settings import LIMITS
 
 Body: TypeAlias = Mapping[str, Any]
 """A JSON object; what it holds is the business of whoever wrote it."""
 Record: TypeAlias = tuple[bytes, bytes | None]
 """Key and value; a value of None is a tombstone."""
 
-FORMAT: Final = 1
-BODY_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of one body, as JSON."""
-INLINE_BYTES_MAX: Final = 128 * 1024
-"""A longer body is compressed and cut into parts."""
-PART_BYTES: Final = 512 * 1024
-PARTS_MAX: Final = 10_000
+FORMAT: Final = 2
+UNSIGNED_FORMAT: Final = 1
+"""The last format of entries that nobody signed."""
 BACKEND_KEY: Final = "backend"
-
-_DIGEST_BYTES: Final = 8
-_PART: Final = re.compile(r"(?s)(.*)#(\d{4})")
-_FIELDS: Final = frozenset({"format", "key", "cluster_id", "writer", "time_ms", "digest"})
+MANIFEST_KEY: Final = "manifest"
+_MB: Final = 1024 * 1024
 
 
 class Kind(enum.StrEnum):
@@ -65,6 +45,8 @@ class Kind(enum.StrEnum):
     """One change that takes two people."""
     TEAM = "team"
     """What people said about one operation: who steers it, and notes."""
+    MANIFEST = "manifest"
+    """Which entries there are."""
 
 
 _NAMES: Final[Mapping[Kind, str]] = {
@@ -75,7 +57,19 @@ _NAMES: Final[Mapping[Kind, str]] = {
     Kind.BACKEND: "()",
     Kind.PROPOSAL: r"/([A-Za-z0-9_-]{1,64})",
     Kind.TEAM: r"/([A-Za-z0-9_-]{1,64})",
+    Kind.MANIFEST: "()",
 }
+BODY_BYTES_MAX: Final[Mapping[Kind, int]] = {
+    Kind.OPERATION: LIMITS.journal_operation_bytes,
+    Kind.BROKER_THROTTLE: 4 * _MB,
+    Kind.TOPIC_THROTTLE: 16 * _MB,
+    Kind.AUDIT: _MB,
+    Kind.BACKEND: _MB,
+    Kind.PROPOSAL: LIMITS.journal_operation_bytes,
+    Kind.TEAM: 8 * _MB,
+    Kind.MANIFEST: 16 * _MB,
+}
+"""Of one body, as JSON and not compressed."""
 _KEYS: Final = {kind: re.compile(re.escape(kind) + name) for kind, name in _NAMES.items()}
 
 
@@ -90,7 +84,7 @@ def operation_key(operation_id: str) -> str:
     Raises:
         BadInput: the id is empty, too long, or has other characters than letters, digits, - and _.
     """
-    return _checked(f"{Kind.OPERATION}/{operation_id}")
+    return checked(f"{Kind.OPERATION}/{operation_id}")
 
 
 def broker_throttle_key(broker: int) -> str:
@@ -99,7 +93,7 @@ def broker_throttle_key(broker: int) -> str:
     Raises:
         BadInput: the id is negative.
     """
-    return _checked(f"{Kind.BROKER_THROTTLE}/{broker}")
+    return checked(f"{Kind.BROKER_THROTTLE}/{broker}")
 
 
 def topic_throttle_key(topic: str) -> str:
@@ -108,7 +102,7 @@ def topic_throttle_key(topic: str) -> str:
     Raises:
         BadInput: no topic can have this name.
     """
-    return _checked(f"{Kind.TOPIC_THROTTLE}/{topic}")
+    return checked(f"{Kind.TOPIC_THROTTLE}/{topic}")
 
 
 def proposal_key(proposal_id: str) -> str:
@@ -117,7 +111,7 @@ def proposal_key(proposal_id: str) -> str:
     Raises:
         BadInput: as `operation_key`.
     """
-    return _checked(f"{Kind.PROPOSAL}/{proposal_id}")
+    return checked(f"{Kind.PROPOSAL}/{proposal_id}")
 
 
 def team_key(operation_id: str) -> str:
@@ -126,7 +120,7 @@ def team_key(operation_id: str) -> str:
     Raises:
         BadInput: as `operation_key`.
     """
-    return _checked(f"{Kind.TEAM}/{operation_id}")
+    return checked(f"{Kind.TEAM}/{operation_id}")
 
 
 def audit_key(time_ms: int, number: int) -> str:
@@ -135,10 +129,15 @@ def audit_key(time_ms: int, number: int) -> str:
     Raises:
         BadInput: the time is not of this era, or the number is negative.
     """
-    return _checked(f"{Kind.AUDIT}/{time_ms:013d}-{number:04d}")
+    return checked(f"{Kind.AUDIT}/{time_ms:013d}-{number:04d}")
 
 
-def _checked(key: str) -> str:
+def checked(key: str) -> str:
+    """The key, if an entry can have it.
+
+    Raises:
+        BadInput: no entry has such a key.
+    """
     if kind_of(key) is None:
         raise BadInput(f"'{key}' is no key of a journal entry.")
     return key
@@ -154,6 +153,8 @@ class Header:
     time_ms: int
     """When, by the writer's clock; milliseconds since the epoch."""
     format: int = FORMAT
+    previous: str = field(default="", compare=False)
+    """Of a line of the audit: the hash of the line before; see `audit_chain`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class Entry:
 
 
 class Why(enum.StrEnum):
-    """Why an entry cannot be read."""
+    """Why an entry cannot be read, or is not believed."""
 
     DAMAGED = "damaged"
     """Truncated, changed or incomplete."""
@@ -174,11 +175,21 @@ class Why(enum.StrEnum):
     """Of another cluster, under another key, or of a kind that does not exist."""
     NEWER = "newer"
     """Of a later version of kshunt."""
+    TOO_LARGE = "too_large"
+    """Larger than an entry of its kind, or than the journal as a whole, may be."""
+    UNSIGNED = "unsigned"
+    """Written by a kshunt that signed nothing, or by anybody else."""
+    UNKNOWN_KEY = "unknown_key"
+    """Signed with a key that this backend does not have."""
+    FORGED = "forged"
+    """Its signature does not fit it."""
+    REPLAYED = "replayed"
+    """A backend of this cluster wrote it, and has replaced or removed it since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An entry that is listed, never acted upon, and never overwritten without being named."""
+    """An entry that is listed and never acted upon."""
 
     key: str
     why: Why
@@ -201,189 +212,88 @@ class Heartbeat:
     """By its own clock; only ever compared with another beat of the same backend."""
     boot_id: str = ""
     """Of the kernel that it runs on, or empty where that has none."""
+    demands_credentials: bool = False
+    """Whether every caller shows a credential."""
+    two_person: tuple[str, ...] = ()  # Sorted; see `backend.access.two_person`.
+    key_id: str = ""
+    """Of the key that signs its requests."""
 
     def body(self) -> Body:
         """As the body of an entry."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return fields | {"two_person": [*self.two_person]}
 
     @classmethod
     def of(cls, entry: Entry) -> Heartbeat | Unreadable:
         """From an entry."""
-        texts = [entry.body.get(name) for name in ("backend", "host", "address", "boot_id")]
-        times = [entry.body.get(name) for name in ("started_ms", "beat_ms")]
-        wanted = set(entry.body) == set(cls.__slots__)
-        if not wanted or not all(type(one) is str for one in texts):
+        body = {"demands_credentials": False, "two_person": [], "key_id": "", **entry.body}
+        texts = [body.get(name) for name in ("backend", "host", "address", "boot_id", "key_id")]
+        times = [body.get(name) for name in ("started_ms", "beat_ms")]
+        if set(body) != set(cls.__slots__) or not all(type(one) is str for one in texts):
             return Unreadable(entry.key, Why.DAMAGED, "It does not say who acts.")
         if not all(type(one) is int for one in times):
             return Unreadable(entry.key, Why.DAMAGED, "It does not say when.")
-        return cls(**entry.body)
-
-
-# --- one entry
-
-
-def encode(key: str, body: Body, header: Header) -> list[Record]:
-    """The records of an entry: its head, and the parts of a large body.
-
-    Raises:
-        BadInput: no entry has such a key, or the body is no JSON object or too large.
-    """
-    _checked(key)
-    text = _canonical_body(key, body)
-    envelope: dict[str, Any] = {
-        "format": header.format,
-        "key": key,
-        "cluster_id": header.cluster_id,
-        "writer": header.writer,
-        "time_ms": header.time_ms,
-    }
-    if len(text) <= INLINE_BYTES_MAX:
-        # As a reader will have it: JSON has no tuples, and no keys but text.
-        return [(key.encode(), _sealed({**envelope, "body": json.loads(text)}))]
-    packed = zlib.compress(text)
-    parts = [packed[at : at + PART_BYTES] for at in range(0, len(packed), PART_BYTES)]
-    about = {"parts": len(parts), "bytes": len(text), "digest": _digest(packed)}
-    head = (key.encode(), _sealed({**envelope, "packed": about}))
-    return [head, *((part_key(key, n).encode(), part) for n, part in enumerate(parts))]
-
-
-def part_key(key: str, number: int) -> str:
-    """The key of one part of an entry."""
-    return f"{key}#{number:04d}"
-
-
-def entry_key(key: str) -> str:
-    """The key of the entry that a record under this key belongs to: of a part, its head's."""
-    match = _PART.fullmatch(key)
-    return match[1] if match and kind_of(match[1]) else key
-
-
-def decode(
-    key: str, value: bytes, part: Callable[[int], bytes | None], cluster_id: str
-) -> Entry | Unreadable:
-    """The entry of a head, which asks `part` for the parts that it names."""
-    try:
-        return _decoded(key, value, part, cluster_id)
-    except _Refused as refused:
-        return Unreadable(key, refused.why, refused.detail, _digest(value))
-
-
-class _Refused(Exception):
-    def __init__(self, why: Why, detail: str) -> None:
-        super().__init__(detail)
-        self.why = why
-        self.detail = detail
-
-
-def _decoded(key: str, value: bytes, part: Callable[[int], bytes | None], cluster_id: str) -> Entry:
-    envelope = _parsed(value)
-    version = envelope.get("format")
-    if type(version) is int and version > FORMAT:
-        raise _Refused(
-            Why.NEWER, f"It has format {version}, and this kshunt reads up to {FORMAT}: upgrade it."
-        )
-    if kind_of(key) is None:
-        raise _Refused(Why.FOREIGN, "It is of a kind that this kshunt does not know.")
-    _check_seal(envelope)
-    if envelope["cluster_id"] != cluster_id:
-        raise _Refused(Why.FOREIGN, f"It was written for cluster {envelope['cluster_id']}.")
-    if envelope["key"] != key:
-        raise _Refused(Why.FOREIGN, f"It was written under the key {envelope['key']}.")
-    header = Header(
-        envelope["cluster_id"], envelope["writer"], envelope["time_ms"], envelope["format"]
-    )
-    body = envelope.get("body")
-    return Entry(key, _unpacked(envelope["packed"], part) if body is None else body, header)
-
-
-def _check_seal(envelope: dict[str, Any]) -> None:
-    sealed = envelope.pop("digest", None)
-    if sealed != _digest(_canonical(envelope)):
-        raise _Refused(Why.DAMAGED, "Its digest does not match what it says.")
-    rest = set(envelope) - _FIELDS
-    texts = (envelope.get(name) for name in ("key", "cluster_id", "writer"))
-    numbers = (envelope.get(name) for name in ("format", "time_ms"))
-    whole = rest in ({"body"}, {"packed"}) and isinstance(envelope[rest.pop()], dict)
-    typed = all(type(one) is str for one in texts) and all(type(one) is int for one in numbers)
-    if not (whole and typed and envelope["format"] == FORMAT):
-        raise _Refused(Why.DAMAGED, "It lacks what every entry has.")
-
-
-def _unpacked(about: dict[str, Any], part: Callable[[int], bytes | None]) -> Body:
-    count, size, digest = (about.get(name) for name in ("parts", "bytes", "digest"))
-    if type(count) is not int or type(size) is not int or type(digest) is not str:
-        raise _Refused(Why.DAMAGED, "It does not say what its parts are.")
-    if not (0 < count <= PARTS_MAX and 0 <= size <= BODY_BYTES_MAX):
-        raise _Refused(Why.DAMAGED, f"It cannot have {count} parts and {size} bytes.")
-    parts = [part(number) for number in range(count)]
-    missing = parts.count(None)
-    if missing:
-        raise _Refused(Why.DAMAGED, f"{missing} of its {count} parts are missing.")
-    packed = b"".join(one for one in parts if one is not None)
-    if _digest(packed) != digest:
-        raise _Refused(Why.DAMAGED, "Its parts are not those that were written with it.")
-    unpacking = zlib.decompressobj()
-    try:
-        text = unpacking.decompress(packed, size + 1)
-    except zlib.error as error:
-        raise _Refused(Why.DAMAGED, f"It cannot be decompressed: {error}.") from None
-    if len(text) != size or not unpacking.eof:
-        raise _Refused(Why.DAMAGED, f"It is not {size} bytes long.")
-    return _parsed(text)
-
-
-def _parsed(value: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(
-            value.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number
-        )
-    except (ValueError, RecursionError):
-        raise _Refused(Why.DAMAGED, "It is no JSON, or cut short.") from None
-    if not isinstance(document, dict):
-        raise _Refused(Why.DAMAGED, "It is no JSON object.")
-    return document
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a field twice")
-    return found
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no JSON number")
-
-
-def _canonical_body(key: str, body: Body) -> bytes:
-    try:
-        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadInput(f"The entry '{key}' cannot be written as JSON: {error}.") from None
-    if not text.startswith(b"{"):
-        raise BadInput(f"The entry '{key}' is no JSON object.")
-    if len(text) > BODY_BYTES_MAX:
-        raise BadInput(f"The entry '{key}' has {len(text)} bytes; {BODY_BYTES_MAX} are the most.")
-    return text
-
-
-def _canonical(envelope: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(envelope, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    except (ValueError, RecursionError):
-        raise _Refused(Why.DAMAGED, "It holds a number that is none.") from None
-
-
-def _sealed(envelope: dict[str, Any]) -> bytes:
-    text = _canonical(envelope)
-    return text[:-1] + f',"digest":"{_digest(text)}"}}'.encode()
-
-
-def _digest(text: bytes) -> str:
-    return blake2b(text, digest_size=_DIGEST_BYTES).hexdigest()
+        rule, asks = body["two_person"], body["demands_credentials"]
+        if type(rule) is not list or {*map(type, rule)} - {str} or type(asks) is not bool:
+            return Unreadable(entry.key, Why.DAMAGED, "It does not say what it demands.")
+        return cls(**{**body, "two_person": tuple(rule)})
 
 
 # --- the whole log
+
+
+class Provenance(enum.StrEnum):
+    """Who wrote a journal, as far as the keys of this backend tell."""
+
+    OURS = "ours"
+    """Backends with our keys; or it is empty."""
+    UNSIGNED = "unsigned"
+    """Nothing in it is signed."""
+    UNKNOWN = "unknown"
+    """Backends whose keys this one does not have."""
+    UNLISTED = "unlisted"
+    """Backends with our keys, and somebody else removed or damaged its manifest."""
+    NEWER = "newer"
+    """A later version of kshunt."""
+
+
+REFUSED: Final[Mapping[Provenance, tuple[Why, str]]] = {
+    Provenance.UNSIGNED: (
+        Why.UNSIGNED,
+        "The journal's entries are not signed with a key of this cluster's backends. An earlier "
+        "kshunt writes such entries, and so can anybody who can write the topic. Stop all earlier "
+        "backends and look at the entries. Start one backend with --adopt-unsigned-journal to "
+        "sign them, or with --ignore-unsigned-journal if they are not kshunt's.",
+    ),
+    Provenance.UNKNOWN: (
+        Why.UNKNOWN_KEY,
+        "The journal's entries are signed with keys that this backend does not have. Copy the key "
+        "file from a backend that has them (see --cluster-keys), and start this one again. If "
+        "these keys are lost, start one backend with --adopt-unsigned-journal.",
+    ),
+    Provenance.UNLISTED: (
+        Why.REPLAYED,
+        "Somebody else removed or damaged the journal's manifest, so it is not known which entries "
+        "are current. Look at them, and start one backend with --adopt-unsigned-journal to use "
+        "them.",
+    ),
+    Provenance.NEWER: (
+        Why.NEWER,
+        "A later version of kshunt writes the journal. Upgrade this one.",
+    ),
+}
+"""Why a backend does not act with a journal that is not ours, and what an operator can do."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSpan:
+    """What the manifest says of the audit's lines; see `backend.operations.audit_chain`."""
+
+    oldest: str = ""
+    """A key."""
+    newest: str = ""
+    head: str = ""
+    """The hash of the newest line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,15 +301,50 @@ class JournalState:
     """All that is committed, by key."""
 
     entries: Mapping[str, Entry] = field(default_factory=dict)
+    """Those that are believed."""
     unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
+    """Those that a backend of ours wrote, and that cannot be read."""
+    aside: Mapping[str, Unreadable] = field(default_factory=dict)
+    """Those that are not believed: they hold back nothing."""
+    missing: tuple[str, ...] = ()
+    """Entries that the manifest names and that are gone: somebody else removed them."""
+    provenance: Provenance = Provenance.OURS
+    adopted: bool = False
+    """True where an operator said to believe entries that no signature proves."""
+    audit: AuditSpan | None = field(default=None, compare=False)
+    journal_id: str = field(default="", compare=False)
+    """Which journal it is: one that is begun anew has another."""
+    not_kept: int = 0
+    """Records that are not believed and that there was no room to remember."""
 
     @property
     def heartbeat(self) -> Heartbeat | Unreadable | None:
         """Who acts; None where nobody does, or it has ended in order."""
+        if self.provenance in REFUSED:
+            return Unreadable(BACKEND_KEY, *REFUSED[self.provenance])
         if BACKEND_KEY in self.unreadable:
             return self.unreadable[BACKEND_KEY]
         entry = self.entries.get(BACKEND_KEY)
         return None if entry is None else Heartbeat.of(entry)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What an operator should know of what was found; empty where all is well."""
+        found = []
+        if self.provenance in REFUSED:
+            found.append(REFUSED[self.provenance][1])
+        elif count := len(self.aside) + self.not_kept:
+            some = ", ".join(f"{_plain(one.key)} ({one.why})" for one in [*self.aside.values()][:3])
+            found.append(
+                f"{count} entries of the journal are not from a backend of this cluster and are "
+                f"ignored: {some}"
+            )
+        if self.missing:
+            some = ", ".join(self.missing[:3]) + (", ..." if len(self.missing) > 3 else "")
+            found.append(
+                f"somebody else removed {len(self.missing)} entries from the journal: {some}"
+            )
+        return tuple(found)
 
     def of(self, kind: Kind) -> Mapping[str, Entry]:
         """The entries of a kind by what follows it in the key: an id, a broker, a topic."""
@@ -411,81 +356,6 @@ class JournalState:
         }
 
 
-class Fold:
-    """Takes the records of a log in their order, and says what they amount to."""
-
-    def __init__(self, cluster_id: str) -> None:
-        self._cluster_id = cluster_id
-        self._values: dict[str, bytes] = {}
-        self._parts: dict[str, dict[int, bytes]] = {}
-        """By the key of the entry, and the part's number."""
-        self._raw_keys: dict[str, bytes] = {}
-        """Of keys that are no UTF-8."""
-        self._changed: set[str] = set()
-        self._state = JournalState()
-
-    def take(self, key: bytes | None, value: bytes | None) -> None:
-        """The next record."""
-        name = "" if key is None else key.decode("utf-8", "backslashreplace")
-        head = entry_key(name)
-        self._changed.add(head)
-        if key is not None and name.encode() != key:
-            self._raw_keys[name] = key
-        if head == name:
-            _put(self._values, name, value)
-            return
-        parts = self._parts.setdefault(head, {})
-        _put(parts, int(name[-4:]), value)
-        if not parts:
-            del self._parts[head]
-
-    def state(self) -> JournalState:
-        """What the records amount to; the same object as before where nothing changed.
-
-        To be asked at the end of a transaction only: within one, parts may still be missing.
-        """
-        if not self._changed:
-            return self._state
-        entries, unreadable = dict(self._state.entries), dict(self._state.unreadable)
-        for key in self._changed:
-            entries.pop(key, None)
-            unreadable.pop(key, None)
-            found = self._entry(key)
-            if isinstance(found, Entry):
-                entries[key] = found
-            elif found is not None:
-                unreadable[key] = found
-        self._changed.clear()
-        self._state = JournalState(entries, unreadable)
-        return self._state
-
-    def _entry(self, key: str) -> Entry | Unreadable | None:
-        value, parts = self._values.get(key), self._parts.get(key, {})
-        if value is not None:
-            return decode(key, value, parts.get, self._cluster_id)
-        if parts:
-            return Unreadable(key, Why.DAMAGED, f"{len(parts)} parts of it, and no head.")
-        return None
-
-    def records(self, entries: Mapping[str, Body | None], header: Header) -> list[Record]:
-        """What to write so that the entries take the place of what is under their keys.
-
-        Raises:
-            BadInput: as `encode`.
-        """
-        records: list[Record] = []
-        for key, body in entries.items():
-            raw_key = self._raw_keys.get(key, key.encode())
-            written = [(raw_key, None)] if body is None else encode(key, body, header)
-            records += written
-            kept = len(written) - 1
-            gone = sorted(n for n in self._parts.get(key, {}) if n >= kept)
-            records += [(part_key(key, number).encode(), None) for number in gone]
-        return records
-
-
-def _put(where: dict[Any, bytes], key: Any, value: bytes | None) -> None:
-    if value is None:
-        where.pop(key, None)
-    else:
-        where[key] = value
+def _plain(key: str) -> str:
+    """A key that anybody may have written, without what a terminal acts upon."""
+    return "".join(one if one.isprintable() else "?" for one in key[:60])

@@ -1,6 +1,10 @@
 """Keeps one backend's lease: asks the clock and the journal, and does what the lease says.
 
-`backend.operations.lease` decides, and says why.
+`backend.operations.lease` decides, and says why. Heartbeats are sent from a thread of their own,
+where the journal allows that: work that holds up the backend's event loop for longer than a lease
+lasts does not lose it. A backend whose event loop has stopped for good would keep others out for
+ever, so heartbeats end once it has not answered for `STUCK_S`. When the whole process stands still
+the thread does too, and `Keeper.require` compares with the clock as ever.
 """
 
 from __future__ import annotations
@@ -8,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import threading
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -25,6 +30,7 @@ from backend.errors import (
     NotAuthorized,
     WrongCluster,
 )
+from backend.operations.apart import apart
 from backend.operations.journal import RETRY_S, Journal
 from backend.operations.journal_codec import (
     BACKEND_KEY,
@@ -39,6 +45,11 @@ TICK_S: Final = 0.25
 """How often a writer looks at its lease."""
 GLANCE_S: Final = 0.05
 """How often one who waits for a decision looks whether there is one."""
+STUCK_S: Final = 30.0
+"""An event loop that has not answered for so long is taken for dead: nothing that is accepted
+holds it up for a hundredth of that."""
+LOOK_MAX_S: Final = 1.0
+"""So much one look for an answer counts at most."""
 TROUBLE_S: Final = 5.0
 """A journal that only an operator can help is tried again after this, or when it is wanted."""
 
@@ -61,6 +72,12 @@ class Self:
     started_ms: int
     boot_id: str = ""
     """Of the running kernel: two machines may have one name."""
+    demands_credentials: bool = False
+    """Whether every caller shows a credential."""
+    two_person: tuple[str, ...] = ()
+    """What takes two people here, sorted."""
+    key_id: str = ""
+    """Of the key that signs what this backend sends to others."""
 
     @classmethod
     def here(cls, backend: str, address: str, started_ms: int) -> Self:
@@ -70,7 +87,8 @@ class Self:
     def heartbeat(self, now: Moment) -> Heartbeat:
         """Of this moment."""
         return Heartbeat(
-            self.backend, self.host, self.address, self.started_ms, now.wall_ms, self.boot_id
+            *(self.backend, self.host, self.address, self.started_ms, now.wall_ms, self.boot_id),
+            *(self.demands_credentials, self.two_person, self.key_id),
         )
 
     def shares_host_with(self, other: Heartbeat) -> bool:
@@ -84,7 +102,7 @@ class Keeper:
     `run` is a task of the backend. It takes over only once there is a need: `want` was called,
     the journal holds what is `unfinished`, or this backend acted before. Whoever changes the
     cluster waits for `ready`, appends its intent by `append`, and calls `require` directly before
-    each effect. All of it belongs to one event loop.
+    each effect. All of it belongs to one event loop, but for the heartbeats.
     """
 
     def __init__(
@@ -96,10 +114,12 @@ class Keeper:
         terms: Terms | None = None,
         *,
         unfinished: Callable[[JournalState], bool] = lambda state: False,
+        stuck_s: float = STUCK_S,
     ) -> None:
         """`changed` is told of every new duty and state, on the event loop.
 
-        `unfinished` says whether a state holds operations that somebody has to go on with.
+        `unfinished` says whether a state holds operations that somebody has to go on with. After
+        `stuck_s` without an answer of the event loop no heartbeat is sent.
         """
         self.me = me
         self._journal = journal
@@ -107,6 +127,11 @@ class Keeper:
         self._changed = changed
         self._unfinished = unfinished
         self._lease = Lease(terms or Terms(), wanted=False)
+        self._changing = threading.Lock()
+        """Held while a lease is made of the one before: two threads do so."""
+        self._stuck_s = stuck_s
+        self._answered = Moment.of(clock)
+        """When the event loop last had its turn."""
         self._asked = False
         self._asked_at_s = 0.0
         self._call = asyncio.Event()
@@ -130,6 +155,11 @@ class Keeper:
         return self._journal.state.heartbeat
 
     @property
+    def actor(self) -> Heartbeat | None:
+        """The other backend that is known to act at this moment."""
+        return self._lease.actor(self._now())
+
+    @property
     def trouble(self) -> KshuntError | None:
         """Why the journal cannot be used until an operator has helped; it is tried again."""
         return self._trouble
@@ -142,7 +172,7 @@ class Keeper:
     def want(self) -> None:
         """Say that there is something to do: take over as soon as nobody else acts."""
         self._asked, self._asked_at_s = True, self._clock.monotonic_s()
-        self._lease = replace(self._lease, wanted=True)
+        self._change(lambda lease: replace(lease, wanted=True))
         self._call.set()
         self._journal.nudge()
 
@@ -278,36 +308,71 @@ class Keeper:
         return True
 
     async def _beat_until_lost(self) -> None:
-        while self._lease.writes:
-            if self._lease.beat_due(self._now()):
+        if not self._journal.any_loop:
+            while self._lease.writes:
                 await self._beat()
-            self._tell()
+                self._tell()
+                await self._clock.wait_s(TICK_S)
+            return
+        self._answered = self._now()
+        async with apart(self._beat_apart, "kshunt-lease") as beating:
+            while self._lease.writes and not beating.done():
+                self._answered = self._now()
+                self._tell()
+                await self._clock.wait_s(TICK_S)
+        self._tell()
+
+    async def _beat_apart(self) -> None:
+        """Send heartbeats on another event loop, as long as the backend's own one answers."""
+        seen, unanswered_s, told = self._answered, 0.0, False
+        looked = self._now()
+        while self._lease.writes:
+            now = self._now()
+            # While the whole process stood still, nobody could answer: a long look counts little.
+            unanswered_s += min(now.since_s(looked), LOOK_MAX_S)
+            looked = now
+            if self._answered is not seen:
+                seen, unanswered_s, told = self._answered, 0.0, False
+            if unanswered_s <= self._stuck_s:
+                await self._beat()
+            elif not told:
+                told = True
+                log.critical(
+                    "The event loop has not answered for %g s. Another backend takes over.",
+                    self._stuck_s,
+                )
             await self._clock.wait_s(TICK_S)
 
     async def _beat(self) -> None:
+        """Send a heartbeat if one is due; any event loop may do so."""
         sent = self._now()
+        if not self._lease.beat_due(sent):
+            return
         try:
             await self._journal.append({BACKEND_KEY: self.me.heartbeat(sent).body()})
         except JournalUnavailable as failed:
             log.info("A heartbeat was not acknowledged: %s", failed)
         except (JournalFenced, Conflict) as failed:
             log.warning("This backend acts no more: %s", failed)
-            self._lose()
+            self._change(Lease.lost)
         else:
-            if self._lease.writes:
-                self._lease = self._lease.beaten(sent)
+            self._change(lambda lease: lease.beaten(sent) if lease.writes else lease)
 
     def _lose(self) -> None:
-        self._lease = self._lease.lost()
+        self._change(Lease.lost)
         self._tell()
+
+    def _change(self, step: Callable[[Lease], Lease]) -> None:
+        """Take a step from the lease as it is; one that was lost meanwhile stays lost."""
+        with self._changing:
+            self._lease = step(self._lease)
 
     def _fail(self, failed: KshuntError) -> None:
         if self._trouble is None or str(failed) != str(self._trouble):
             log.warning("The journal cannot be used: %s", failed)
         self._failures += 1
         self._trouble = failed
-        if self._lease.writes:
-            self._lease = self._lease.lost()
+        self._change(lambda lease: lease.lost() if lease.writes else lease)
         self._tell()
 
     def _now(self) -> Moment:

@@ -18,10 +18,12 @@ from backend.domain.wording import listed, many
 from backend.errors import BadInput, KshuntError
 from backend.operations.context import Context
 from backend.operations.drift import ListDrift, RateDrift, accept, drift, reapply
+from backend.operations.journal_codec import Body
 from backend.operations.orphans import Orphan, OrphanRate, Situation, orphans, removal
 from backend.operations.owned import owned_throttles
-from backend.operations.ownership import present_of
+from backend.operations.ownership import Ownership, planned, present_of
 from backend.operations.ownership_cells import RateKey
+from backend.operations.ownership_json import readable
 from backend.operations.throttle import recorded
 
 Drift: TypeAlias = RateDrift | ListDrift
@@ -102,7 +104,11 @@ class Mending:
             )
             written = await self._context.throttling.carry_out(step.writes, present)
             answer = ChangeAnswer(False, operation.id, answers, written.problems)
-            return await recorded(self._registry, operation, answer)
+            told = await self._context.throttling.told(
+                ((o.broker, o.key) for o in chosen.values() if isinstance(o, RateDrift)),
+                ((o.topic, o.key) for o in chosen.values() if isinstance(o, ListDrift)),
+            )
+            return await recorded(self._registry, operation, answer, told)
 
     async def orphans(self) -> tuple[Orphan, ...]:
         """Rates and listed replicas that no move justifies and no operation of ours holds."""
@@ -137,7 +143,63 @@ class Mending:
             written = await self._context.throttling.write(plan.writes, situation.present)
             await self._context.throttling.confirm()
             answer = ChangeAnswer(False, operation.id, answers, (*kept, *written.problems))
-            return await recorded(self._registry, operation, answer)
+            told = await self._context.throttling.told(plan.writes.rates, plan.writes.lists)
+            return await recorded(self._registry, operation, answer, told)
+
+    async def prior(self, lost: Mapping[str, Body]) -> tuple[OwnedThrottle, ...]:
+        """Each setting of ownership records that the journal has lost, and what comes back."""
+        remembered = self._remembered(lost)
+        present = await self._context.throttling.present(remembered.brokers, remembered.topics)
+        return owned_throttles(remembered, present, self._who)
+
+    def _remembered(self, lost: Mapping[str, Body]) -> Ownership:
+        """What nobody owns since: what is owned again has a prior value of its own."""
+        ours, (found, _) = self._registry.ownership, readable(dict(lost))
+        return Ownership(
+            {i: cell for i, cell in found.rates.items() if i not in ours.rates},
+            {i: cell for i, cell in found.lists.items() if i not in ours.lists},
+        )
+
+    async def restore_prior(
+        self, lost: Mapping[str, Body], *, validate_only: bool, asker: Asker = NOBODY
+    ) -> ChangeAnswer:
+        """Bring back what was there before the throttles of ownership records that were lost.
+
+        A setting that is no longer what kshunt wrote stays as it is.
+
+        Raises:
+            BadInput: nothing was lost.
+            NotActing: another backend acts for this cluster.
+        """
+        if not lost:
+            raise BadInput("This host remembers nothing that the journal lost.")
+        async with self._context.lock:
+            remembered = self._remembered(lost)
+            throttling = self._context.throttling
+            present = await throttling.present(remembered.brokers, remembered.topics)
+            after, answers = remembered, await self.prior(lost)
+            for operation_id in sorted(_holders(remembered)):
+                after = after.lift(operation_id, present, undo=True).after
+            step = planned(after, present, remembered.rates, remembered.lists)
+            results = tuple(
+                Result(_setting(one), 0, "NONE", f"{one.prior or 'unset'} again") for one in answers
+            )
+            if validate_only:
+                return ChangeAnswer(True, None, results)
+            self._registry.require()
+            ours = self._registry.ownership
+            operation = await self._registry.begin(
+                OperationKind.ORPHANS,
+                f"bring back {many(len(results), 'setting')} of a lost journal",
+                asker=asker,
+                ownership=Ownership(
+                    {**step.after.rates, **ours.rates}, {**step.after.lists, **ours.lists}
+                ),
+            )
+            written = await self._context.throttling.carry_out(step.writes, present)
+            answer = ChangeAnswer(False, operation.id, results, written.problems)
+            told = await self._context.throttling.told(step.writes.rates, step.writes.lists)
+            return await recorded(self._registry, operation, answer, told)
 
     async def _situation(self) -> Situation:
         timeout_s = self._context.timeout_s
@@ -175,6 +237,17 @@ def _answers(
         else Result(one, -1, _CHANGED, "it is gone, or has changed since it was shown")
         for one in dict.fromkeys(ids)
     )
+
+
+def _holders(ownership: Ownership) -> set[str]:
+    """Every operation that has a share in something."""
+    rates = {operation_id for cell in ownership.rates.values() for operation_id in cell.shares}
+    return rates | {o for cell in ownership.lists.values() for o in cell.shares}
+
+
+def _setting(one: OwnedThrottle) -> str:
+    where = f"topic {one.topic}" if one.broker is None else f"broker {one.broker}"
+    return f"{where} {one.setting}"
 
 
 def _words(one: Drift | Orphan) -> str:

@@ -99,7 +99,10 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What removing orphans writes, and what of the wish is left as it is."""
+    """What removing orphans writes, and what of the wish is left as it is.
+
+    Where the operation that left a rate is known, the rate from before it is put back.
+    """
 
     writes: Settings
     kept: Mapping[Orphan, str]
@@ -241,7 +244,7 @@ def removal(chosen: Iterable[Orphan], situation: Situation) -> Removal:
         if isinstance(orphan, OrphanRate):
             cell = orphan.broker, orphan.key
             if still_rates.get(cell) == orphan.rate_bytes_per_s:
-                rates[cell] = None
+                rates[cell] = _remembered(orphan, situation.ownership)
             else:
                 kept[orphan] = _why_rate(orphan, situation)
             continue
@@ -253,6 +256,13 @@ def removal(chosen: Iterable[Orphan], situation: Situation) -> Removal:
             kept[orphan] = f"{_count(orphan, loose)}: in use by a move now, or changed since"
     lists = {place: situation.present.lists[place] - loose for place, loose in gone.items()}
     return Removal(Settings(rates, lists), kept)
+
+
+def _remembered(orphan: OrphanRate, ownership: Ownership) -> int | None:
+    """The broker's own rate from before the operation that left the orphan, if it is known."""
+    known = ownership.rates.get((orphan.broker, orphan.key))
+    before = None if known is None or known.prior is None else known.prior.own_bytes_per_s
+    return before if orphan.operations and before != orphan.rate_bytes_per_s else None
 
 
 def _still(situation: Situation) -> tuple[dict[RateCellId, int], dict[ListCellId, ReplicaSet]]:

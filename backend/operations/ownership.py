@@ -400,6 +400,20 @@ class Ownership:
                 lists[j] = known
         return Ownership(rates, lists)
 
+    def abandoned(self, operation_id: str, brokers: Collection[int]) -> Ownership:
+        """The operation gives up its share on brokers that are gone for good.
+
+        What was there before is remembered: should one come back, what is found on it is told as
+        this operation's, and can be put back. Nothing is written there by itself.
+        """
+        return replace(
+            self,
+            rates={
+                i: cell.given_up(operation_id) if i[0] in brokers else cell
+                for i, cell in self.rates.items()
+            },
+        )
+
     def forget(self, *, brokers: Collection[int] = (), topics: Collection[str] = ()) -> Ownership:
         """Without brokers and topics that are gone for good, by an operator's word."""
         return Ownership(

@@ -215,6 +215,16 @@ class RateCell:
         state = ShareState.LEFT if stays else ShareState.ENDING
         return self.with_share(operation_id, replace(share, state=state))
 
+    def given_up(self, operation_id: str) -> RateCell:
+        """The operation's share is past: it may be there yet, and is not taken off."""
+        share = self.shares.get(operation_id)
+        if share is None:
+            return self
+        # What it wrote may be found, and is ours.
+        known = self.known | {self.wanted_bytes_per_s}
+        past = replace(share, state=ShareState.PAST)
+        return replace(self, shares={**self.shares, operation_id: past}, known=known)
+
     def settled(self, found: FoundRate) -> RateCell | None:
         """What is known after reading; None where nothing is left to know."""
         cell = self.looked_at(found)

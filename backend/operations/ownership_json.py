@@ -26,6 +26,7 @@ from backend.operations.ownership_cells import (
     ShareState,
     Source,
 )
+from backend.operations.work import MALFORMED
 
 FORMAT: Final = 1
 """Raised when a reader of the former format would misunderstand a document."""
@@ -135,6 +136,8 @@ def readable(
                 raise _error(key, f"is no throttle record's key: {BROKER_KEY} or {TOPIC_KEY}")
         except UnreadableOwnership as error:
             unreadable[key] = error
+        except MALFORMED as error:
+            unreadable[key] = _error(key, f"cannot be understood: {error}")
     return Ownership(rates, lists), unreadable
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from backend.aside import aside
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.throttle import ThrottledRate, ThrottledReplicas
@@ -44,7 +45,8 @@ class Previews:
         Raises:
             ClusterUnreachable: the cluster did not answer.
         """
-        return blast_radius(request, await self._view(request))
+        view = await self._view(request)
+        return await aside(len(view.partitions), blast_radius, request, view)
 
     async def check(self, preview: str, request: Request) -> None:
         """Stop an action whose preview was made from another state of the cluster.
@@ -53,7 +55,8 @@ class Previews:
             Conflict: what it was made from has changed.
         """
         if preview:
-            check_fresh(preview, request, await self._view(request))
+            view = await self._view(request)
+            await aside(len(view.partitions), check_fresh, preview, request, view)
 
     async def _view(self, request: Request) -> ClusterView:
         return await self._context.view(_topics(request), throttles=True)

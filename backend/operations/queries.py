@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from backend.admin.port import ClusterAdmin
+from backend.aside import aside
 from backend.clock import Clock
 from backend.domain.answers import GeneratedPlan, ProgressRow, VerifyAnswer, VerifyState
 from backend.domain.assignment import partition_states
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.columns import LogDirColumns
+from backend.domain.modes import left_out_notes
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.progress import ReplicaDirs, log_dir_rows, progress_rows, verify_rows
 from backend.domain.snapshot import UNKNOWN
@@ -63,10 +65,12 @@ class Queries:
     async def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
         """How far each replica of the plan is (KIP-179, --progress)."""
         cluster = await self._admin.describe(plan.topics, timeout_s=self._timeout_s)
-        states = partition_states(cluster.assignment)
+        states = await aside(len(cluster.assignment), partition_states, cluster.assignment)
         there = [partition for partition in plan.replicas if partition in states]
         lags = await self._admin.replica_status(there, timeout_s=self._timeout_s) if there else ()
-        return progress_rows(
+        return await aside(
+            len(plan),
+            progress_rows,
             plan,
             states,
             tuple(cluster.brokers),
@@ -88,7 +92,8 @@ class Queries:
         cluster, ongoing = await asyncio.gather(
             self._admin.describe(plan.topics, timeout_s=self._timeout_s), self.reassignments()
         )
-        rows = verify_rows(plan, partition_states(cluster.assignment), ongoing)
+        states = await aside(len(cluster.assignment), partition_states, cluster.assignment)
+        rows = await aside(len(plan), verify_rows, plan, states, ongoing)
         found, silent = await self._directories(plan)
         answer = VerifyAnswer(
             rows,
@@ -139,21 +144,27 @@ class Queries:
         """The present plan of the topics, and one that spreads them over the brokers.
 
         Raises:
-            BadInput: a topic or a broker is not there, or the brokers are too few.
+            BadInput: a topic or a broker is not there, the brokers are too few, or every
+                partition of the topics is about to be deleted.
             InvalidReplicationFactor, ReplicaPlacementFailed: the placer does not place a topic.
         """
         cluster = await self._admin.describe(topics, timeout_s=self._timeout_s)
-        states = partition_states(cluster.assignment)
+        states = await aside(len(cluster.assignment), partition_states, cluster.assignment)
         missing = set(topics) - {partition.topic for partition in states}
         if missing:
             raise BadInput(f"Topic {listed(sorted(missing))} not found; nothing was changed.")
         usable = usable_brokers(cluster.brokers, brokers, rack_aware=rack_aware)
-        current = {partition: state.replicas for partition, state in states.items()}
+        notes = left_out_notes({p: s.mode for p, s in states.items() if not s.stays})
+        current = {partition: state.replicas for partition, state in states.items() if state.stays}
+        if not current:
+            raise BadInput(f"Nothing is left to plan. {' '.join(notes)}")
         if self._placing is None:
-            proposed = generate_assignment(current, usable, random.Random())
+            proposed = await aside(
+                len(current), generate_assignment, current, usable, random.Random()
+            )
         else:
             proposed = await self._placing.proposal(current, usable, timeout_s=self._timeout_s)
-        return GeneratedPlan(ReassignmentPlan(current), ReassignmentPlan(proposed))
+        return GeneratedPlan(ReassignmentPlan(current), ReassignmentPlan(proposed), notes)
 
 
 def _replica_dirs(

@@ -1,4 +1,4 @@
-"""Starting and cancelling reassignments, because somebody asked for it.
+"""Starting reassignments, because somebody asked for it; `cancelling` returns them.
 
 Goals
     A throttle that a reassignment brings is there before the move, and comes off when it ends
@@ -11,7 +11,8 @@ Algorithm
     start (KIP-179, "Algorithm"): check everything; write the intent with our share of each
     throttle and what was there before; the topics' throttled replicas; the brokers' rates; the
     move. The engine does the rest.
-    cancel: write which partitions shall return; ask the cluster; lift their share of the throttle.
+    A request that the cluster refuses as a whole is a refusal of each partition: the throttle is
+    put back at once, and nothing is submitted again.
 """
 
 from __future__ import annotations
@@ -19,27 +20,30 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
-from backend.admin.offered import Verb, require
 from backend.admin.port import ItemResult, ReassignOptions, ReassignOutcome
+from backend.admin.whole_requests import Fate, fate_of
+from backend.aside import aside
 from backend.domain.answers import WAITS_FOR_TURN, ChangeAnswer, Result
-from backend.domain.assignment import partition_states
+from backend.domain.assignment import Assignment, partition_states
 from backend.domain.cluster import OngoingReassignment, TopicPartition, original_replicas
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
 from backend.domain.plan import ReassignmentPlan, format_plan
 from backend.domain.throttle import Move, check_rate
 from backend.domain.wording import listed, many
 from backend.errors import BadInput, Conflict, KshuntError
-from backend.operations.clearing import clear_unowned
+from backend.operations.cancelling import is_ours, unfinished_works
 from backend.operations.context import Context
-from backend.operations.engine import NO_REASSIGNMENT_IN_PROGRESS, Engine
+from backend.operations.engine import Engine
 from backend.operations.ownership import Present, RateCellId
 from backend.operations.results import failures, result, results
+from backend.operations.room import room_warnings
 from backend.operations.schedule import Caps, Order
-from backend.operations.throttle import recorded
-from backend.operations.throttling import Written, left_on, shares_held
-from backend.operations.work import Work, shares_of, still_needed
+from backend.operations.throttling import Written
+from backend.operations.view import leader_sizes
+from backend.operations.work import Work, shares_of
 from backend.settings import LIMITS
 
 NOT_ATTEMPTED: Final = 55
@@ -57,6 +61,8 @@ class ReassignRequest:
     auto_remove_throttle: bool = True
     additional: bool = False
     allow_replication_factor_change: bool = True
+    all_or_nothing: bool = False
+    """True: one partition that cannot be moved holds up the others."""
     validate_only: bool = False
     timeout_s: float = 10.0
     caps: Caps | None = None
@@ -78,26 +84,29 @@ class Reassignments:
         """Start a plan, with its throttle.
 
         Raises:
-            Conflict: partitions move already and `additional` is not set, or the journal's record
-                of a throttle cannot be read.
+            Conflict: partitions move already and `additional` is not set, but for the very plan
+                that runs, with another throttle; or the journal's record of a throttle cannot be
+                read.
             BadInput: a throttle is under 1 KB/s, or the plan is over Kafka's limit.
             NotActing: another backend acts for this cluster.
         """
         _check(request)
         async with self._context.lock:
             ongoing = await self._context.ongoing()
-            if ongoing and not request.additional:
+            moves = await self._moves(request.plan, ongoing)
+            if ongoing and not request.additional and not _asks_again(request, moves, ongoing):
                 raise Conflict(
                     f"{many(len(ongoing), 'partition')} already being reassigned "
                     f"({listed(ongoing, 3)}); nothing was changed.",
                     advice="Wait, cancel them, or ask for this plan in addition to them.",
                 )
-            moves = await self._moves(request.plan, ongoing)
+            size = len(moves)
             checked = await self._admin.reassign_partitions(
                 request.plan.replicas, _options(request, validate_only=True), request.plan.log_dirs
             )
             if request.validate_only:
-                return _answer(request, checked, moves.values(), None, ())
+                room = self._room(request, moves)
+                return await aside(size, _answer, request, checked, moves.values(), None, room)
             return await self._start(request, moves, checked.results, ongoing)
 
     async def _start(
@@ -110,14 +119,15 @@ class Reassignments:
         self._registry.require()
         fit = {p: m for p, m in moves.items() if p in checked and checked[p].ok}
         work = _work(request, moves, fit)
-        operation = self._draft(request, work)
+        operation = await aside(len(moves), self._draft, request, work)
         if not fit:
             words = f"refused: {next(iter(failures(checked)), 'no partition can be moved')}"
             await self._registry.put(operation, work)
             await self._registry.move(operation.id, State.FAILED, words)
             return _answer(request, _nothing_done(checked), moves.values(), operation, ())
         present, written = await self._throttle(operation, work, ongoing)
-        notes = [
+        notes = self._room(request, moves)
+        notes += [
             f"Broker {broker} does not answer; its throttle is written when it does."
             for broker in _silent(work, present)
         ]
@@ -133,20 +143,21 @@ class Reassignments:
         outcome = replace(outcome, results={**unfit, **outcome.results})
         if self._is_refused(operation):
             notes.append(_UNDONE)
-        return _answer(request, outcome, moves.values(), operation, notes)
+        return await aside(len(moves), _answer, request, outcome, moves.values(), operation, notes)
+
+    def _room(self, request: ReassignRequest, moves: Mapping[TopicPartition, Move]) -> list[str]:
+        """What would not fit where it goes, by the newest sample."""
+        snapshot = self._context.latest()
+        if snapshot is None:
+            return []
+        sizes = leader_sizes(snapshot, {partition.topic for partition in moves})
+        return room_warnings(moves.values(), sizes, snapshot.log_dirs, request.plan.log_dirs)
 
     async def _moves(
         self, plan: ReassignmentPlan, ongoing: Mapping[TopicPartition, OngoingReassignment]
     ) -> dict[TopicPartition, Move]:
         cluster = await self._admin.describe(plan.topics, timeout_s=self._context.timeout_s)
-        states = partition_states(cluster.assignment)
-        return {
-            partition: Move(
-                partition, original_replicas(states[partition], ongoing.get(partition)), target
-            )
-            for partition, target in plan.replicas.items()
-            if partition in states
-        }
+        return await aside(len(cluster.assignment), _moves_of, plan, ongoing, cluster.assignment)
 
     def _draft(self, request: ReassignRequest, work: Work) -> Operation:
         plan = request.plan
@@ -167,7 +178,8 @@ class Reassignments:
         ongoing: Mapping[TopicPartition, OngoingReassignment],
     ) -> tuple[Present, Written]:
         """Write the intent, and the throttle of it."""
-        shares, throttling = shares_of(work), self._context.throttling
+        shares = await aside(len(work.moves), shares_of, work)
+        throttling = self._context.throttling
         brokers = sorted({broker for broker, _ in shares.rates})
         topics = sorted({topic for topic, _ in shares.lists})
         throttling.check_readable(brokers, topics)
@@ -177,7 +189,13 @@ class Reassignments:
             # The lowest rate is in force: theirs would be, where it is raised.
             for former in self._asked_again(work, ongoing):
                 ownership = ownership.change_all(former, rate, present).after
-        step = ownership.record(operation.id, shares, present, auto_remove=work.auto_remove)
+        step = await aside(
+            len(work.moves),
+            partial(ownership.record, auto_remove=work.auto_remove),
+            operation.id,
+            shares,
+            present,
+        )
         await self._registry.put(operation, work, step.after)
         return present, await throttling.carry_out(step.writes, present)
 
@@ -190,11 +208,11 @@ class Reassignments:
         """
         return [
             operation.id
-            for operation, former in self._unfinished()
+            for operation, former in unfinished_works(self._context)
             if operation.state is State.RUNNING
             and not former.waiting
             and (moving := former.in_flight(ongoing))
-            and all(p in work.moves and _is_ours(ongoing[p], work) for p in moving)
+            and all(p in work.moves and is_ours(ongoing[p], work) for p in moving)
         ]
 
     async def _first_moves(self, operation: Operation, work: Work) -> ReassignOutcome:
@@ -221,8 +239,6 @@ class Reassignments:
         await self._registry.put(operation, work)
         await self._engine.lift(operation, work)
 
-    # Cancelling
-
     async def cancel(
         self,
         partitions: Sequence[TopicPartition],
@@ -232,127 +248,35 @@ class Reassignments:
         timeout_s: float,
         asker: Asker = NOBODY,
     ) -> ChangeAnswer:
-        """Return partitions to their original replicas.
-
-        Only the throttle share of what was cancelled goes; that of moves that go on stays.
-
-        Raises:
-            BadInput: no partition is named.
-            NotActing: another backend acts for this cluster.
-            NotSupported: this way to the cluster cannot cancel what moves.
-        """
-        if not partitions:
-            raise BadInput("No partition is named; nothing was changed.")
-        wanted = tuple(dict.fromkeys(partitions))
-        async with self._context.lock:
-            ongoing = await self._context.ongoing()
-            if any(partition in ongoing for partition in wanted):
-                require(Verb.CANCEL, self._admin)
-            if validate_only:
-                foreseen = {p: self._cancellable(p, ongoing.get(p)) for p in wanted}
-                return ChangeAnswer(True, None, results(foreseen))
-            self._registry.require()
-            summary = f"cancel {many(len(wanted), 'partition')}: {listed(wanted, 3)}"
-            operation = await self._registry.begin(OperationKind.CANCEL, summary, asker=asker)
-            ours = await self._mark(wanted, ongoing)
-            waiting = {p for p in wanted if p not in ongoing and p in ours}
-            outcomes = dict.fromkeys(waiting, ItemResult(message="it had not started"))
-            if asked := [p for p in wanted if p not in waiting]:
-                self._registry.require()
-                outcomes |= await self._admin.cancel_reassignments(asked, timeout_s=timeout_s)
-            stopped = {partition for partition, outcome in outcomes.items() if outcome.ok}
-            notes = await self._unmark(set(wanted), stopped, preserve_throttles)
-            if not preserve_throttles and stopped - ours:
-                notes = (*notes, *await self._clear(stopped - ours, timeout_s))
-            answer = ChangeAnswer(False, operation.id, results(outcomes), notes)
-            return await recorded(self._registry, operation, answer)
-
-    def _cancellable(
-        self, partition: TopicPartition, move: OngoingReassignment | None
-    ) -> ItemResult:
-        if move is not None:
-            return ItemResult(message=f"would return to {listed(move.original, 20)}")
-        if any(partition in work.waiting for _, work in self._unfinished()):
-            return ItemResult(message="has not started, and would not")
-        return ItemResult(
-            NO_REASSIGNMENT_IN_PROGRESS,
-            "NO_REASSIGNMENT_IN_PROGRESS",
-            "the partition is not moving",
+        """Return partitions to their original replicas; see `Cancellations.cancel`."""
+        return await self._engine.cancellations.cancel(
+            partitions,
+            preserve_throttles=preserve_throttles,
+            validate_only=validate_only,
+            timeout_s=timeout_s,
+            asker=asker,
         )
 
-    def _unfinished(self) -> Iterable[tuple[Operation, Work]]:
-        for operation_id in self._registry.unfinished:
-            operation, work = self._registry.get(operation_id), self._registry.work(operation_id)
-            if operation is not None and work is not None and operation.state is not State.LIFTING:
-                yield operation, work
 
-    async def _mark(
-        self,
-        wanted: Iterable[TopicPartition],
-        ongoing: Mapping[TopicPartition, OngoingReassignment],
-    ) -> set[TopicPartition]:
-        """Write down which partitions of ours shall return; those of our operations."""
-        ours: set[TopicPartition] = set()
-        for operation, work in list(self._unfinished()):
-            mine = {
-                partition
-                for partition in work.moves.keys() & set(wanted)
-                if partition in work.waiting
-                or partition in work.unanswered
-                or (partition in ongoing and _is_ours(ongoing[partition], work))
-            }
-            if mine and not mine <= work.cancelled:
-                ours |= mine
-                marked = replace(work, cancelled=work.cancelled | mine)
-                after = self._after_marking(operation, marked)
-                await self._registry.put(after, marked)
-        return ours
+def _asks_again(
+    request: ReassignRequest,
+    moves: Mapping[TopicPartition, Move],
+    ongoing: Mapping[TopicPartition, OngoingReassignment],
+) -> bool:
+    """Whether a request is the plan that runs, once more, with a throttle.
 
-    def _after_marking(self, operation: Operation, work: Work) -> Operation:
-        if not work.all_cancelled or operation.state is State.CANCELLING:
-            return operation
-        return operation.to(State.CANCELLING, at_ms=self._context.clock.now_ms())
-
-    async def _unmark(
-        self, wanted: set[TopicPartition], stopped: set[TopicPartition], preserve_throttles: bool
-    ) -> tuple[str, ...]:
-        """What the cluster did not return goes on; the share of the rest is lifted."""
-        problems: tuple[str, ...] = ()
-        stays = wanted - stopped
-        for operation, work in list(self._unfinished()):
-            if not work.cancelled & wanted:
-                continue
-            if stays & work.cancelled and operation.state is not State.CANCELLING:
-                work = replace(work, cancelled=work.cancelled - stays)
-                await self._registry.put(operation, work)
-            if work.cancelled and not preserve_throttles:
-                problems += await self._reduce(operation, work)
-            elif work.all_cancelled:
-                stays_on = left_on(self._registry.ownership, operation.id)
-                await self._registry.put(operation, replace(work, auto_remove=False), stays_on)
-        return problems
-
-    async def _reduce(self, operation: Operation, work: Work) -> tuple[str, ...]:
-        """Lift the share of the partitions that are given up; other shares stay as they are."""
-        throttling = self._context.throttling
-        present = await throttling.present()
-        ownership = self._registry.ownership
-        needed = still_needed(work, shares_held(ownership, operation.id))
-        step = ownership.reduce(operation.id, needed, present)
-        await self._registry.put(operation, work, step.after)
-        return (await throttling.carry_out(step.writes, present)).problems
-
-    async def _clear(
-        self, partitions: Iterable[TopicPartition], timeout_s: float
-    ) -> tuple[str, ...]:
-        """Take off the throttles of moves that this backend did not start."""
-        try:
-            _, notes = await clear_unowned(
-                self._admin, self._registry.ownership, partitions, timeout_s=timeout_s
-            )
-            return notes
-        except KshuntError as error:
-            return (f"Their throttles may still be on: {error}",)
+    KIP-179 names it as the way to change the rate. Each move is one of the plan's, and each
+    partition of the plan is on its way or there.
+    """
+    wanted = request.plan.replicas
+    return (
+        request.throttle_bytes_per_s is not None
+        and all(p in wanted and move.target == tuple(wanted[p]) for p, move in ongoing.items())
+        and all(
+            p in ongoing or (p in moves and moves[p].current == tuple(target))
+            for p, target in wanted.items()
+        )
+    )
 
 
 _UNDONE: Final = "The cluster took no partition; the throttles were put back as they were."
@@ -362,14 +286,27 @@ def _nothing_done(outcomes: Mapping[TopicPartition, ItemResult]) -> ReassignOutc
     return ReassignOutcome(outcomes, {}, {}, {})
 
 
-def _is_ours(move: OngoingReassignment, work: Work) -> bool:
-    return move.target == work.moves[move.partition].target
-
-
 def _in_doubt(error: KshuntError) -> ItemResult:
-    return ItemResult(
-        error.kafka_code, "UNKNOWN", f"whether it moves is being found out: {error}", True
-    )
+    if fate_of(error) is Fate.RETRY:
+        words = f"not submitted yet, and is submitted again: {error}"
+    else:
+        words = f"whether it moves is being found out: {error}"
+    return ItemResult(error.kafka_code, "UNKNOWN", words, True)
+
+
+def _moves_of(
+    plan: ReassignmentPlan,
+    ongoing: Mapping[TopicPartition, OngoingReassignment],
+    assignment: Assignment,
+) -> dict[TopicPartition, Move]:
+    states = partition_states(assignment)
+    return {
+        partition: Move(
+            partition, original_replicas(states[partition], ongoing.get(partition)), target
+        )
+        for partition, target in plan.replicas.items()
+        if partition in states
+    }
 
 
 def _silent(work: Work, present: Present) -> list[int]:
@@ -420,6 +357,7 @@ def _options(request: ReassignRequest, *, validate_only: bool) -> ReassignOption
         log_dirs_throttle_bytes_per_s=request.log_dirs_throttle_bytes_per_s,
         validate_only=validate_only,
         allow_replication_factor_change=request.allow_replication_factor_change,
+        all_or_nothing=request.all_or_nothing,
         auto_remove_throttle=request.auto_remove_throttle,
         timeout_s=request.timeout_s,
     )

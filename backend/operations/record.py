@@ -14,7 +14,16 @@ from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Operation, OperationKind, OperationState
 from backend.operations.shrink import work as shrinking
 from backend.operations.shrink.work import ShrinkWork
-from backend.operations.work import UnreadableWork, Work, document, read_work
+from backend.operations.work import (
+    ID_MAX,
+    MALFORMED,
+    TIME_MS_MAX,
+    UnreadableWork,
+    Work,
+    document,
+    read_work,
+    whole,
+)
 
 _TEXTS: Final = ("id", "kind", "state", "summary", "outcome", "who", "reason")
 _FIELDS: Final = frozenset(
@@ -64,6 +73,18 @@ def operation_body(
     }
 
 
+def read_operation(operation_id: str, body: Mapping[str, Any]) -> Recorded:
+    """As `read_operation_body`, of the operation that the entry's key names.
+
+    Raises:
+        UnreadableWork: also, it has the id of another one.
+    """
+    found = read_operation_body(body)
+    if found.operation.id != operation_id:
+        raise UnreadableWork("The operation has the id of another one.")
+    return found
+
+
 def read_operation_body(body: Mapping[str, Any]) -> Recorded:
     """The opposite of `operation_body`.
 
@@ -72,32 +93,34 @@ def read_operation_body(body: Mapping[str, Any]) -> Recorded:
     """
     expected = _FIELDS | {_SHRINK} if body.get("kind") == OperationKind.SHRINK else _FIELDS
     if set(body) != expected:
-        odd = ", ".join(sorted(set(body) ^ expected))
+        odd = ", ".join(sorted(set(body) ^ expected))[:200]
         raise UnreadableWork(f"The operation has other fields than it must: {odd}.")
     try:
         return _read(body)
-    except (TypeError, ValueError, KeyError) as error:
+    except MALFORMED as error:
         raise UnreadableWork(f"The operation cannot be understood: {error}.") from None
 
 
 def _read(body: Mapping[str, Any]) -> Recorded:
     for name in _TEXTS:
-        if not isinstance(body[name], str):
-            raise TypeError(f"{name} is no text")
+        _text(body[name])
     work = None if body["work"] is None else read_work(body["work"])
     partitions = tuple(
-        TopicPartition(str(topic), int(number)) for topic, number in body["partitions"]
+        TopicPartition(_text(topic), whole(number, ID_MAX)) for topic, number in body["partitions"]
     )
+    rate, ended_ms = body["throttle_bytes_per_s"], body["ended_ms"]
+    if type(body["auto_remove_throttle"]) is not bool or type(body["details"]) is not dict:
+        raise TypeError("auto_remove_throttle or details has another type")
     operation = Operation(
         id=body["id"],
         kind=OperationKind(body["kind"]),
         state=OperationState(body["state"]),
-        started_ms=int(body["started_ms"]),
+        started_ms=whole(body["started_ms"], TIME_MS_MAX),
         summary=body["summary"],
         partitions=partitions if work is None else tuple(work.moves),
-        throttle_bytes_per_s=body["throttle_bytes_per_s"],
-        auto_remove_throttle=bool(body["auto_remove_throttle"]),
-        ended_ms=body["ended_ms"],
+        throttle_bytes_per_s=None if rate is None else whole(rate),
+        auto_remove_throttle=body["auto_remove_throttle"],
+        ended_ms=None if ended_ms is None else whole(ended_ms, TIME_MS_MAX),
         outcome=body["outcome"],
         details=dict(body["details"]),
         who=body["who"],
@@ -105,3 +128,9 @@ def _read(body: Mapping[str, Any]) -> Recorded:
     )
     shrink = shrinking.read_shrink(body[_SHRINK]) if _SHRINK in body else None
     return Recorded(operation, work, shrink)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value

@@ -16,34 +16,33 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
+from backend.aside import aside
 from backend.clock import Clock
-from backend.domain.approval import ProposalState, ProposedChange
+from backend.domain.approval import ProposedChange
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
 from backend.domain.team import Team
 from backend.errors import Conflict, JournalUnavailable, KshuntError
 from backend.operations.audit import AuditEntry, next_number
-from backend.operations.audit_lines import line_of, step_line
+from backend.operations.entries import documents_of
 from backend.operations.journal import retired
 from backend.operations.journal_codec import (
     Body,
     Entry,
     JournalState,
     Kind,
-    Unreadable,
-    Why,
-    operation_key,
     proposal_key,
     team_key,
 )
+from backend.operations.known import Known, known_from
 from backend.operations.ownership import Ownership
-from backend.operations.ownership_json import changed_documents, readable
-from backend.operations.record import operation_body, read_operation_body
+from backend.operations.ownership_json import changed_documents
+from backend.operations.record import read_operation_body
 from backend.operations.shrink.work import ShrinkWork
-from backend.operations.team_record import proposal_body, read_proposal, read_team, team_body
+from backend.operations.team_record import proposal_body, team_body
 from backend.operations.work import Work
 from backend.settings import LIMITS
 
@@ -69,25 +68,6 @@ class Scribe(Protocol):
     ) -> None:
         """Write all of the entries or none; returns once every in-sync replica has them."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """All that is known at one moment."""
-
-    operations: Mapping[str, Operation] = field(default_factory=dict)
-    """By id, oldest first."""
-    works: Mapping[str, Work] = field(default_factory=dict)
-    """By operation id, of reassignments."""
-    shrinks: Mapping[str, ShrinkWork] = field(default_factory=dict)
-    """By operation id, of shrinks."""
-    teams: Mapping[str, Team] = field(default_factory=dict)
-    """By operation id: who steers it, and notes."""
-    proposals: Mapping[str, ProposedChange] = field(default_factory=dict)
-    """By id, oldest first."""
-    ownership: Ownership = field(default_factory=Ownership)
-    unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
-    """Entries that are listed and not acted upon, by key."""
 
 
 class Registry:
@@ -203,8 +183,14 @@ class Registry:
         await self.put(operation, ownership=ownership)
         return operation
 
-    async def move(self, operation_id: str, state: OperationState, outcome: str = "") -> Operation:
-        """Put an operation into another state.
+    async def move(
+        self,
+        operation_id: str,
+        state: OperationState,
+        outcome: str = "",
+        throttles: tuple[str, ...] | None = None,
+    ) -> Operation:
+        """Put an operation into another state; `throttles` as in `put`.
 
         Raises:
             Conflict: the move is not legal.
@@ -212,7 +198,7 @@ class Registry:
         """
         operation = self._known.operations[operation_id]
         after = operation.to(state, at_ms=self._clock.now_ms(), outcome=outcome)
-        await self.put(after)
+        await self.put(after, throttles=throttles)
         return after
 
     def remark(self, operation: Operation) -> None:
@@ -227,8 +213,11 @@ class Registry:
         ownership: Ownership | None = None,
         *,
         shrink: ShrinkWork | None = None,
+        throttles: tuple[str, ...] | None = None,
     ) -> None:
         """Write an operation, its work and whose the throttles are; None leaves what was there.
+
+        `throttles` is what the line of the audit says of them; None: what `ownership` decides.
 
         Raises:
             NotActing, JournalFenced, JournalUnavailable: nothing of it may be acted upon.
@@ -237,14 +226,12 @@ class Registry:
             before = self._known.operations.get(operation.id)
             kept = work or self.work(operation.id)
             was = self.shrink(operation.id)
-            course = shrink or was
             owned = self.ownership if ownership is None else ownership
-            entries: dict[str, Body | None] = {
-                operation_key(operation.id): operation_body(operation, kept, course),
-                **({} if ownership is None else changed_documents(self.ownership, owned)),
-            }
-            line = line_of(before, operation, kept, (self.ownership, owned), self._backend)
-            line = line or step_line(was, course, operation, self._backend)
+            size, shrinks = 0 if kept is None else len(kept.moves), (was, shrink or was)
+            both, us = (self.ownership, owned), self._backend
+            entries, line = await aside(
+                size, documents_of, before, operation, kept, shrinks, both, us, throttles
+            )
             if line is not None:
                 entries |= self._line(line)
             teams = self._without_claim(operation)
@@ -271,7 +258,8 @@ class Registry:
         if ownership == self.ownership:
             return
         async with self._writing:
-            if changed := changed_documents(self.ownership, ownership):
+            moves = sum(len(self._known.works[id].moves) for id in self._known.works)
+            if changed := await aside(moves, changed_documents, self.ownership, ownership):
                 await self._write(changed)
             self._known = replace(self._known, ownership=ownership)
 
@@ -295,6 +283,20 @@ class Registry:
             await self._write({team_key(operation.id): team_body(team), **placed})
             self._know(teams={**self._known.teams, operation.id: team})
         self._changed(newest)
+
+    async def tell(self, line: AuditEntry) -> None:
+        """Write a line of the audit that goes with no step.
+
+        Raises:
+            NotActing, JournalFenced, JournalUnavailable: it was not written.
+        """
+        async with self._writing:
+            await self._write(self._line(replace(line, backend=self._backend)))
+
+    @property
+    def audit(self) -> tuple[Body, ...]:
+        """The bodies of the audit's lines, in their order."""
+        return tuple(entry.body for _, entry in sorted(self._state.of(Kind.AUDIT).items()))
 
     async def put_proposal(self, proposal: ProposedChange, line: AuditEntry) -> None:
         """Write a proposal with its line of the audit, and drop those that ended long ago.
@@ -408,62 +410,3 @@ def _has_ended(entry: Entry) -> bool:
         return read_operation_body(entry.body).operation.state.ended
     except KshuntError:
         return False
-
-
-def has_unfinished(state: JournalState) -> bool:
-    """Whether the journal holds an operation that this kshunt can go on with, or a proposal that
-    was approved and of which nobody has said what came of it."""
-    known = known_from(state)
-    approved = any(one.state is ProposalState.APPROVED for one in known.proposals.values())
-    return approved or any(not operation.state.ended for operation in known.operations.values())
-
-
-def known_from(state: JournalState) -> Known:
-    """What the journal's entries amount to."""
-    operations: list[Operation] = []
-    works: dict[str, Work] = {}
-    shrinks: dict[str, ShrinkWork] = {}
-    unreadable = dict(state.unreadable)
-    for operation_id, entry in state.of(Kind.OPERATION).items():
-        try:
-            found = read_operation_body(entry.body)
-        except KshuntError as error:
-            unreadable[entry.key] = Unreadable(entry.key, Why.DAMAGED, str(error))
-            continue
-        operations.append(found.operation)
-        if found.work is not None:
-            works[operation_id] = found.work
-        if found.shrink is not None:
-            shrinks[operation_id] = found.shrink
-    teams, proposals = _said(state, unreadable)
-    throttles = {
-        entry.key: entry.body
-        for kind in (Kind.BROKER_THROTTLE, Kind.TOPIC_THROTTLE)
-        for entry in state.of(kind).values()
-    }
-    ownership, problems = readable(throttles)
-    unreadable |= {key: Unreadable(key, Why.DAMAGED, str(e)) for key, e in problems.items()}
-    operations.sort(key=lambda operation: (operation.started_ms, operation.id))
-    listed = {operation.id: operation for operation in operations}
-    return Known(listed, works, shrinks, teams, proposals, ownership, unreadable)
-
-
-def _said(
-    state: JournalState, unreadable: dict[str, Unreadable]
-) -> tuple[dict[str, Team], dict[str, ProposedChange]]:
-    """What people said and proposed; what cannot be read of it is added to `unreadable`."""
-    teams, found = {}, []
-    for operation_id, entry in state.of(Kind.TEAM).items():
-        team = read_team(entry)
-        if isinstance(team, Team):
-            teams[operation_id] = team
-        else:
-            unreadable[entry.key] = team
-    for entry in state.of(Kind.PROPOSAL).values():
-        proposal = read_proposal(entry)
-        if isinstance(proposal, ProposedChange):
-            found.append(proposal)
-        else:
-            unreadable[entry.key] = proposal
-    found.sort(key=lambda proposal: (proposal.proposed_ms, proposal.id))
-    return teams, {proposal.id: proposal for proposal in found}

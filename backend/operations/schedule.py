@@ -49,6 +49,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from backend.domain.cluster import NO_BROKER, TopicPartition
+from backend.domain.modes import waits_words
 from backend.domain.throttle import Move
 from backend.domain.wording import listed, many
 from backend.errors import BadInput
@@ -87,6 +88,8 @@ class Why(enum.StrEnum):
     PAUSED = "paused"
     GONE = "gone"
     """The cluster has no such partition any more."""
+    LEAVING = "leaving"
+    """The partition is read-only or being deleted (KIP-694)."""
     MOVED_BY_OTHERS = "moved_by_others"
     NO_LEADER = "no_leader"
     BROKER_DOWN = "broker_down"
@@ -194,6 +197,8 @@ def judge(move: Move, view: ClusterView) -> Held | None:
     `move.partition` must be in the view. Caps and the rest of the cluster are not looked at.
     """
     state = view.partitions[move.partition]
+    if not state.stays:
+        return Held(Why.LEAVING, waits_words(state.mode))
     other = view.ongoing.get(move.partition)
     if other is not None:
         return Held(

@@ -11,11 +11,11 @@ from typing import Final
 
 from backend.clock import Clock
 from backend.errors import ClusterError, NotActing
-from backend.operations.journal import Journal
+from backend.operations.journal import Journal, Repairs
 from backend.operations.journal_codec import Body, Heartbeat, JournalState
 from backend.operations.keeper import GLANCE_S, Keeper, Self
+from backend.operations.known import has_unfinished
 from backend.operations.lease import Duty, Found, Terms
-from backend.operations.registry import has_unfinished
 
 RETRY_S: Final = 1.0
 
@@ -68,11 +68,23 @@ class Seat:
         return None if self._keeper is None else self._keeper.acting
 
     @property
+    def actor(self) -> Heartbeat | None:
+        """The other backend that is known to act at this moment."""
+        return None if self._keeper is None else self._keeper.actor
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """What an operator should know of the journal; empty where all is well."""
-        remarks = () if self._journal is None else self._journal.remarks
+        if self._journal is None:
+            return ()
+        remarks = (*self._journal.remarks, *self._journal.state.remarks)
         trouble = None if self._keeper is None else self._keeper.trouble
         return remarks if trouble is None else (*remarks, str(trouble))
+
+    @property
+    def repairs(self) -> Repairs:
+        """What was done to the journal's own entries."""
+        return Repairs() if self._journal is None else self._journal.repairs
 
     @property
     def patience_s(self) -> float:

@@ -38,7 +38,7 @@ CANCELLABLE: Final = frozenset(
 )
 _MOVES: Final = frozenset({OperationKind.REASSIGN, OperationKind.ADOPT})
 """Kinds that a cancellation returns; a throttle on moves of others only goes with them."""
-UNDOABLE: Final = frozenset({State.DONE, State.CANCELLED, State.FAILED})
+UNDOABLE: Final = frozenset(state for state in State if state.ended)
 
 
 def actions_of(
@@ -152,7 +152,8 @@ class Steering:
             return await shrinks.cancel(operation_id, validate_only=validate_only, asker=asker)
         _, work = self._found(operation_id, "cancel")
         ongoing = await self._context.ongoing()
-        left = [p for p in work.moves if p in ongoing or p in work.waiting or p in work.unanswered]
+        wanted = {*ongoing, *work.waiting, *work.unanswered}
+        left = [partition for partition in work.moves if partition in wanted]
         if not left:
             raise Conflict(
                 f"Operation {operation_id} moves nothing any more. Nothing was changed.",
@@ -232,7 +233,7 @@ class Steering:
                 self._registry.require()
                 words = f"broker {listed(sorted(brokers))} given up by {asker.who or 'an operator'}"
                 after = replace(operation, outcome=words)
-                ownership = self._registry.ownership.forget(brokers=brokers)
+                ownership = self._registry.ownership.abandoned(operation_id, brokers)
                 await self._registry.put(after, work, ownership)
                 await self._engine.lift(after, work)
         outcome = tuple(Result(str(b), 0, "NONE", "its throttle stays there") for b in brokers)

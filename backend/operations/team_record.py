@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from backend.domain.approval import Person, ProposalState, ProposedChange
 from backend.domain.team import Claim, Note, Team
 from backend.operations.journal_codec import Body, Entry, Unreadable, Why
+from backend.operations.work import MALFORMED, TIME_MS_MAX, whole
 
 FORMAT: Final = 1
 _TEXTS: Final = (
@@ -47,7 +48,7 @@ def read_proposal(entry: Entry) -> ProposedChange | Unreadable:
         return proposal
     except _Newer:
         return Unreadable(entry.key, Why.NEWER, "It is of a later version of kshunt: upgrade it.")
-    except (TypeError, ValueError, KeyError) as error:
+    except MALFORMED as error:
         return Unreadable(entry.key, Why.DAMAGED, f"The proposal cannot be understood: {error}.")
 
 
@@ -95,7 +96,7 @@ def read_team(entry: Entry) -> Team | Unreadable:
         )
     except _Newer:
         return Unreadable(entry.key, Why.NEWER, "It is of a later version of kshunt: upgrade it.")
-    except (TypeError, ValueError, KeyError) as error:
+    except MALFORMED as error:
         return Unreadable(entry.key, Why.DAMAGED, f"It cannot be understood: {error}.")
 
 
@@ -117,6 +118,8 @@ def _of(kind: type[_T], body: Any, name: str) -> _T:
     value = _object(body)[name]
     if type(value) is not kind:
         raise TypeError(f"{name} is no {'text' if kind is str else 'number'}")
+    if isinstance(value, int):
+        whole(value, TIME_MS_MAX)
     return value
 
 

@@ -21,6 +21,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from backend.admin.port import ItemResult
+from backend.admin.throttle_checks import refused_rates, refused_replicas, without
 from backend.domain.answers import ChangeAnswer
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
@@ -35,7 +37,14 @@ from backend.domain.wording import listed, many
 from backend.errors import BadInput
 from backend.operations.context import Context
 from backend.operations.drift import ListDrift, accept, drift
-from backend.operations.ownership import ListCellId, Ownership, Present, RateCellId, Shares
+from backend.operations.ownership import (
+    NO_SHARES,
+    ListCellId,
+    Ownership,
+    Present,
+    RateCellId,
+    Shares,
+)
 from backend.operations.ownership_cells import (
     NO_RATE_FOUND,
     FoundRate,
@@ -47,6 +56,7 @@ from backend.operations.ownership_cells import (
 )
 from backend.operations.registry import Registry
 from backend.operations.results import results
+from backend.operations.throttle_notes import lists_that_stay, rates_that_stay
 from backend.operations.work import Work
 
 _KEYS: Final = {
@@ -77,12 +87,14 @@ class ThrottleChanges:
         *,
         validate_only: bool,
         auto_remove: bool = False,
+        timeout_s: float | None = None,
         asker: Asker = NOBODY,
     ) -> ChangeAnswer:
         """KIP-179, alterInterbrokerThrottledRates, with results by broker.
 
         With `auto_remove`, rates of brokers that take part in moves which somebody else started
-        come off when these end; without such moves they stay, as they do without it.
+        come off when these end; without such moves they stay, as they do without it, and a note
+        says so. `timeout_s` is what the cluster may take; None is the backend's own.
 
         Raises:
             BadInput: no broker is named.
@@ -91,37 +103,58 @@ class ThrottleChanges:
         """
         if not rates:
             raise BadInput("No broker is named; nothing was changed.")
-        context = self._context
-        async with context.lock:
+        wait_s = self._context.timeout_s if timeout_s is None else timeout_s
+        refused = refused_rates(rates, {})
+        fit = {broker: rate for broker, rate in rates.items() if broker not in refused}
+        async with self._context.lock:
+            ours = [b for b in sorted(fit) if _throttled_by_us(self._registry.ownership, b)]
+            passing = await self._passing_rates(fit, ours) if auto_remove else None
+            stays = _passing_or_none(passing, auto_remove)
+            notes = () if stays is None else rates_that_stay(fit, stays, ours)
             if validate_only:
                 outcomes = await self._admin.alter_interbroker_throttled_rates(
-                    rates, validate_only=True, timeout_s=context.timeout_s
+                    rates, validate_only=True, timeout_s=wait_s
                 )
-                return ChangeAnswer(True, None, results(outcomes))
-            self._registry.require()
-            context.throttling.check_readable(rates, ())
-            present = await context.throttling.present(rates)
-            held, notes = await self._held(rates)
-            ours = [b for b in sorted(rates) if _throttled_by_us(self._registry.ownership, b)]
-            if ours:
-                words = f"The running operation puts back the earlier rates of {listed(ours)}"
-                notes = (*notes, f"{words} at its end.")
-            after = rated(self._registry.ownership, rates, present, held)
+                return ChangeAnswer(True, None, results(outcomes), notes)
             operation = self._registry.draft(
                 OperationKind.THROTTLED_RATES,
                 f"rates of {many(len(rates), 'broker')}: {listed(sorted(rates))}",
                 asker=asker,
                 details={str(broker): rate_words(rate) for broker, rate in rates.items()},
             )
-            passing = await self._passing_rates(rates, ours) if auto_remove else None
-            await self._intend(operation, passing, after, present)
-            self._registry.require()
-            outcomes = await self._admin.alter_interbroker_throttled_rates(
-                _but_held(rates, held), validate_only=False, timeout_s=context.timeout_s
-            )
-            await context.throttling.confirm()
-            answer = ChangeAnswer(False, operation.id, results(outcomes), notes)
-            return await self._told(operation, passing, answer)
+            written, more = await self._set_rates(operation, fit, passing, ours, wait_s)
+            outcomes = {**written, **refused}
+            answer = ChangeAnswer(False, operation.id, results(outcomes), (*notes, *more))
+            cells = [(broker, key) for broker in fit for key in _KEYS]
+            told = await self._context.throttling.told(cells, ())
+            return await self._told(operation, passing, answer, told)
+
+    async def _set_rates(
+        self,
+        operation: Operation,
+        rates: Mapping[int, ThrottledRate],
+        passing: Passing | None,
+        ours: Collection[int],
+        timeout_s: float,
+    ) -> tuple[Mapping[int, ItemResult], tuple[str, ...]]:
+        """Write the intent and then the rates; results by broker, and notes."""
+        context = self._context
+        self._registry.require()
+        context.throttling.check_readable(rates, ())
+        present = await context.throttling.present(rates)
+        held, notes = await self._held(rates)
+        if ours:
+            words = f"The running operation puts back the earlier rates of {listed(ours)}"
+            notes = (*notes, f"{words} at its end.")
+        after = rated(self._registry.ownership, rates, present, held)
+        await self._intend(operation, passing, after, present)
+        self._registry.require()
+        # They are checked, and the floor of a pause is not theirs.
+        written = await self._admin.alter_interbroker_throttled_rates(
+            _but_held(rates, held), validate_only=False, timeout_s=timeout_s, as_found=True
+        )
+        await context.throttling.confirm()
+        return written, notes
 
     async def _intend(
         self, operation: Operation, passing: Passing | None, after: Ownership, present: Present
@@ -134,18 +167,25 @@ class ThrottleChanges:
         await self._registry.put(operation, work, after)
 
     async def _told(
-        self, operation: Operation, passing: Passing | None, answer: ChangeAnswer
+        self,
+        operation: Operation,
+        passing: Passing | None,
+        answer: ChangeAnswer,
+        throttles: tuple[str, ...],
     ) -> ChangeAnswer:
-        """End the operation, or let it wait for the moves with which its throttle goes."""
+        """End the operation, or let it wait for the moves with which its throttle goes.
+
+        `throttles` is what was read back of the settings.
+        """
         if passing is None:
-            return await recorded(self._registry, operation, answer)
+            return await recorded(self._registry, operation, answer, throttles)
         work = self._registry.work(operation.id)
         if work is not None and len(answer.failures) == len(answer.results):
             failed = replace(work, failed=f"refused: {listed(answer.failures, 3)}")
             await self._registry.put(operation, failed)
             return answer
         words = f"comes off with the moves of {many(len(passing.moves), 'partition')}"
-        await self._registry.move(operation.id, OperationState.RUNNING, words)
+        await self._registry.move(operation.id, OperationState.RUNNING, words, throttles)
         return replace(answer, notes=(*answer.notes, f"What is set {words}, which others started."))
 
     async def _passing_rates(
@@ -216,29 +256,39 @@ class ThrottleChanges:
         *,
         validate_only: bool,
         auto_remove: bool = False,
+        timeout_s: float | None = None,
         asker: Asker = NOBODY,
     ) -> ChangeAnswer:
         """KIP-179, alterInterbrokerThrottledReplicas, with results by topic.
 
-        With `auto_remove`, replicas of partitions that somebody else moves leave the lists when
-        the moves end, but for those that were listed before.
+        A partition or a broker that does not exist is refused, with a result of its own; the other
+        partitions of its topic are listed. With `auto_remove`, replicas of partitions that somebody
+        else moves leave the lists when the moves end, but for those that were listed before; a note
+        says which stay. `timeout_s` is what the cluster may take; None is the backend's own.
 
         Raises:
             BadInput: no topic is named.
+            ClusterUnreachable: the cluster could not be asked what it has; nothing was changed.
             Conflict: the journal's record of a topic's throttle cannot be read.
             NotActing: another backend acts for this cluster.
         """
         if not replicas:
             raise BadInput("No topic is named; nothing was changed.")
         context = self._context
+        wait_s = context.timeout_s if timeout_s is None else timeout_s
         async with context.lock:
+            refused = await refused_replicas(self._admin, replicas, wait_s)
+            fit = without(replicas, refused)
+            present = await context.throttling.present((), fit)
+            passing = await self._passing_lists(fit, present) if auto_remove else None
+            stays = _passing_or_none(passing, auto_remove)
+            notes = () if stays is None else lists_that_stay(fit, stays, self._registry.ownership)
             if validate_only:
-                outcomes = await self._admin.alter_interbroker_throttled_replicas(
-                    replicas, validate_only=True, timeout_s=context.timeout_s
-                )
-                return ChangeAnswer(True, None, results(outcomes))
+                foreseen = await self._write_lists(fit, wait_s, validate_only=True)
+                outcomes = (*results(refused), *results(foreseen))
+                return ChangeAnswer(True, None, outcomes, notes)
             self._registry.require()
-            context.throttling.check_readable((), replicas)
+            context.throttling.check_readable((), fit)
             operation = self._registry.draft(
                 OperationKind.THROTTLED_REPLICAS,
                 f"throttled replicas of {many(len(replicas), 'topic')}: {listed(replicas)}",
@@ -247,16 +297,24 @@ class ThrottleChanges:
                     t: f"leaders {r.leaders}, followers {r.followers}" for t, r in replicas.items()
                 },
             )
-            present = await context.throttling.present((), replicas)
-            passing = await self._passing_lists(replicas, present) if auto_remove else None
             await self._intend(operation, passing, self._registry.ownership, present)
             self._registry.require()
-            outcomes = await self._admin.alter_interbroker_throttled_replicas(
-                replicas, validate_only=False, timeout_s=context.timeout_s
-            )
-            await self._accept({t for t, outcome in outcomes.items() if outcome.ok})
-            answer = ChangeAnswer(False, operation.id, results(outcomes))
-            return await self._told(operation, passing, answer)
+            written = await self._write_lists(fit, wait_s, validate_only=False)
+            await self._accept({t for t, outcome in written.items() if outcome.ok})
+            outcomes = (*results(refused), *results(written))
+            answer = ChangeAnswer(False, operation.id, outcomes, notes)
+            told = await context.throttling.told((), [(t, key) for t in fit for key in ListKey])
+            return await self._told(operation, passing, answer, told)
+
+    async def _write_lists(
+        self, lists: Mapping[str, ThrottledReplicas], timeout_s: float, *, validate_only: bool
+    ) -> Mapping[str, ItemResult]:
+        """Lists that are checked."""
+        if not lists:
+            return {}
+        return await self._admin.alter_interbroker_throttled_replicas(
+            lists, validate_only=validate_only, timeout_s=timeout_s, as_found=True
+        )
 
     async def _accept(self, topics: set[str]) -> None:
         """What an operator listed through us is no drift."""
@@ -268,6 +326,13 @@ class ThrottleChanges:
             if isinstance(one, ListDrift) and one.topic in topics
         ]
         await self._registry.keep(accept(ownership, meant, present).after)
+
+
+def _passing_or_none(passing: Passing | None, auto_remove: bool) -> Shares | None:
+    """What goes with moves of others; None where nothing was to go by itself."""
+    if not auto_remove:
+        return None
+    return NO_SHARES if passing is None else passing.shares
 
 
 def _throttled_by_us(ownership: Ownership, broker: int) -> bool:
@@ -323,15 +388,20 @@ def _but_held(
     }
 
 
-async def recorded(registry: Registry, operation: Operation, answer: ChangeAnswer) -> ChangeAnswer:
-    """End an operation that ends with its answer."""
+async def recorded(
+    registry: Registry,
+    operation: Operation,
+    answer: ChangeAnswer,
+    throttles: tuple[str, ...] | None = None,
+) -> ChangeAnswer:
+    """End an operation that ends with its answer; `throttles` is what was read back."""
     failed = answer.failures
     state = OperationState.FAILED if len(failed) == len(answer.results) else OperationState.DONE
     if answer.results and not failed:
         outcome = "done"
     else:
         outcome = f"{len(failed)} of {len(answer.results)} failed: {listed(failed, 3)}"
-    await registry.move(operation.id, state, outcome)
+    await registry.move(operation.id, state, outcome, throttles)
     return answer
 
 

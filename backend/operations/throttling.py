@@ -11,12 +11,14 @@ from typing import Final, TypeVar
 
 from backend.admin.port import ClusterAdmin, ItemResult
 from backend.domain.wording import listed
-from backend.errors import Conflict
+from backend.errors import ClusterError, Conflict
 from backend.operations.journal_codec import broker_throttle_key, topic_throttle_key
 from backend.operations.ownership import (
     NO_SHARES,
+    ListCellId,
     Ownership,
     Present,
+    RateCellId,
     Settings,
     Shares,
     Step,
@@ -26,6 +28,7 @@ from backend.operations.ownership import (
 from backend.operations.ownership_cells import ListShare, RateShare
 from backend.operations.registry import Registry
 from backend.operations.results import failures
+from backend.operations.settings_told import read_words
 
 _Share = TypeVar("_Share", RateShare, ListShare)
 
@@ -87,16 +90,44 @@ class Throttling:
     async def carry_out(self, writes: Settings, present: Present) -> Written:
         """Write what a step says, lists before rates, read it back, and keep what is known then.
 
-        The step's ownership must be in the journal. Safe to repeat.
+        The step's ownership must be in the journal. Safe to repeat. Each setting is read once
+        more right before it is written: what somebody else set since `present` is left as it is.
 
         Raises:
             NotActing: another backend acts; what was written so far, it finishes or undoes.
             JournalFenced, JournalUnavailable: the same.
-            ClusterUnreachable: it could not be read back.
+            ClusterUnreachable: it could not be read, or not be read back.
         """
-        written = await self.write(writes, present)
+        written = Written()
+        # Each kind is read right before its own write: that of the lists may take a while.
+        for part in (Settings(lists=writes.lists), Settings(rates=writes.rates)):
+            if part:
+                right, present = await self._checked(part, present)
+                done = await self.write(right, present)
+                written = Written(
+                    {**written.topics, **done.topics}, {**written.brokers, **done.brokers}
+                )
         await self.confirm(written)
         return written
+
+    async def _checked(self, writes: Settings, present: Present) -> tuple[Settings, Present]:
+        """The writes that are still right by what is read now, and all that is present.
+
+        Kafka has no compare-and-set for configurations. Between the decision and its writing lies
+        the journal; after this reading only the request itself is left.
+        """
+        found = await self._admin.throttles(
+            writes.brokers, writes.topics, timeout_s=self._timeout_s
+        )
+        fresh = present_of(found, writes.topics)
+        return (
+            still_right(writes, self._registry.ownership, present, fresh),
+            replace(
+                present,
+                rates={**present.rates, **fresh.rates},
+                lists={**present.lists, **fresh.lists},
+            ),
+        )
 
     async def write(self, writes: Settings, present: Present) -> Written:
         """Write values, lists before rates; what is not ours needs no more than that.
@@ -108,7 +139,10 @@ class Throttling:
         if writes.lists:
             self._registry.require()
             topics = await self._admin.alter_interbroker_throttled_replicas(
-                writes.port_replicas(present), validate_only=False, timeout_s=self._timeout_s
+                writes.port_replicas(present),
+                validate_only=False,
+                timeout_s=self._timeout_s,
+                as_found=True,
             )
             written = replace(written, topics=topics)
         if writes.rates:
@@ -118,6 +152,7 @@ class Throttling:
                 log_dir_rates=writes.port_log_dir_rates(),
                 validate_only=False,
                 timeout_s=self._timeout_s,
+                as_found=True,
             )
             written = replace(written, brokers=brokers)
         return written
@@ -129,6 +164,19 @@ class Throttling:
         present = replace(await self.present(), gone_topics=frozenset(gone))
         await self._registry.keep(self._registry.ownership.confirm(present))
         return present
+
+    async def told(
+        self, rates: Iterable[RateCellId], lists: Iterable[ListCellId]
+    ) -> tuple[str, ...]:
+        """What these settings are now, in words, for the audit; empty where nobody answers."""
+        of_rates, of_lists = list(rates), list(lists)
+        if not of_rates and not of_lists:
+            return ()
+        try:
+            present = await self.present({b for b, _ in of_rates}, {t for t, _ in of_lists})
+        except ClusterError:
+            return ()
+        return read_words(of_rates, of_lists, present)
 
     def check_readable(self, brokers: Iterable[int], topics: Iterable[str]) -> None:
         """Stop before a throttle whose record cannot be understood is written over.
@@ -148,6 +196,32 @@ class Throttling:
                 "nothing was changed.",
                 advice="Upgrade kshunt, or look at the record and remove it if nobody needs it.",
             )
+
+
+def still_right(
+    writes: Settings, ownership: Ownership, present: Present, fresh: Present
+) -> Settings:
+    """The writes without those that somebody else's change has overtaken.
+
+    A rate that is not ours any more is not written over. A list that was changed is written with
+    that change in it. What could not be read again is written as it was decided.
+    """
+    rates = dict(writes.rates)
+    for i in writes.rates:
+        found, cell = fresh.rates.get(i), ownership.rates.get(i)
+        if found is not None and cell is not None and cell.is_foreign(found):
+            del rates[i]
+    lists = dict(writes.lists)
+    for j in writes.lists:
+        listed, list_cell = fresh.lists.get(j), ownership.lists.get(j)
+        if listed is None or list_cell is None or listed == present.lists.get(j):
+            continue
+        aim = list_cell.planned(listed)[1]
+        if aim is None:
+            del lists[j]
+        else:
+            lists[j] = aim
+    return Settings(rates, lists)
 
 
 def become(

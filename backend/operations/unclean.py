@@ -30,7 +30,7 @@ from backend.admin.offered import Verb, require
 from backend.admin.port import ClusterAdmin, ItemResult
 from backend.clock import Clock
 from backend.domain.assignment import ClusterState, partition_states
-from backend.domain.cluster import NO_BROKER, PartitionState, TopicPartition
+from backend.domain.cluster import NO_BROKER, PartitionState, TopicPartition, is_going
 from backend.domain.columns import PartitionColumns, partition_keys
 from backend.domain.election import (
     SeenEnd,
@@ -40,6 +40,7 @@ from backend.domain.election import (
     names,
     unclean_loss,
 )
+from backend.domain.modes import leaving_words
 from backend.domain.operation import NOBODY, Asker, OperationKind
 from backend.domain.snapshot import UNKNOWN, Snapshot
 from backend.domain.wording import listed, many
@@ -51,6 +52,7 @@ from backend.operations.election import (
     POLL_S_MAX,
     READ_S_MIN,
     TIMED_OUT,
+    UNKNOWN_PARTITION,
     finish,
     underway,
     unknown_partition,
@@ -89,6 +91,10 @@ def refusal(state: PartitionState | None, live: Mapping[int, object]) -> ItemRes
     """Why a partition must not have an unclean election, or None if it may."""
     if state is None:
         return unknown_partition()
+    if is_going(state):
+        return ItemResult(
+            UNKNOWN_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION", leaving_words(state.mode)
+        )
     if state.leader != NO_BROKER:
         why = f"broker {state.leader} leads; an unclean election is for partitions without leader"
         return ItemResult(NOT_NEEDED, "ELECTION_NOT_NEEDED", why)

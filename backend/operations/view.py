@@ -12,14 +12,21 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.assignment import Assignment, ClusterState, partition_states
+from backend.domain.assignment import (
+    ASSIGNMENT_COLUMNS,
+    Assignment,
+    ClusterState,
+    partition_states,
+)
 from backend.domain.cluster import (
     NO_BROKER,
+    LogDir,
     OngoingReassignment,
     PartitionState,
     TopicPartition,
     original_replicas,
 )
+from backend.domain.modes import PartitionMode
 from backend.domain.snapshot import Snapshot
 from backend.domain.throttle import Move, Throttles
 
@@ -44,8 +51,8 @@ class ClusterView:
     under_min_isr: frozenset[TopicPartition] = frozenset()
     """Every partition of the whole cluster whose ISR is smaller than min.insync.replicas."""
     throttles: Throttles = NO_THROTTLES
-    usable_bytes: Mapping[int, int] = field(default_factory=dict)
-    """Free bytes on a broker's log directories together; absent where it does not say."""
+    log_dirs: tuple[LogDir, ...] = ()
+    """Log directories of the brokers, by the newest sample; empty before the first."""
 
     def move_to(self, partition: TopicPartition, target: tuple[int, ...]) -> Move:
         """The move of a partition from where it is, without what an unfinished move added."""
@@ -74,7 +81,7 @@ def view_of(
     topics: Iterable[str] | None = None,
     size_bytes: Mapping[TopicPartition, int] | None = None,
     throttles: Throttles = NO_THROTTLES,
-    usable_bytes: Mapping[int, int] | None = None,
+    log_dirs: tuple[LogDir, ...] = (),
 ) -> ClusterView:
     """A view of a whole described cluster, with values for the partitions of `topics` only.
 
@@ -91,7 +98,7 @@ def view_of(
         size_bytes=size_bytes or {},
         under_min_isr=under_min_isr(state.assignment, min_isr),
         throttles=throttles,
-        usable_bytes=usable_bytes or {},
+        log_dirs=log_dirs,
     )
 
 
@@ -100,16 +107,8 @@ def only_topics(assignment: Assignment, topics: Collection[str] | None) -> Assig
     if topics is None:
         return assignment
     rows = np.isin(assignment.topic_index, _indexes(assignment.topics, topics))
-    return Assignment(
-        assignment.topics,
-        assignment.topic_index[rows],
-        assignment.partition[rows],
-        assignment.broker[rows],
-        assignment.position[rows],
-        assignment.leader[rows],
-        assignment.in_isr[rows],
-        assignment.offline[rows],
-    )
+    columns = {name: getattr(assignment, name)[rows] for name in ASSIGNMENT_COLUMNS}
+    return Assignment(assignment.topics, **columns)
 
 
 def _indexes(names: tuple[str, ...], wanted: Collection[str]) -> list[int]:
@@ -129,7 +128,7 @@ def under_min_isr(assignment: Assignment, min_isr: Mapping[str, int]) -> frozens
     """Partitions with fewer replicas in sync than acks=all needs, in columns.
 
     What Kafka's UnderMinIsrPartitionCount counts. Of a topic that is not in `min_isr` nothing is
-    said.
+    said, nor of a partition that takes no records at all (KIP-694).
     """
     if not len(assignment):
         return frozenset()
@@ -140,7 +139,8 @@ def under_min_isr(assignment: Assignment, min_isr: Mapping[str, int]) -> frozens
     counts = np.diff(np.append(starts, len(assignment)))
     of_topic = np.array([min_isr.get(topic, 0) for topic in assignment.topics], np.int64)
     needed = np.minimum(of_topic[assignment.topic_index[starts]], counts)
-    low = starts[in_sync < needed]
+    writable = assignment.mode[starts] == PartitionMode.READ_WRITE
+    low = starts[(in_sync < needed) & writable]
     return frozenset(
         TopicPartition(
             assignment.topics[int(assignment.topic_index[row])], int(assignment.partition[row])

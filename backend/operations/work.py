@@ -26,6 +26,15 @@ _FIELDS: Final = frozenset(
     }
 )  # fmt: skip
 _STATES: Final = ("started", "unanswered", "cancelled", "refused")
+MALFORMED: Final = (
+    *(TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError, RecursionError),
+)
+"""What reading a body can end with that nobody of ours wrote."""
+ID_MAX: Final = 2**31 - 1
+"""Of brokers and partitions, as Kafka has them."""
+NUMBER_MAX: Final = 2**63 - 1
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""The last moment of the year 9999."""
 
 
 class UnreadableWork(KshuntError):
@@ -211,14 +220,11 @@ def read_work(written: Document) -> Work:
     Raises:
         UnreadableWork: it is not what `document` writes; it must not be acted upon.
     """
-    if set(written) != _FIELDS:
-        odd = sorted(set(written) ^ _FIELDS)
-        raise UnreadableWork(
-            f"The operation's work has other fields than it must: {', '.join(odd)}."
-        )
+    if not isinstance(written, Mapping) or set(written) != _FIELDS:
+        raise UnreadableWork("The operation's work has other fields than it must.")
     try:
         return _read(written)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except MALFORMED as error:
         raise UnreadableWork(f"The operation's work cannot be understood: {error}.") from None
 
 
@@ -226,7 +232,7 @@ def _read(written: Document) -> Work:
     moves: dict[TopicPartition, Move] = {}
     members: dict[str, set[TopicPartition]] = {word: set() for word in _STATES}
     for topic, number, current, target, words in written["moves"]:
-        partition = TopicPartition(_typed(topic, str), _typed(number, int))
+        partition = TopicPartition(_typed(topic, str), whole(number, ID_MAX))
         moves[partition] = Move(partition, _brokers(current), _brokers(target))
         for word in words:
             members[word].add(partition)
@@ -238,9 +244,9 @@ def _read(written: Document) -> Work:
         log_dirs_throttle_bytes_per_s=_optional(written["log_dirs_throttle"]),
         auto_remove=_typed(written["auto_remove"], bool),
         factor_may_change=_typed(written["factor_may_change"], bool),
-        timeout_s=float(written["timeout_s"]),
+        timeout_s=_seconds(written["timeout_s"]),
         order=Order(written["order"]),
-        caps=None if caps is None else Caps(*(_typed(cap, int) for cap in caps)),
+        caps=None if caps is None else Caps(*map(whole, caps)),
         pause=None if pause is None else _read_pause(pause),
         failed=_typed(written["failed"], str),
         adopted=_typed(written["adopted"], bool),
@@ -251,23 +257,40 @@ def _read(written: Document) -> Work:
 def _log_dir(
     topic: Any, number: Any, broker: Any, path: Any
 ) -> tuple[tuple[TopicPartition, int], str]:
-    partition = TopicPartition(_typed(topic, str), _typed(number, int))
-    return (partition, _typed(broker, int)), _typed(path, str)
+    partition = TopicPartition(_typed(topic, str), whole(number, ID_MAX))
+    return (partition, whole(broker, ID_MAX)), _typed(path, str)
 
 
 def _read_pause(written: Document) -> PauseRecord:
     return PauseRecord(
-        {_typed(broker, int): _optional(rate) for broker, rate in written["rates"]},
+        {whole(broker, ID_MAX): _optional(rate) for broker, rate in written["rates"]},
         {topic: ReplicaSet.parse(_typed(text, str)) for topic, text in written["added"].items()},
     )
 
 
 def _brokers(value: Any) -> tuple[int, ...]:
-    return tuple(_typed(broker, int) for broker in value)
+    return tuple(whole(broker, ID_MAX) for broker in value)
 
 
 def _optional(value: Any) -> int | None:
-    return None if value is None else _typed(value, int)
+    return None if value is None else whole(value)
+
+
+def _seconds(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= TIME_MS_MAX:
+        raise TypeError(f"{value!r} is no time in seconds")
+    return float(value)
+
+
+def whole(value: Any, most: int = NUMBER_MAX) -> int:
+    """A number from 0 to a greatest one.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if type(value) is not int or not 0 <= value <= most:
+        raise TypeError(f"{value!r} is no whole number from 0 to {most}")
+    return value
 
 
 def _typed(value: Any, kind: type) -> Any:

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from backend.access.secret_files import refuse_writable
 from backend.errors import ConfigError
+from backend.pipeline.jars import check_jars
 
 ENVIRONMENT_JARS: Final = "KSHUNT_KAFKA_JARS"
 _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -45,7 +47,7 @@ def connector_settings(jars: Path | None, spark_version: str) -> dict[str, str]:
     """Settings of a session that reads topics.
 
     Raises:
-        ConfigError: the folder has no connector.
+        ConfigError: the folder has no connector, or a jar that is not what it has to be.
     """
     if jars is None:
         return {
@@ -58,6 +60,7 @@ def connector_settings(jars: Path | None, spark_version: str) -> dict[str, str]:
             f"There is no spark-sql-kafka-0-10 among the jars in {jars}.",
             advice="Put it there with kafka-clients, commons-pool2 and spark-token-provider-kafka.",
         )
+    check_jars(jars)
     return {"spark.jars": ",".join(found)}
 
 
@@ -65,10 +68,11 @@ def client_settings(path: Path | None) -> Mapping[str, str]:
     """The settings of a Java client's properties file, which Spark's connector takes as they are.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: it cannot be read, or others can write it.
     """
     if path is None:
         return {}
+    refuse_writable(path, "The file")
     try:
         text = path.read_text()
     except OSError as error:

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from backend.endpoints import without_secrets
 from backend.errors import ConfigError, KshuntError, NotSupported
 from backend.pipeline.java import find_java
 from backend.pipeline.shipping import ship_kernels
+from backend.processes import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,6 +78,8 @@ def start_session(settings: PipelineSettings) -> SparkSession:
         raise ConfigError("A master and a Spark Connect server cannot both be used.")
     # Workers take this Python, not whichever comes first on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # They look for modules where this process has found its own, and not in a working directory.
+    os.environ.update(environment())
     if remote and not remote.startswith("local"):
         _check_server(remote)
     elif _SUBMITTED not in os.environ:
@@ -125,7 +129,8 @@ def _check_server(remote: str) -> None:
         socket.create_connection((at.hostname or "", at.port or CONNECT_PORT), ANSWER_S).close()
     except (OSError, ValueError) as error:
         raise SparkFailed(
-            f"No Spark Connect server answers at {remote}: {error}. Nothing was read or written.",
+            f"No Spark Connect server answers at {without_secrets(remote)}: {error}. "
+            "Nothing was read or written.",
             advice="Start one (start-connect-server.sh comes with Spark), or look at --remote.",
         ) from None
 
@@ -181,6 +186,7 @@ def _own(settings: PipelineSettings) -> dict[str, str]:
         # To note the line of Python behind each column takes as long as all else of a plan.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.memory": settings.memory,
         "spark.driver.extraJavaOptions": f"{logging} {settings.java_options}".strip(),
         # A Connect server that is started here is for this process; Spark's default is any address.

@@ -106,12 +106,20 @@ def load_placer(name: str, configs: Mapping[str, str] | None = None) -> ReplicaP
         ConfigError: it cannot be found, imported or made, does not fit the interface, or refuses
             its configuration.
     """
-    settings = {**(configs or {}), PLACER_CLASS: name}
-    key = (name, tuple(sorted(settings.items())))
+    key = (name, tuple(sorted((configs or {}).items())))
     with _loading:
         if key not in _loaded:
-            _loaded[key] = _configured(name, _made(name), settings)
+            _loaded[key] = make_placer(name, configs)
         return _loaded[key]
+
+
+def make_placer(name: str, configs: Mapping[str, str] | None = None) -> ReplicaPlacer:
+    """A new placer of that name, configured. The caller closes it.
+
+    Raises:
+        ConfigError: as `load_placer`.
+    """
+    return _configured(name, _made(name), {**(configs or {}), PLACER_CLASS: name})
 
 
 def forget_placers() -> list[tuple[str, ReplicaPlacer]]:

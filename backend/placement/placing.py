@@ -111,8 +111,13 @@ def place_with(
 def close_placers(deadline_s: float = DEADLINE_S) -> None:
     """Close every loaded placer, and let one that fails or hangs at that be."""
     for name, placer in forget_placers():
-        with suppress(ReplicaPlacementFailed):
-            _ask(placer, name, placer.close, deadline_s)
+        close_placer(name, placer, deadline_s)
+
+
+def close_placer(name: str, placer: ReplicaPlacer, deadline_s: float = DEADLINE_S) -> None:
+    """Close one placer. One that fails or hangs at that is ignored."""
+    with suppress(ReplicaPlacementFailed):
+        _ask(placer, name, placer.close, deadline_s)
 
 
 def _answer(

@@ -15,13 +15,13 @@ from typing import Final, overload
 from backend.domain.planning import PlanAnswer, PlanRequest, RehearsalAnswer, RehearsalRequest
 from backend.domain.wording import duration_text
 from backend.errors import BadInput, Conflict, KshuntError
+from backend.planning.turns import ANYBODY, UNTOUCHED, Turns
 from backend.planning.worker import LENGTH, Answer, Question
 from backend.processes import begun, ended
 from backend.rehearsal.picture import Picture
 from backend.settings import LIMITS
 
 COMMAND: Final = (sys.executable, "-P", "-m", "backend.planning.worker")
-UNTOUCHED: Final = "The cluster is untouched."
 
 
 class Planners:
@@ -32,35 +32,34 @@ class Planners:
     ) -> None:
         self._command = command
         self._limit_s = limit_s
-        self._places = asyncio.Semaphore(LIMITS.planners)
-        self._waiting = 0
+        self._turns = Turns(LIMITS.planners, LIMITS.planners_per_caller, LIMITS.planners_waiting)
 
     @overload
-    async def answer(self, picture: Picture, question: PlanRequest) -> PlanAnswer: ...
+    async def answer(
+        self, picture: Picture, question: PlanRequest, caller: str = ANYBODY
+    ) -> PlanAnswer: ...
 
     @overload
-    async def answer(self, picture: Picture, question: RehearsalRequest) -> RehearsalAnswer: ...
+    async def answer(
+        self, picture: Picture, question: RehearsalRequest, caller: str = ANYBODY
+    ) -> RehearsalAnswer: ...
 
-    async def answer(self, picture: Picture, question: Question) -> Answer:
+    async def answer(self, picture: Picture, question: Question, caller: str = ANYBODY) -> Answer:
         """Plan, or rehearse.
+
+        Args:
+            picture: Of the cluster.
+            question: What is asked.
+            caller: Whose question it is; callers take turns.
 
         Raises:
             BadInput: what is asked cannot be planned or rehearsed.
             Conflict: it took too long and was ended, or too many wait already.
             KshuntError: the process failed.
         """
-        if self._waiting >= LIMITS.planners_waiting:
-            raise Conflict(
-                f"{self._waiting} plans and rehearsals wait already.",
-                advice=f"{UNTOUCHED} Ask again when they are through.",
-            )
-        self._waiting += 1
-        try:
-            async with self._places:
-                # A tenth of a second at 200,000 replicas.
-                return await self._asked(await asyncio.to_thread(pickle.dumps, (picture, question)))
-        finally:
-            self._waiting -= 1
+        async with self._turns.turn(caller):
+            # A tenth of a second at 200,000 replicas.
+            return await self._asked(await asyncio.to_thread(pickle.dumps, (picture, question)))
 
     async def _asked(self, question: bytes) -> Answer:
         process = await begun(self._command, together=False)
@@ -79,7 +78,7 @@ class Planners:
             ) from None
         finally:
             await ended(process, 0.0)
-        return _read(said, complaint.decode(errors="replace"))
+        return await asyncio.to_thread(_read, said, complaint.decode(errors="replace"))
 
 
 def _read(said: bytes, complaint: str) -> Answer:

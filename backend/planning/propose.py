@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from backend.domain.modes import left_out_notes
 from backend.domain.planning import Goal, PlanAnswer, PlanRequest
-from backend.domain.proposal import Proposal
+from backend.domain.proposal import Note, Proposal
 from backend.placement.impact import impact
 from backend.placement.plans.check import check_proposal
 from backend.placement.plans.drain import drain
@@ -37,6 +39,8 @@ def propose(picture: Picture, request: PlanRequest) -> PlanAnswer:
         request.seed,
     )
     proposal = _PLANNERS[request.goal](picture.situation, request, scope)
+    notes = (*proposal.notes, *_left_out(proposal, picture.situation, scope))
+    proposal = dataclasses.replace(proposal, notes=notes)
     factor_stays = request.goal is not Goal.REPLICATION_FACTOR
     check_proposal(proposal, picture.situation, scope, factor_stays=factor_stays)
     return PlanAnswer(
@@ -45,6 +49,14 @@ def propose(picture: Picture, request: PlanRequest) -> PlanAnswer:
         picture.cluster_id,
         picture.taken_ms,
     )
+
+
+def _left_out(proposal: Proposal, situation: Situation, scope: Scope) -> Iterator[Note]:
+    """Partitions that are about to be deleted, by mode; those that a note names are left out."""
+    named = {note.partition for note in proposal.notes}
+    chosen = [p for p in sorted(situation.leaving) if p not in named and scope.selects(p.topic)]
+    for words in left_out_notes({p: situation.leaving[p] for p in chosen}):
+        yield Note(words, "")
 
 
 def _drain(situation: Situation, request: PlanRequest, scope: Scope) -> Proposal:

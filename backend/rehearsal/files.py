@@ -18,6 +18,8 @@ from typing import Any, Final
 import numpy as np
 
 from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
+from backend.domain.modes import MODES_BY_KEY, PartitionMode
+from backend.domain.strict_json import UnreadableJson, read_json
 from backend.domain.throttle import (
     BrokerThrottle,
     ReplicaSet,
@@ -31,8 +33,10 @@ from backend.rehearsal.picture import Capacity, Picture
 
 VERSION: Final = 1
 KIND: Final = "kshunt cluster picture"
-LARGEST_BYTES: Final = 1 << 30
-"""A file that unpacks to more is not read: 200,000 replicas take some 20 MB."""
+LARGEST_BYTES: Final = 1 << 28
+"""A file that unpacks to more is not read: 200,000 replicas take some 50 MB."""
+VALUES_MAX: Final = 20_000_000
+"""And one of more values: 200,000 replicas take some 3 million."""
 
 Json = dict[str, Any]
 
@@ -71,15 +75,19 @@ def load_picture(path: Path) -> Picture:
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path} cannot be read: {error}.") from error
     if len(data) > LARGEST_BYTES:
-        raise BadInput(f"{path} is no picture of a cluster: it holds more than 1 GB.")
+        raise BadInput(f"{path} is no picture of a cluster: it holds more than 256 MB.")
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path} is no JSON: {error}.") from error
+        document = read_json(data, bytes_max=LARGEST_BYTES, values_max=VALUES_MAX)
+    except UnreadableJson as error:
+        raise BadInput(f"{path} is no picture: {error}.") from None
+    del data
     try:
         return picture_of_json(document)
     except BadInput as mistake:
         raise BadInput(f"{path}: {mistake}", advice=mistake.advice) from mistake
+    # A whole number beyond what a column holds, for one.
+    except (LookupError, ValueError, TypeError, ArithmeticError) as error:
+        raise BadInput(f"{path} is no picture that can be used: {error}.") from None
 
 
 # To JSON
@@ -148,6 +156,7 @@ def _partitions_json(picture: Picture) -> Iterator[Json]:
             "adding": [] if move is None else move.adding,
             "removing": [] if move is None else move.removing,
             "lag_bytes": lags.get(name, {}),
+            **({"mode": situation.leaving[name].key} if name in situation.leaving else {}),
         }
 
 
@@ -184,7 +193,10 @@ def picture_of_json(document: object) -> Picture:
     names = [TopicPartition(each.get("topic", str), each.count("partition")) for each in partitions]
     moves = [_move(each, name) for each, name in zip(partitions, names, strict=True)]
     situation = Situation.of(
-        map(_partition, partitions, names), map(_broker, brokers), filter(None, moves)
+        map(_partition, partitions, names),
+        map(_broker, brokers),
+        filter(None, moves),
+        {name: mode for each, name in zip(partitions, names, strict=True) if (mode := each.mode())},
     )
     return Picture(
         situation,
@@ -245,6 +257,15 @@ class _Part:
             raise BadInput(f"{self.where} {key} are not three rates: {str(found)[:40]}.")
         first, second, third = (_checked(one, (int, float), f"{self.where} {key}") for one in found)
         return first, second, third
+
+    def mode(self) -> PartitionMode:
+        """KIP-694's; ReadWrite where nothing is said."""
+        if not isinstance(self._document, dict) or "mode" not in self._document:
+            return PartitionMode.READ_WRITE
+        key = self.get("mode", str)
+        if key not in MODES_BY_KEY:
+            raise BadInput(f"{self.where} mode is none: {key[:40]}.")
+        return MODES_BY_KEY[key]
 
     def parts(self, key: str) -> Iterator[_Part]:
         """The members of a list."""

@@ -14,7 +14,7 @@ Algorithm
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from backend.domain.assignment import Assignment
 from backend.domain.cluster import OngoingReassignment, TopicPartition
 from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from backend.domain.modes import UNKNOWN_MS
 from backend.domain.snapshot import UNKNOWN, Replicas, ReplicaStatus, pack_keys
 from backend.domain.throttle import ReplicaSet, Throttles
 
@@ -164,10 +165,14 @@ def replicas(
     ongoing: Mapping[TopicPartition, OngoingReassignment],
     throttles: Throttles,
     silent_brokers: frozenset[int],
+    failed_dirs: Collection[tuple[int, int]] = (),
 ) -> Replicas:
     """The columns of a snapshot, without rates (`Rates` adds them) and causes (`Diagnosis`).
 
     `silent_brokers` did not answer when they were last asked: what they lead has no known lag.
+    `failed_dirs` are log directories that a broker called offline: its id, and the directory's
+    index in `Snapshot.log_dir_paths`. A broker no longer lists the replicas that lie there, and
+    the controller does not count a replica that was never in the ISR as offline.
     """
     assignment = index.assignment
     adding, removing = _moving(index, ongoing)
@@ -189,7 +194,7 @@ def replicas(
         removing=removing,
         leader_throttled=leader_throttled,
         follower_throttled=follower_throttled,
-        status=_status(assignment, lag_messages),
+        status=_status(assignment, lag_messages, _lies_in(index, observed, failed_dirs)),
         cause=np.zeros(len(assignment), np.uint8),
         log_end_offset=observed.log_end_offset.copy(),
         lag_messages=lag_messages,
@@ -201,7 +206,20 @@ def replicas(
         fetched_bytes_per_s=unknown_rate.copy(),
         eta_s=unknown_rate.copy(),
         sampled_ms=observed.offset_ms.copy(),
+        mode=assignment.mode,
     )
+
+
+def deletion_times(assignment: Assignment) -> dict[TopicPartition, int]:
+    """When the data of each read-only partition goes, where the cluster tells it."""
+    told = (assignment.mode != 0) & (assignment.position == 0)
+    rows = np.flatnonzero(told & (assignment.deletes_ms != UNKNOWN_MS)).tolist()
+    return {
+        TopicPartition(
+            assignment.topics[int(assignment.topic_index[row])], int(assignment.partition[row])
+        ): int(assignment.deletes_ms[row])
+        for row in rows
+    }
 
 
 def _behind(
@@ -214,9 +232,21 @@ def _behind(
     return np.where(known, np.maximum(leaders - values, 0), UNKNOWN)
 
 
-def _status(assignment: Assignment, lag_messages: NDArray[np.int64]) -> NDArray[np.uint8]:
+def _lies_in(
+    index: RowIndex, observed: Observed, dirs: Collection[tuple[int, int]]
+) -> NDArray[np.bool_]:
+    """The rows that were last seen in one of some log directories."""
+    found = np.zeros(len(index.assignment), np.bool_)
+    for broker, number in dirs:
+        found |= (index.assignment.broker == broker) & (observed.log_dir == number)
+    return found
+
+
+def _status(
+    assignment: Assignment, lag_messages: NDArray[np.int64], failed: NDArray[np.bool_]
+) -> NDArray[np.uint8]:
     return np.select(
-        [assignment.offline, assignment.in_isr, lag_messages != UNKNOWN],
+        [assignment.offline | failed, assignment.in_isr, lag_messages != UNKNOWN],
         [
             np.uint8(ReplicaStatus.OFFLINE),
             np.uint8(ReplicaStatus.IN_SYNC),

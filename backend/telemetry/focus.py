@@ -2,8 +2,9 @@
 
 A cluster at rest has hundreds of thousands of replicas, and nothing to say of them. `Watch` and
 `diagnose` are linear in the rows that they are given, so they are given whole partitions only
-where something moves, is out of the ISR, or is listed as throttled: an in-sync follower that is
-listed uses a throttle up as well. What is left out can neither be stuck nor be the reason.
+where something moves, is out of the ISR, is being deleted, or is listed as throttled: an in-sync
+follower that is listed uses a throttle up as well. What is left out can neither be stuck nor be
+the reason.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from backend.domain.modes import PartitionMode
 from backend.domain.snapshot import Replicas, Snapshot, take
 from backend.domain.stuck import Replica
 
@@ -21,7 +23,7 @@ from backend.domain.stuck import Replica
 def concerned_rows(snapshot: Snapshot, dir_moves: Collection[Replica]) -> NDArray[np.intp]:
     """Rows of the partitions that may matter, in their order."""
     replicas = snapshot.replicas
-    mask = ~replicas.in_isr
+    mask = ~replicas.in_isr | (replicas.mode == PartitionMode.NONE)
     for column in (
         replicas.adding,
         replicas.removing,

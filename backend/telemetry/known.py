@@ -107,6 +107,15 @@ class Known:
         """Brokers whose offsets could not be asked."""
         return frozenset(b for kind, b in self.problems if kind == "offsets" and b >= 0)
 
+    def failed_dirs(self) -> list[tuple[int, int]]:
+        """Log directories that are offline: the broker, and the index of the path."""
+        return [
+            (broker, self.paths[one.path])
+            for broker, dirs in self.log_dirs.items()
+            for one in dirs
+            if one.error is not None
+        ]
+
     def min_isr_of(self, topics: tuple[str, ...]) -> tuple[int, ...]:
         """min.insync.replicas in the order of the topics; none at all before it was read."""
         known = self.min_isr
@@ -189,7 +198,7 @@ class Known:
 
     def _merge_log_dirs(self, answer: Answer) -> None:
         broker, columns = answer.key[1], answer.answer
-        self.log_dirs[broker] = columns.dirs
+        self.log_dirs[broker] = with_last_room(columns.dirs, self.log_dirs.get(broker, ()))
         self._number_paths(columns)
         _, partitions, everything = answer.asked
         moves = frozenset(dir_moves_of(broker, columns))
@@ -206,6 +215,20 @@ class Known:
         """Keep the numbers of known paths, so that old rows stay right; append new ones."""
         for directory in columns.dirs:
             self.paths.setdefault(directory.path, len(self.paths))
+
+
+def with_last_room(dirs: tuple[LogDir, ...], before: tuple[LogDir, ...]) -> tuple[LogDir, ...]:
+    """Directories, where one that is offline keeps what it last said of its room.
+
+    It tells a disk that is full from one that failed: a broker takes both offline alike.
+    """
+    last = {one.path: one for one in before}
+    return tuple(
+        replace(one, total_bytes=old.total_bytes, usable_bytes=old.usable_bytes)
+        if one.error is not None and (old := last.get(one.path)) is not None
+        else one
+        for one in dirs
+    )
 
 
 def not_asked(moves: frozenset[Replica], asked: PartitionColumns) -> frozenset[Replica]:

@@ -279,7 +279,10 @@ class Sampler:
         state, index, observed = known.state, known.index, known.observed
         if state is None or index is None or observed is None:
             raise AssertionError("nothing to publish")
-        rows = assemble.replicas(index, observed, known.ongoing, known.throttles, known.silent())
+        rows = assemble.replicas(
+            *(index, observed, known.ongoing, known.throttles, known.silent()),
+            known.failed_dirs(),
+        )
         rows = self._rates.update(index, rows)
         self._version += 1
         now_ms = self._clock.now_ms()
@@ -297,6 +300,7 @@ class Sampler:
             log_dir_paths=tuple(known.paths),
             problems=tuple(sorted(set(known.problems.values()))),
             min_isr=known.min_isr_of(state.assignment.topics),
+            deletes_ms=assemble.deletion_times(state.assignment),
         )
         snapshot = self._diagnosed(snapshot, ours)
         known.history = extended(known.history, snapshot, self._rates.last_lag_bytes)
@@ -315,8 +319,10 @@ class Sampler:
         # The average rate of one that has just stopped still promises an end.
         stuck = rows[np.isin(diagnosis.causes, STUCK_CAUSES)]
         replicas.eta_s[stuck] = np.where(replicas.eta_s[stuck] != 0, np.inf, 0.0)
-        # What is held on purpose arrives some time after somebody lets it go on.
-        replicas.eta_s[rows[diagnosis.causes == Cause.PAUSED]] = np.nan
+        # What is held on purpose arrives some time after somebody lets it go on, and what is being
+        # deleted arrives nowhere.
+        none = np.isin(diagnosis.causes, (Cause.PAUSED, Cause.DELETION_WAITS))
+        replicas.eta_s[rows[none]] = np.nan
         # One that gets nothing while others have their turn arrives when the queue is through.
         waits = np.flatnonzero(diagnosis.causes == Cause.WAITING_TURN)
         waits = waits[np.isinf(replicas.eta_s[rows[waits]])]

@@ -16,6 +16,8 @@ Algorithm
     been watched for `ENOUGH_S` without coming nearer. Where its part of a throttle has just grown,
     because the rate was raised or others arrived, it is too early to blame the way. At last,
     replicas that are in sync are given the blame of the ones that their move waits for.
+    A replica of a partition that is being deleted has nothing to fetch. It only waits where its
+    broker or its directory is not there to delete it.
 
     A throttle belongs to a move if the replica's partition moves, if the list is `*` and some
     partition of the topic moves, or if an operation of ours needs the replica listed, be its move
@@ -36,6 +38,7 @@ from numpy.typing import NDArray
 
 from backend.domain.cluster import NO_BROKER, TopicPartition
 from backend.domain.columns import LogDirColumns
+from backend.domain.modes import PartitionMode
 from backend.domain.snapshot import (
     UNKNOWN,
     Replicas,
@@ -135,8 +138,9 @@ def diagnose(
     orphans. None has one while no broker at all answers.
     """
     replicas, shape = snapshot.replicas, watched.shape
-    wants = ~replicas.in_isr & ~replicas.removing & ~shape.leads
-    if not len(dir_moves) and not (wants | replicas.adding).any():
+    going = replicas.mode == PartitionMode.NONE
+    wants = ~replicas.in_isr & ~replicas.removing & ~shape.leads & ~going
+    if not len(dir_moves) and not (wants | replicas.adding | going).any():
         return Diagnosis(snapshot, watched, (), np.zeros(len(replicas), np.uint8))
     if snapshot.unseen_ms:
         # Nobody answers: it is from here that nothing can be seen, and no broker's fault.
@@ -149,22 +153,28 @@ def diagnose(
     copies = copies_of(snapshot.throttles, replicas, written, copying)
     floor, low, orphan, queued = _throttled(snapshot, watched, wants, stopped, ours.needed)
     too_slow_copy = copies.held & (copies.rate_bytes_per_s <= lowest_rate(copies))
-    found = {
-        Cause.BROKER_DOWN: wants & down,
-        Cause.LOG_DIR_OFFLINE: wants & (replicas.status == ReplicaStatus.OFFLINE),
-        Cause.NO_LEADER: wants & (replicas.leader == NO_BROKER),
-        Cause.CONTROLLER: (wants & watched.caught_up) | (replicas.adding & watched.whole),
-        Cause.SOURCE_UNREACHABLE: wants & source_down,
-        Cause.THROTTLE_FLOOR: floor,
-        Cause.THROTTLE_TOO_LOW: low,
-        Cause.THROTTLE_ORPHAN: orphan,
-        Cause.DISK_FULL: stopped & _disk_full(snapshot),
-        Cause.LOG_DIR_MOVE: too_slow_copy,
-        Cause.WAITING_TURN: queued,
-        Cause.COPY_TOO_SLOW: stopped & watched.steady,
-        Cause.TOO_SHORT: wants & ~watched.nearer,
-    }
-    causes = np.select(list(found.values()), [np.uint8(cause) for cause in found], np.uint8(0))
+    offline, full = replicas.status == ReplicaStatus.OFFLINE, _disk_full(snapshot)
+    found = [
+        (Cause.DELETION_WAITS, going & (down | offline)),
+        (Cause.BROKER_DOWN, wants & down),
+        # A broker takes a directory offline when it is full, too.
+        (Cause.DISK_FULL, wants & offline & full),
+        (Cause.LOG_DIR_OFFLINE, wants & offline),
+        (Cause.NO_LEADER, wants & (replicas.leader == NO_BROKER)),
+        (Cause.CONTROLLER, (wants & watched.caught_up) | (replicas.adding & watched.whole)),
+        (Cause.SOURCE_UNREACHABLE, wants & source_down),
+        (Cause.THROTTLE_FLOOR, floor),
+        (Cause.THROTTLE_TOO_LOW, low),
+        (Cause.THROTTLE_ORPHAN, orphan),
+        (Cause.DISK_FULL, stopped & full),
+        (Cause.LOG_DIR_MOVE, too_slow_copy),
+        (Cause.WAITING_TURN, queued),
+        (Cause.COPY_TOO_SLOW, stopped & watched.steady),
+        (Cause.TOO_SHORT, wants & ~watched.nearer),
+    ]
+    causes = np.select(
+        [rows for _, rows in found], [np.uint8(cause) for cause, _ in found], np.uint8(0)
+    )
     causes[_held_on_purpose(snapshot, causes, ours.paused)] = Cause.PAUSED
     causes[_waiting_for_others(replicas, shape, causes)] = Cause.REMAINING_OUT_OF_ISR
     return Diagnosis(snapshot, watched, (*sides, copies), causes.astype(np.uint8))
@@ -282,18 +292,21 @@ def _disk_full(snapshot: Snapshot) -> Mask:
 def free_bytes(snapshot: Snapshot) -> Ints:
     """What is free in each row's directory; where that is not known, in the freest of its broker.
 
-    Shape (replicas,); UNKNOWN where the broker does not say.
+    Of a directory that is offline: when it last answered. Shape (replicas,); UNKNOWN where the
+    broker does not say.
     """
     replicas = snapshot.replicas
     ids, place = numbered(replicas.broker)
     brokers = {int(one): number for number, one in enumerate(ids)}
     paths = {path: number for number, path in enumerate(snapshot.log_dir_paths)}
     table = np.full((max(len(ids), 1), len(paths) + 1), UNKNOWN, np.int64)
+    working = table.copy()
     for directory in snapshot.log_dirs:
         row, column = brokers.get(directory.broker), paths.get(directory.path)
-        if row is not None and column is not None and directory.error is None:
+        if row is not None and column is not None:
             table[row, column] = directory.usable_bytes
-    table[:, -1] = table[:, :-1].max(axis=1, initial=UNKNOWN)
+            working[row, column] = UNKNOWN if directory.error else directory.usable_bytes
+    table[:, -1] = working[:, :-1].max(axis=1, initial=UNKNOWN)
     free: Ints = table[place, replicas.log_dir]
     return free
 

@@ -61,6 +61,15 @@ class _Replica:
         return self.of.snapshot.topic_of(self.row)
 
     @property
+    def offline_dir(self) -> str:
+        """The log directory that it lies in, where that is offline; else empty."""
+        snapshot = self.of.snapshot
+        number = int(snapshot.replicas.log_dir[self.row])
+        path = snapshot.log_dir_paths[number] if number != UNKNOWN else ""
+        failed = {one.path for one in snapshot.log_dirs if one.broker == self.broker and one.error}
+        return path if path in failed else ""
+
+    @property
     def lag_bytes(self) -> int:
         return int(self.of.snapshot.replicas.lag_bytes[self.row])
 
@@ -113,7 +122,8 @@ def _log_dir_offline(replica: _Replica) -> Words:
     where = f"Log directory {', '.join(failed)}" if failed else "A log directory"
     return (
         f"{where} of broker {broker} is offline, and the replica lies there.",
-        f"Mend the disk and restart broker {broker}, or cancel the move.",
+        f"Free space if the disk is full, or repair it. Then restart broker {broker}, or cancel "
+        "the move.",
     )
 
 
@@ -123,10 +133,14 @@ def _no_leader(replica: _Replica) -> Words:
     same = (replicas.topic_index == replicas.topic_index[replica.row]) & (
         replicas.partition == replicas.partition[replica.row]
     )
-    last = ", ".join(str(int(b)) for b in replicas.broker[same & replicas.in_isr]) or "none"
+    in_sync = [int(broker) for broker in replicas.broker[same & replicas.in_isr]]
+    last = ", ".join(map(str, in_sync)) or "none"
+    # An ISR may be empty (KIP-966). Then any replica that the move does not add may have been last.
+    wanted = in_sync or [int(broker) for broker in replicas.broker[same & ~replicas.adding]]
+    names = " or ".join(f"broker {broker}" for broker in wanted)
     return (
         f"{replica.name} has no leader; in its ISR: {last}.",
-        "Bring back a broker of the ISR; an unclean election is the last resort and loses records.",
+        f"Bring back {names}. An unclean election is the last resort and loses records.",
     )
 
 
@@ -209,6 +223,13 @@ def _remaining_out_of_isr(replica: _Replica) -> Words:
 def _disk_full(replica: _Replica) -> Words:
     free = int(free_bytes(replica.of.snapshot)[replica.row])
     lacks = "" if replica.lag_bytes == UNKNOWN else f", and it lacks {replica.lag_bytes}"
+    offline = replica.offline_dir
+    if offline:
+        return (
+            f"Broker {replica.broker} took log directory {offline} offline. It had {free} bytes "
+            f"free when it last answered{lacks}.",
+            f"Free space there and restart broker {replica.broker}, or cancel the move.",
+        )
     return (
         f"The log directory on broker {replica.broker} has {free} bytes free{lacks}.",
         f"Free space on broker {replica.broker}, or move the replica to another directory.",
@@ -255,6 +276,20 @@ def _paused(replica: _Replica) -> Words:
     return ABOUT[Cause.PAUSED].reason, ""
 
 
+def _deletion_waits(replica: _Replica) -> Words:
+    broker, partition = replica.broker, replica.name
+    status = replica.of.snapshot.brokers.get(broker)
+    if status is not None and not status.stale:
+        return (
+            f"The deletion of {partition} waits for broker {broker}: its log directory is offline.",
+            f"Mend the disk and restart broker {broker}.",
+        )
+    return (
+        f"The deletion of {partition} waits for broker {broker}: {replica.problem_of(broker)}.",
+        f"Start broker {broker}. If it is gone for good, unregister it.",
+    )
+
+
 _WORDS: Final[Mapping[Cause, Callable[[_Replica], Words]]] = {
     Cause.BROKER_DOWN: _broker_down,
     Cause.LOG_DIR_OFFLINE: _log_dir_offline,
@@ -271,4 +306,5 @@ _WORDS: Final[Mapping[Cause, Callable[[_Replica], Words]]] = {
     Cause.COPY_TOO_SLOW: _copy_too_slow,
     Cause.TOO_SHORT: _too_short,
     Cause.PAUSED: _paused,
+    Cause.DELETION_WAITS: _deletion_waits,
 }

@@ -62,7 +62,7 @@ host. An entry that cannot be read is shown as that, whatever --operation says.
 
 exit codes:
   0   done, also where there is no entry
-  1   an error; no file was written
+  1   an error; no file was written; with --verify, also where the past was rewritten
   64  wrong usage
 """
 
@@ -95,10 +95,12 @@ FLAGS: Final = (
         "|".join(FORMATS),
     ),
     Flag("output", "Write this file, whole or not at all, instead of standard output.", "FILE"),
+    Flag("verify", "Say whether lines were changed, removed or added since they were written."),
     Flag("force", "Replace the file of --output if it is there."),
     *ABOUT,
 )
 
+_TOGETHER: Final = frozenset({"since", "until", "operation", "format", "output"})
 _OPERATION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -120,6 +122,7 @@ class AuditOptions:
     output: Path | None = None
     """None is for standard output."""
     force: bool = False
+    verify: bool = False
 
 
 class AuditReader(Protocol):
@@ -129,6 +132,10 @@ class AuditReader(Protocol):
         self, *, since_ms: int | None, until_ms: int | None, operation_id: str
     ) -> tuple[str, tuple[AuditRow, ...]]:
         """The cluster's id, and the lines, newest last."""
+        ...
+
+    def verify_audit(self) -> tuple[int, tuple[str, ...]]:
+        """How many lines are proven, and what was found wrong, a sentence each."""
         ...
 
     def close(self) -> None:
@@ -153,6 +160,8 @@ def _main(argv: Sequence[str]) -> int:
     if options.output is not None:
         check_target(options.output, force=options.force, advice=FORCE)
     with _open(options) as reader:
+        if options.verify:
+            return _verified(*reader.verify_audit())
         cluster_id, rows = reader.audit(
             since_ms=options.since_ms,
             until_ms=options.until_ms,
@@ -160,6 +169,11 @@ def _main(argv: Sequence[str]) -> int:
         )
     _deliver(options, cluster_id, rows)
     return output.DONE
+
+
+def _verified(lines: int, problems: Sequence[str]) -> int:
+    _show("\n".join([*problems, f"Lines that are proven: {lines}. Problems: {len(problems)}."]))
+    return output.FAILED if problems else output.DONE
 
 
 def _deliver(options: AuditOptions, cluster_id: str, rows: Sequence[AuditRow]) -> None:
@@ -206,6 +220,8 @@ def parse_options(given: Mapping[str, str], now_ms: int) -> AuditOptions:
         UsageError: flags are missing, do not go together, or have a value that cannot be meant.
     """
     _check_source(given)
+    if "verify" in given and (odd := _TOGETHER & given.keys()):
+        raise UsageError(f"--verify looks at every line, without --{min(odd)}")
     if "force" in given and "output" not in given:
         raise UsageError("--force goes with --output")
     target = given.get("output")
@@ -223,6 +239,7 @@ def parse_options(given: Mapping[str, str], now_ms: int) -> AuditOptions:
         format=_format(given),
         output=None if target is None else Path(target),
         force="force" in given,
+        verify="verify" in given,
     )
 
 

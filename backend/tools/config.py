@@ -19,6 +19,7 @@ from backend.configuration import (
     near,
     serve_settings,
 )
+from backend.endpoints import without_secrets
 from backend.tools.console import run_tool, show_report
 from backend.tools.output import Report
 
@@ -104,16 +105,17 @@ def _line(setting: Setting) -> str:
 
 
 def _shown(setting: Setting) -> str | bool | tuple[str, ...]:
-    """A value that may be shown: an address of a webhook may be as good as a password, and a
-    command may be given one."""
+    """A value that may be shown: an address of a webhook may be as good as a password, other
+    addresses may hold one, and a command may be given one."""
     if setting.name == "token-command":
         program, _, rest = str(setting.value).partition(" ")
         return f"{program} …" if rest else program
-    if setting.name != "webhook" or isinstance(setting.value, bool):
+    if isinstance(setting.value, bool):
         return setting.value
+    shown = _host_only if setting.name == "webhook" else without_secrets
     if isinstance(setting.value, str):
-        return _host_only(setting.value)
-    return tuple(map(_host_only, setting.value))
+        return shown(setting.value)
+    return tuple(map(shown, setting.value))
 
 
 def _host_only(url: str) -> str:

@@ -22,11 +22,10 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import IO, Final
 
-import backend
 from backend.errors import BackendUnreachable, KshuntError
+from backend.processes import environment
 from backend.tools.sockets import runtime_dir
 
 START_DEADLINE_S: Final = 60.0
@@ -113,8 +112,6 @@ class _Child:
 @contextmanager
 def _child(*arguments: str) -> Iterator[_Child]:
     """A `kshunt` of its own; its log is a file without a name, which is gone with it."""
-    root = str(Path(backend.__file__).parent.parent)
-    search = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     with tempfile.TemporaryFile("w+", prefix="kshunt-") as log:
         process = subprocess.Popen(
             # -P: a folder named `backend` in the working directory is not taken for ours.
@@ -123,7 +120,7 @@ def _child(*arguments: str) -> Iterator[_Child]:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(search)},
+            env=environment(),
             start_new_session=True,
         )
         child = _Child(process, log)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.configuration import CLIENT_HELP
-from backend.endpoints import ZK_CONFIG_HELP, zookeeper_address
+from backend.endpoints import ZK_CONFIG_HELP, without_secrets, zookeeper_address
 from backend.errors import BadInput
 
 REASON_HELP: Final = "Why, for the audit (kshunt audit shows it); at most 2000 characters."
@@ -158,6 +158,10 @@ def backend_address(given: Mapping[str, str]) -> str:
         UsageError: it is no such address.
     """
     address = given.get("backend", "")
+    if "@" in address and "://" in address:
+        raise UsageError(
+            f"--backend {without_secrets(address)} holds a password; give a token by --token-file"
+        )
     if address and not address.startswith(("unix:/", "http://", "https://")):
         raise UsageError(
             f"'{address}' is no address of a backend; write unix:/path/to.sock or http://host:port"

@@ -6,21 +6,31 @@ It follows, and never becomes the writer: it creates no topic, writes nothing, a
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from contextlib import aclosing
 from typing import Final
 
+from backend.access.cluster_keys import ClusterKeys, default_path, named_path, read_keys
 from backend.admin.properties import load_client_config
 from backend.clock import SystemClock
 from backend.errors import ClusterUnreachable
 from backend.journals.topic import TopicJournal
 from backend.operations.audit import AuditRow, read_audit, selected
+from backend.operations.audit_chain import verified
 from backend.operations.journal import Journal
 from backend.operations.journal_codec import JournalState
+from backend.operations.journal_fold import Unproven
+from backend.operations.second_copy import path_of, read_file
 from backend.settings import Settings
 from backend.tools.local import LocalReader
 
 READ_S: Final = 30.0
 """A journal that cannot be read to its end in this time is given up."""
+NOT_PROVEN: Final = (
+    "WARNING: nothing proves these lines. This host has no key that signed them (--cluster-keys of "
+    "a backend, or KSHUNT_CLUSTER_KEYS), or an earlier kshunt wrote them unsigned."
+)
 WRITER: Final = "audit"
 """It never becomes one."""
 
@@ -47,10 +57,26 @@ class LocalAudit(LocalReader):
             NotAuthorized: the cluster refuses this principal.
         """
         cluster_id, state = self._runner.run(self._read())
+        if state.adopted:
+            sys.stderr.write(f"{NOT_PROVEN}\n")
         rows = selected(
             read_audit(state), since_ms=since_ms, until_ms=until_ms, operation_id=operation_id
         )
         return cluster_id, rows
+
+    def verify_audit(self) -> tuple[int, tuple[str, ...]]:
+        """See `BackendClient.verify_audit`.
+
+        Raises:
+            ClusterUnreachable, NotAuthorized: as `audit`.
+        """
+        cluster_id, state = self._runner.run(self._read())
+        keys = _keys(cluster_id)
+        known = read_file(path_of(cluster_id), cluster_id, keys)
+        found = verified(state, "" if known is None else known.newest)
+        if state.adopted:
+            return 0, (NOT_PROVEN,)
+        return found.lines, found.problems
 
     async def _read(self) -> tuple[str, JournalState]:
         cluster_id = await self._queries.cluster_id()
@@ -76,11 +102,27 @@ class LocalAudit(LocalReader):
             from backend.journals.zookeeper import ZooKeeperParts
 
             if isinstance(self._admin, ZooKeeperAdmin):
-                return ZooKeeperParts(self._admin.session, clock).open_journal(cluster_id, WRITER)
+                parts = ZooKeeperParts(
+                    self._admin.session, clock, _keys(cluster_id), Unproven.ADOPT
+                )
+                return parts.open_journal(cluster_id, WRITER)
         return TopicJournal(
             self._settings.bootstrap_servers,
             load_client_config(self._settings.command_config),
             cluster_id=cluster_id,
             writer=WRITER,
             clock=clock,
+            keys=_keys(cluster_id),
+            unproven=Unproven.ADOPT,
         )
+
+
+def _keys(cluster_id: str) -> ClusterKeys:
+    """Those of the cluster's backends, if this host has them: nothing is made here.
+
+    Raises:
+        ConfigError: a key file cannot be read or trusted.
+    """
+    named = named_path(None)
+    path = named or default_path(cluster_id, os.environ)
+    return read_keys(path) if named is not None or path.exists() else ClusterKeys.new()

@@ -68,6 +68,8 @@ class Options:
     additional: bool = False
     preserve_throttles: bool = False
     allow_replication_factor_change: bool = True
+    partial: bool = False
+    """Move what can be moved although parts of the plan are refused."""
     timeout_ms: int = DEFAULT_TIMEOUT_MS
     who: str = ""
     """Who asks, for the audit."""
@@ -136,7 +138,7 @@ FLAGS: Final = (
         "throttle",
         "Most bytes a second that the move may take between brokers: 10485760, 50MB/s, 4MiB/s; "
         "at least 1 KB/s, -1 for no throttle (default). It is removed when the move ends. To "
-        "change it, start the same plan again with --additional.",
+        "change it, start the same plan again with another rate.",
         "RATE",
         _with(Action.EXECUTE),
     ),
@@ -162,6 +164,13 @@ FLAGS: Final = (
     Flag(
         "disallow-replication-factor-change",
         "Refuse a plan that changes the number of a partition's replicas.",
+        "",
+        _with(Action.EXECUTE),
+    ),
+    Flag(
+        "allow-partial",
+        "Start the partitions that can move although others of the plan are refused. Without it, "
+        "one mistake in the plan stops all of it, as in Kafka's tool.",
         "",
         _with(Action.EXECUTE),
     ),
@@ -210,6 +219,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         additional="additional" in given,
         preserve_throttles="preserve-throttles" in given,
         allow_replication_factor_change="disallow-replication-factor-change" not in given,
+        partial="allow-partial" in given,
         timeout_ms=_timeout_ms(given),
         who=who(),
         reason=reason(given),

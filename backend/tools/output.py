@@ -114,7 +114,7 @@ def generate_report(generated: GeneratedPlan) -> Report:
         "Proposed partition reassignment configuration\n"
         f"{_kafka_json(generated.proposed)}"
     )
-    return Report(text, documents.generated_json(generated))
+    return Report(text, documents.generated_json(generated), problems=generated.notes)
 
 
 def execute_report(options: Options, plan: ReassignmentPlan, answer: ChangeAnswer) -> Report:

@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-import backend
 from backend.errors import BackendUnreachable
+from backend.processes import environment
 from backend.settings import ZOOKEEPER_SCHEME, PlacerSettings
 from backend.tools.sockets import answers, socket_path
 
@@ -78,8 +78,6 @@ def _command(socket_path: Path, bootstrap_servers: str, command_config: Path | N
 
 def _spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
     """Start the process in a session of its own, so that Ctrl-C here does not reach it."""
-    root = str(Path(backend.__file__).parent.parent)
-    search = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     output = os.open(log, flags, mode=0o600)
     try:
@@ -89,7 +87,7 @@ def _spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=output,
             cwd=log.parent,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(search)},
+            env=environment(),
             start_new_session=True,
         )
     finally:

@@ -15,13 +15,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from backend.api import documents
+from backend.api.answers_read import ANSWER_BYTES_MAX, VALUES_MAX, reads_answers
 from backend.api.client_team import raise_if_proposed
 from backend.api.credential import token_for
 from backend.api.refusals import refusal, unreachable
 from backend.domain.answers import GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.cluster import OngoingReassignment
 from backend.domain.plan import ReassignmentPlan
-from backend.errors import BackendError, BackendUnreachable
+from backend.domain.strict_json import read_json
+from backend.errors import BackendUnreachable
 from backend.tools import sockets
 
 
@@ -40,6 +42,7 @@ class _UnixConnection(HTTPConnection):
         self.sock = connection
 
 
+@reads_answers
 class QuickReader:
     """The reads of one backend, at `unix:/path/to.sock` or `http://host:port`."""
 
@@ -96,7 +99,7 @@ class QuickReader:
                 self._headers,
             )
             response = self._http.getresponse()
-            content = response.read()
+            content = response.read(ANSWER_BYTES_MAX + 1)
         except (OSError, HTTPException) as error:
             raise self._unreachable(error) from None
         return _document(response, content)
@@ -109,14 +112,12 @@ def _document(response: HTTPResponse, content: bytes) -> Any:
     """The answer's JSON.
 
     Raises:
-        BackendError: it is a problem document, or no JSON at all.
+        BackendError: it is a problem document.
+        UnreadableJson: it is no JSON.
         AwaitsApproval: it says that the change takes two people.
     """
     if response.status >= 300:
         raise refusal(response.status, content)
-    try:
-        document = json.loads(content)
-    except ValueError:
-        raise BackendError("The backend's answer is no JSON.") from None
+    document = read_json(content, bytes_max=ANSWER_BYTES_MAX, values_max=VALUES_MAX)
     raise_if_proposed(response.status, document)
     return document

@@ -98,6 +98,7 @@ def _execute(options: Options) -> Report:
                 log_dirs_throttle_bytes_per_s=options.log_dirs_throttle_bytes_per_s,
                 additional=options.additional,
                 allow_replication_factor_change=options.allow_replication_factor_change,
+                all_or_nothing=not options.partial,
                 timeout_ms=options.timeout_ms,
                 who=options.who,
                 reason=options.reason,

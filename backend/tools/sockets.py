@@ -1,9 +1,10 @@
-"""Where a private backend of this user listens: one socket a cluster and configuration."""
+"""Where backends of this user listen: private ones, and `kshunt serve` without an address."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import socket
 import stat
 from pathlib import Path
@@ -13,6 +14,8 @@ from backend.errors import ConfigError
 
 PATH_BYTES_MAX: Final = 107
 """AF_UNIX takes 108 bytes on Linux, the closing zero byte among them."""
+CLUSTER_ID_MAX: Final = 40
+"""Kafka's own ids have 22 characters."""
 SHORT_FOLDER: Final = Path("/tmp")
 """Holds the socket where the proper folder's name is too long for an address."""
 CONNECT_TIMEOUT_S: Final = 2.0
@@ -30,7 +33,20 @@ def socket_path(bootstrap_servers: str, command_config: Path | None) -> Path:
     servers = sorted(server.strip() for server in bootstrap_servers.split(","))
     config = "" if command_config is None else str(command_config.absolute())
     digest = hashlib.sha256("\n".join([*servers, config]).encode("utf-8", "surrogateescape"))
-    name = f"{digest.hexdigest()[:32]}.sock"
+    return _in_runtime_dir(f"{digest.hexdigest()[:32]}.sock")
+
+
+def served_path(cluster_id: str) -> Path:
+    """The socket of `kshunt serve` where no other place is named: one a cluster.
+
+    Raises:
+        ConfigError: there is no folder that only this user can write to.
+    """
+    safe = re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id)[:CLUSTER_ID_MAX]
+    return _in_runtime_dir(f"{safe}.sock")
+
+
+def _in_runtime_dir(name: str) -> Path:
     path = runtime_dir() / name
     if len(os.fsencode(path)) > PATH_BYTES_MAX:
         path = _private(SHORT_FOLDER / f"kshunt-{os.geteuid()}") / name

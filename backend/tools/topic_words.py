@@ -65,6 +65,9 @@ def _in_trouble(
     described: TopicsDescribed,
 ) -> bool:
     """Whether any of the reports that are asked for has this partition, as Kafka's tool sees it."""
+    if partition.mode is PartitionMode.NONE:
+        # It is being deleted: nobody leads it, and nobody shall.
+        return False
     in_sync, least = len(partition.isr), topic.min_isr
     return (
         (options.under_replicated and partition.under_replicated)

@@ -9,7 +9,8 @@ Algorithm: one pass in Python finds where each entry begins, by its three length
 of the same shape as the one before it starts a run: how far it goes is found by comparing the
 length bytes at that stride, and since an entry that has the shape begins where the one before it
 ends, the comparison is exact. An entry with tagged fields, or with 127 brokers or more, is read
-by the general reader. A second pass in numpy takes every value from where the first one found it.
+by the general reader, which also reads its mode (`backend.wire.modes`). A second pass in numpy
+takes every value from where the first one found it.
 
 Versions: 9 to 12, that is Kafka 2.4 and later.
 """
@@ -25,7 +26,9 @@ from numpy.typing import NDArray
 from backend.domain.assignment import Assignment, ClusterState
 from backend.domain.cluster import Broker
 from backend.domain.columns import partition_keys
+from backend.domain.modes import UNKNOWN_MS, PartitionMode
 from backend.wire.codes import error_name
+from backend.wire.modes import read_mode, read_tags
 from backend.wire.reader import Reader, array_length, string
 
 METADATA_KEY: Final = 3
@@ -160,6 +163,9 @@ class _Entries(NamedTuple):
     in_sync: NDArray[np.int64]
     offline_at: NDArray[np.int64]
     offline: NDArray[np.int64]
+    mode: NDArray[np.int64]
+    """A `PartitionMode`."""
+    deletes_ms: NDArray[np.int64]
 
 
 class _Runs:
@@ -208,7 +214,7 @@ class _Runs:
         for _ in range(3):
             length = reader.count()
             where += (reader.skip(4 * length), length)
-        reader.tags()
+        where += read_mode(read_tags(reader), reader)
         self.odd[len(self.starts)] = tuple(where)
         self._add(start, 1, (1, 1, 1))
 
@@ -227,7 +233,9 @@ class _Runs:
         replicas_at = start + _FIXED_BYTES + 1
         in_sync_at = replicas_at + 4 * replicas + 1
         offline_at = in_sync_at + 4 * in_sync + 1
-        found = _Entries(start, replicas_at, replicas, in_sync_at, in_sync, offline_at, offline)
+        lists = (replicas_at, replicas, in_sync_at, in_sync, offline_at, offline)
+        mode = np.full_like(start, PartitionMode.READ_WRITE)
+        found = _Entries(start, *lists, mode, np.full_like(start, UNKNOWN_MS))
         if self.odd:
             rows = (np.cumsum(counts) - counts)[list(self.odd)]
             for column, values in zip(found, zip(*self.odd.values(), strict=True), strict=True):
@@ -305,7 +313,18 @@ def _assignment(
         leader=np.repeat(int32[entries.start + 6].astype(np.int32), entries.replicas),
         in_isr=_among(broker, int32, entries.replicas, entries.in_sync_at, entries.in_sync),
         offline=_among(broker, int32, entries.replicas, entries.offline_at, entries.offline),
+        **_modes(entries),
     )
+
+
+def _modes(entries: _Entries) -> dict[str, Any]:
+    """The columns of modes; none where every partition is ReadWrite."""
+    if not entries.mode.any():
+        return {}
+    return {
+        "mode": np.repeat(entries.mode.astype(np.int8), entries.replicas),
+        "deletes_ms": np.repeat(entries.deletes_ms, entries.replicas),
+    }
 
 
 def _among(

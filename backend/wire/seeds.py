@@ -25,8 +25,10 @@ Where a seed contradicts itself, its newest wording holds:
   readOnly" of the same seed gives the last two codes the other way round.
 
 KIP-694 puts `mode` into Metadata as a plain field of a version that Kafka has since given to
-something else. Here it is a tagged field of the partition (`add_modes`, `read_modes`), so that
-every version and every client that does not know it stays as it is.
+  something else. Here it is a tagged field of the partition (`backend.wire.modes`), which clients
+  that do not know it pass over. The seed's "specified version", below which Metadata answers
+  LEADER_NOT_AVAILABLE while `delete.topic.partition.enable` is on, is thus the first with tagged
+  fields.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ from typing import Any, Final
 
 from kafka.protocol.api_message import ApiMessage
 
-from backend.wire.reader import Reader, uvarint
+from backend.domain.modes import UNKNOWN_MS, PartitionMode
+from backend.wire.modes import MODE_TAG, mode_fields, read_tags, tag_section
+from backend.wire.reader import Reader
 
 SCHEMAS: Final = "backend.wire.seed_schemas"
 """The package that holds the schemas."""
@@ -60,8 +64,6 @@ MODE_READ_WRITE: Final = 0
 MODE_READ_ONLY: Final = 1
 MODE_NONE: Final = -1
 
-MODE_TAG: Final = 10_000
-"""The tag of `mode` in a Metadata partition, private like the API keys."""
 METADATA_TAGS_FROM: Final = 9
 """The first version of Metadata that has tagged fields."""
 
@@ -144,8 +146,15 @@ MESSAGES: Final[dict[int, tuple[Any, Any]]] = {
 """Request and response of each of the seeds' API keys."""
 
 
-def add_modes(body: bytes, version: int, modes: Mapping[tuple[str, int], int]) -> bytes:
+def add_modes(
+    body: bytes,
+    version: int,
+    modes: Mapping[tuple[str, int], int],
+    deletes_ms: Mapping[tuple[str, int], int] | None = None,
+) -> bytes:
     """A Metadata answer with the mode of these (topic, partition) pairs, where it has them.
+
+    `deletes_ms` is when their data goes, where that is known.
 
     ReadWrite is what a client assumes, and is not written. A version without tagged fields is
     given back as it is: its clients cannot know the mode (KIP-694 on compatibility).
@@ -162,11 +171,12 @@ def add_modes(body: bytes, version: int, modes: Mapping[tuple[str, int], int]) -
     def visit(topic: str, partition: int, reader: Reader) -> None:
         nonlocal copied
         start = reader.at
-        fields = _read_tags(reader)
+        fields = read_tags(reader)
         mode = written.get((topic, partition))
         if mode is not None:
-            fields[MODE_TAG] = mode.to_bytes(1, "big", signed=True)
-            out.extend((body[copied:start], _tag_section(fields)))
+            goes_ms = (deletes_ms or {}).get((topic, partition), UNKNOWN_MS)
+            fields |= mode_fields(PartitionMode(mode), goes_ms)
+            out.extend((body[copied:start], tag_section(fields)))
             copied = reader.at
 
     _visit_partitions(body, version, visit)
@@ -183,7 +193,7 @@ def read_modes(body: bytes, version: int) -> dict[tuple[str, int], int]:
     modes: dict[tuple[str, int], int] = {}
 
     def visit(topic: str, partition: int, reader: Reader) -> None:
-        value = _read_tags(reader).get(MODE_TAG)
+        value = read_tags(reader).get(MODE_TAG)
         if value is None:
             return
         if len(value) != 1:
@@ -223,21 +233,3 @@ def _visit_partitions(body: bytes, version: int, visit: Callable[[str, int, Read
             visit(topic, partition, reader)
         reader.skip(_INT32_BYTES)
         reader.tags()
-
-
-def _read_tags(reader: Reader) -> dict[int, bytes]:
-    """One section of tagged fields, by tag."""
-    fields: dict[int, bytes] = {}
-    for _ in range(reader.uvarint()):
-        tag, size = reader.uvarint(), reader.uvarint()
-        start = reader.skip(size)
-        fields[tag] = reader.data[start : reader.at]
-    return fields
-
-
-def _tag_section(fields: Mapping[int, bytes]) -> bytes:
-    """The fields in the ascending order that KIP-482 asks for."""
-    out = [uvarint(len(fields))]
-    for tag in sorted(fields):
-        out += (uvarint(tag), uvarint(len(fields[tag])), fields[tag])
-    return b"".join(out)

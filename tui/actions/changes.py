@@ -96,6 +96,15 @@ CHANGES: Final = (
         changes=True,
     ),
     Action(
+        "alter",
+        ("plus",),
+        "Alter the topic",
+        "More partitions, or another replication factor; what is copied can be throttled.",
+        "Change",
+        _HERE,
+        changes=True,
+    ),
+    Action(
         "undo",
         ("u",),
         "Undo the operation",

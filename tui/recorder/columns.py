@@ -27,16 +27,22 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from backend.domain.modes import PartitionMode
 from backend.domain.snapshot import COLUMNS, DTYPES, HistoryPoint, Replicas, Snapshot
-from tui.recorder.values import UnreadableValue, decode, encode
+from backend.domain.strict_json import read_json
+from tui.recorder.values import JSON_BYTES_MAX, UnreadableValue, check_fields, decode, encode
 
 _FACTS: Final = tuple(
     field.name for field in fields(Snapshot) if field.name not in ("replicas", "topics", "history")
 )
 _SLOT: Final = ("topic_index", "partition", "position")
 _LENGTH: Final = struct.Struct("<I")
+ROWS_MAX: Final = 2_000_000
+"""Of a recorded snapshot; a row takes some 150 bytes."""
 _MISSING: Final[Mapping[str, Any]] = {"f": np.nan, "i": -1, "u": 0, "b": False}
 """What stands in a column that the recording does not have, by kind of dtype."""
+_ASSUMED: Final[Mapping[str, int]] = {"mode": PartitionMode.READ_WRITE}
+"""Columns of which that would say too much."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -187,17 +193,20 @@ def read_header(payload: bytes) -> dict[str, Any]:
     """
     try:
         (length,) = _LENGTH.unpack_from(payload)
-        header = json.loads(payload[4 : 4 + length])
+        header = dict(read_json(payload[4 : 4 + length], bytes_max=JSON_BYTES_MAX))
         header["starts"] = 4 + length
     except (struct.error, ValueError, TypeError) as error:
         raise UnreadableValue(f"a recorded snapshot cannot be read: {error}") from None
-    return header  # type: ignore[no-any-return]
+    return header
 
 
 def points(payload: bytes) -> Iterator[HistoryPoint]:
     """The points of the history of moves that a payload brings."""
     header = read_header(payload)
-    yield from decode(header.get("fresh", header.get("history", [])))
+    found = decode(header.get("fresh", header.get("history", [])))
+    if not isinstance(found, tuple) or not all(isinstance(one, HistoryPoint) for one in found):
+        raise UnreadableValue("a recorded history has what is no point")
+    yield from found
 
 
 def _arrays(payload: bytes, header: Mapping[str, Any]) -> Arrays:
@@ -232,12 +241,15 @@ class Canvas:
         header = read_header(payload)
         try:
             self._take(header, _arrays(payload, header))
-        except (KeyError, IndexError, ValueError, TypeError) as error:
+        except (LookupError, ValueError, TypeError, ArithmeticError) as error:
             raise UnreadableValue(f"a recorded snapshot cannot be read: {error!r}") from None
 
     def _take(self, header: Mapping[str, Any], arrays: Arrays) -> None:
         if "topics" in header:
-            self._topics = tuple(header["topics"])
+            topics = tuple(header["topics"])
+            if not all(isinstance(topic, str) for topic in topics):
+                raise UnreadableValue("a recorded topic has no name")
+            self._topics = topics
             self._columns = _complete(arrays, header["rows"])
             self._facts = {}
         elif not self._columns:
@@ -264,6 +276,7 @@ class Canvas:
         stays[arrays.pop("#gone")] = False
         fresh = {name[1:]: arrays.pop(name) for name in list(arrays) if name.startswith("+")}
         fresh = _complete(fresh, len(fresh["broker"]))
+        _check_rows(int(stays.sum()) + len(fresh["broker"]))
         self._write(arrays)
         merged = {
             name: np.concatenate([column[stays], fresh[name]])
@@ -278,15 +291,41 @@ class Canvas:
             return None
         rows = Replicas(**{name: column.copy() for name, column in self._columns.items()})
         known = {name: value for name, value in self._facts.items() if name in _FACTS}
-        return Snapshot(topics=self._topics, replicas=rows, history=self._history, **known)
+        try:
+            found = Snapshot(topics=self._topics, replicas=rows, history=self._history, **known)
+            check_fields(found)
+            _check_places(found)
+        except (TypeError, ValueError) as error:
+            raise UnreadableValue(f"a recorded snapshot cannot be shown: {error}") from None
+        return found
+
+
+def _check_rows(count: int) -> None:
+    if not 0 <= count <= ROWS_MAX:
+        raise UnreadableValue(f"a recorded snapshot has {count:,} rows; {ROWS_MAX:,} is the most")
+
+
+def _check_places(found: Snapshot) -> None:
+    """Each row is of a topic that there is."""
+    topic = found.replicas.topic_index
+    if len(topic) and not 0 <= int(topic.min()) <= int(topic.max()) < len(found.topics):
+        raise UnreadableValue("a recorded row is of a topic without a name")
 
 
 def _complete(arrays: Arrays, count: int) -> Arrays:
-    """Every column of this version; what was not recorded is unknown."""
+    """Every column of this version; what was not recorded is unknown.
+
+    Raises:
+        UnreadableValue: columns have other lengths, or there are too many rows: a file could
+            name any number of rows of columns that it does not hold.
+    """
+    _check_rows(count)
+    if any(array.shape != (count,) for name, array in arrays.items() if name in COLUMNS):
+        raise UnreadableValue("recorded columns are not of one length")
     return {
         name: arrays[name].astype(DTYPES[name], copy=False)
         if name in arrays
-        else np.full(count, _MISSING[DTYPES[name].kind], DTYPES[name])
+        else np.full(count, _ASSUMED.get(name, _MISSING[DTYPES[name].kind]), DTYPES[name])
         for name in COLUMNS
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from backend.domain.strict_json import read_json
 from tui.feed import (
     ActionTaken,
     AlertArrived,
@@ -16,7 +17,7 @@ from tui.feed import (
     OperationsArrived,
     Scene,
 )
-from tui.recorder.values import UnreadableValue, decode, encode
+from tui.recorder.values import JSON_BYTES_MAX, UnreadableValue, check_fields, decode, encode
 from tui.store import Connection, ConnectionState
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def decode_scene(payload: bytes) -> Scene:
     document = parsed(payload)
     try:
         state, reason = document["connection"]
-        return Scene(
+        scene = Scene(
             info=decode(document["info"]),
             connection=Connection(ConnectionState(state), reason),
             operations=decode(document["operations"]),
@@ -149,6 +150,8 @@ def decode_scene(payload: bytes) -> Scene:
             unanswered=decode(document["unanswered"]),
             audits=decode(document["audits"]),
         )
+        check_fields(scene)
+        return scene
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableValue(f"a recorded scene cannot be read: {error!r}") from None
 
@@ -164,9 +167,9 @@ def parsed(payload: bytes) -> Json:
         UnreadableValue: it is none.
     """
     try:
-        document = json.loads(payload)
+        document = read_json(payload, bytes_max=JSON_BYTES_MAX)
     except ValueError as error:
-        raise UnreadableValue(f"a record is no JSON: {error}") from None
+        raise UnreadableValue(f"a record cannot be read: {error}") from None
     if not isinstance(document, dict):
         raise UnreadableValue("a record is no JSON object")
     return document

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from backend.domain.lifecycle import OperationState
 from tui.feed import (
     ActionTaken,
     AlertArrived,
@@ -57,14 +56,16 @@ def counted(snapshot: Snapshot) -> Counts:
     """The counts of a snapshot; imports data libraries."""
     import numpy as np
 
+    from backend.domain.modes import PartitionMode
     from backend.domain.snapshot import ReplicaStatus, stuck_rows
 
     rows = snapshot.replicas
+    stays = rows.mode != PartitionMode.NONE
     return Counts(
         int(np.count_nonzero(rows.adding)),
         int(np.count_nonzero(stuck_rows(rows))),
-        int(np.count_nonzero(rows.status == ReplicaStatus.OFFLINE)),
-        int(np.count_nonzero((rows.leader < 0) & (rows.position == 0))),
+        int(np.count_nonzero((rows.status == ReplicaStatus.OFFLINE) & stays)),
+        int(np.count_nonzero((rows.leader < 0) & (rows.position == 0) & stays)),
         frozenset(id for id, status in snapshot.brokers.items() if status.stale),
     )
 
@@ -135,7 +136,7 @@ def _of_operations(before: tuple[Operation, ...], after: tuple[Operation, ...]) 
         by = f" by {operation.who}" if operation.who and old is None else ""
         how = f": {operation.outcome}" if operation.outcome else ""
         text = f"Operation {operation.id}{by} is {operation.state}, {operation.summary}{how}"
-        yield Mark(INCIDENT if operation.state is OperationState.FAILED else CHANGE, text)
+        yield Mark(INCIDENT if operation.state.went_wrong else CHANGE, text)
 
 
 def _of_answer(before: Any, after: Any) -> Iterator[Mark]:

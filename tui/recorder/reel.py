@@ -190,7 +190,12 @@ class Reel:
         course = self._course
         if self._shown is None or self._shown[:2] != (course, course.drawn):
             # Unchanged rows are not copied again, and views see that they are the same.
-            self._shown = (course, course.drawn, course.canvas.snapshot())
+            try:
+                found = course.canvas.snapshot()
+            except UnreadableValue as error:
+                self._told[f"{self._tapes[0].path.name}: {error}. It is left out."] = None
+                found = None
+            self._shown = (course, course.drawn, found)
         return replace(course.scene, snapshot=self._shown[2])
 
     def _take(self, one: Tape, entry: Entry) -> None:

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from backend.domain.strict_json import read_json
 from backend.errors import BadInput
 
 MAGIC: Final = b"\x89kshunt\r\n\x1a\n\x00"
@@ -39,8 +40,12 @@ _HEADER: Final = struct.Struct("<4sBBIqqqI")
 _CRC: Final = struct.Struct("<I")
 HEADER_BYTES: Final = _HEADER.size + _CRC.size
 HEADING_BYTES_MOST: Final = 1 << 20
-RECORD_BYTES_MOST: Final = 1 << 29
-"""Of a payload, packed or unpacked: more is damage, or harm."""
+RECORD_BYTES_MOST: Final = 1 << 27
+"""Of a payload, packed or unpacked: more is damage, or harm. 200,000 replicas take 30 MB."""
+SEARCHED_BYTES: Final = 1 << 20
+"""Read at once while a sound header is looked for."""
+TOLD_MOST: Final = 20
+"""Places of damage that are told one by one."""
 PACKED_LEAST: Final = 200
 """Payloads shorter than this do not get shorter."""
 
@@ -145,7 +150,10 @@ def read_heading(file: BinaryIO, path: Path) -> dict[str, Any]:
     text = file.read(min(length, HEADING_BYTES_MOST))
     if len(text) != length or zlib.crc32(text) != crc:
         raise TapeError(f"{path} is damaged in its heading, at byte {len(MAGIC)}.")
-    return dict(json.loads(text))
+    try:
+        return dict(read_json(text, bytes_max=HEADING_BYTES_MOST))
+    except (ValueError, TypeError):
+        raise TapeError(f"{path} is damaged in its heading: it is no JSON object.") from None
 
 
 class Tape:
@@ -223,13 +231,18 @@ class Tape:
 
     def _resume(self, place: int, size: int) -> int | None:
         """Where the next sound header is, at `place` or after it."""
-        self._file.seek(place)
-        rest = self._file.read(size - place)
-        at = rest.find(MARKER)
-        while at >= 0:
-            if self._sound_entry(place + at) is not None:
-                return place + at
-            at = rest.find(MARKER, at + 1)
+        while place < size:
+            self._file.seek(place)
+            part = self._file.read(SEARCHED_BYTES)
+            at = part.find(MARKER)
+            while at >= 0:
+                if self._sound_entry(place + at) is not None:
+                    return place + at
+                at = part.find(MARKER, at + 1)
+            if len(part) < SEARCHED_BYTES:
+                return None
+            # A marker may lie across the end of the part.
+            place += SEARCHED_BYTES - len(MARKER) + 1
         return None
 
     def payload(self, entry: Entry) -> bytes:
@@ -238,20 +251,40 @@ class Tape:
         Raises:
             TapeError: it is damaged.
         """
+        if entry.stored_bytes > RECORD_BYTES_MOST:
+            raise TapeError(f"{self.path} has a record at byte {entry.place} that is too large.")
         self._file.seek(entry.place)
         stored = self._file.read(entry.stored_bytes)
         if len(stored) == entry.stored_bytes and zlib.crc32(stored) == entry.crc:
             if not entry.flags & PACKED:
                 return stored
-            unpacker = zlib.decompressobj()
-            unpacked = unpacker.decompress(stored, RECORD_BYTES_MOST)
-            if unpacker.eof:
+            unpacked = self._unpacked(entry, stored)
+            if unpacked is not None:
                 return unpacked
         raise TapeError(f"{self.path} is damaged at byte {entry.place}.")
 
+    def _unpacked(self, entry: Entry, stored: bytes) -> bytes | None:
+        """What a packed record holds; None where it is damaged."""
+        unpacker = zlib.decompressobj()
+        try:
+            unpacked = unpacker.decompress(stored, RECORD_BYTES_MOST)
+        except zlib.error:
+            return None
+        if unpacker.eof:
+            return unpacked
+        if len(unpacked) < RECORD_BYTES_MOST:
+            return None
+        raise TapeError(
+            f"{self.path} has a record at byte {entry.place} that unpacks to more than "
+            f"{RECORD_BYTES_MOST >> 20} MB."
+        )
+
     def trouble(self) -> tuple[str, ...]:
         """What of the file cannot be read, a sentence each."""
-        found = [f"{self.path.name} is {damage.text}." for damage in self.damages]
+        found = [f"{self.path.name} is {damage.text}." for damage in self.damages[:TOLD_MOST]]
+        if len(self.damages) > TOLD_MOST:
+            more = len(self.damages) - TOLD_MOST
+            found.append(f"{self.path.name} is damaged at {more:,} more places.")
         if self.cut_bytes:
             found.append(
                 f"{self.path.name} ends within a record (the last {self.cut_bytes} bytes): "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import ClassVar, Final, TypeVar
 
@@ -92,6 +93,25 @@ class Lines(Static):
         shown = text if isinstance(text, Text) else Text(printable(text))
         self.plain = shown.plain
         self.update(shown)
+
+
+async def replace_children(place: Widget, *widgets: Widget) -> None:
+    """Remove what a widget holds, and mount others in it."""
+    await remove_children(place, place.children)
+    await place.mount(*widgets)
+
+
+async def remove_children(place: Widget, children: Sequence[Widget]) -> None:
+    """Remove some of what a widget holds, to the end even where the caller is cancelled.
+
+    Textual waits for the tasks of the removed widgets by `asyncio.gather`. A worker that is
+    cancelled there cancels those tasks, and the application waits for the same ones: it would end.
+    """
+
+    async def removed() -> None:
+        await place.remove_children(list(children))
+
+    await asyncio.shield(asyncio.ensure_future(removed()))
 
 
 def fact_lines(facts: Sequence[tuple[str, str]]) -> Iterable[Widget]:

@@ -9,7 +9,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from tui.screens.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_lines
+from tui.screens.dialog import (
+    CLOSE_KEYS,
+    SCROLL_KEYS,
+    Dialog,
+    Lines,
+    fact_lines,
+    replace_children,
+)
 from tui.team import here_facts
 
 if TYPE_CHECKING:
@@ -48,10 +55,9 @@ class HereScreen(Dialog[None]):
         facts = here_facts(store.presence)
         if facts == self._shown:
             return
-        self._shown = facts
-        await box.remove_children()
         nobody = [Lines("The backend has not said who is here.")]
-        await box.mount_all(fact_lines(facts) if facts else nobody)
+        await replace_children(box, *(fact_lines(facts) if facts else nobody))
+        self._shown = facts
 
     def action_scroll(self, rows: int) -> None:
         """Scroll as the arrow keys do."""

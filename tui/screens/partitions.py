@@ -218,13 +218,26 @@ class PartitionsScreen(DetailScreen):
 
     def action_shrink(self) -> None:
         """Let the topic of the row have fewer partitions."""
-        chosen = self._chosen_or_refused("shrink")
+        topic = self._one_topic("shrink", "A shrink")
+        if topic is not None:
+            self.kshunt.flows.shrink(topic)
+
+    def action_alter(self) -> None:
+        """Give the topic of the row more partitions, or another replication factor."""
+        topic = self._one_topic("alter", "This")
+        if topic is not None:
+            self.kshunt.flows.alter(topic)
+
+    def _one_topic(self, action: str, what: str) -> str | None:
+        """The topic of what is chosen, where it is one."""
+        chosen = self._chosen_or_refused(action)
         topics = sorted({partition.topic for partition in chosen or ()})
         if len(topics) == 1:
-            self.kshunt.flows.shrink(topics[0])
-        elif chosen is not None:
+            return topics[0]
+        if chosen is not None:
             found = f"{plural(len(topics), 'topic')} {'is' if len(topics) == 1 else 'are'}"
-            self.say(f"A shrink is about one topic; {found} chosen here.", "warn")
+            self.say(f"{what} is about one topic; {found} chosen here.", "warn")
+        return None
 
     def action_edit(self) -> None:
         """Edit the throttled replicas of the row's topic."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ from textual.widgets import Button, Input
 from backend.domain.answers import ChangeAnswer
 from backend.errors import AwaitsApproval, KshuntError, PlanError
 from tui.desk import READ_ONLY, Looked
+from tui.downloads import Downloads
 from tui.intent import Intent
 from tui.paths import save_plan
 from tui.screens.dialog import Lines, fact_lines
@@ -243,9 +245,16 @@ class AskPart(Vertical):
 class AnswerPart(Vertical):
     """What the backend answered, item by item, and how the operation goes since."""
 
-    def __init__(self, intent: Intent, answer: ChangeAnswer, glyphs: Glyphs) -> None:
+    def __init__(
+        self,
+        intent: Intent,
+        answer: ChangeAnswer,
+        glyphs: Glyphs,
+        downloads: Downloads | None = None,
+    ) -> None:
         super().__init__(classes="part")
         self.answer = answer
+        self._downloads = downloads
         self._intent = intent
         self._glyphs = glyphs
 
@@ -298,11 +307,15 @@ class AnswerPart(Vertical):
         return f"kshunt-rollback-{self.answer.operation_id or 'plan'}.json"
 
     async def write(self) -> None:
-        """Write the plan that leads back into the working directory."""
+        """Write the plan that leads back: into the working directory, or to the browser."""
         plan = self.answer.rollback_plan
         if plan is None:
             return
         line = self.query_one("#rollback", Lines)
+        if self._downloads is not None:
+            self._downloads.offer(self._rollback_name, json.dumps(plan))
+            line.say(f"Downloaded by the browser: {self._rollback_name}")
+            return
         try:
             path = await asyncio.to_thread(save_plan, plan, self._rollback_name)
         except PlanError as error:

@@ -10,7 +10,7 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from backend.domain.approval import ShownProposal
-from tui.screens.dialog import Dialog, Lines
+from tui.screens.dialog import Dialog, Lines, remove_children
 from tui.team import STATES, proposal_lines
 from tui.text import printable
 
@@ -81,7 +81,7 @@ class ProposalsScreen(Dialog[Wish | None]):
             await box.mount_all(more)
             shown += more
         elif len(shown) > count:
-            await box.remove_children(shown[count:])
+            await remove_children(box, shown[count:])
         if not wanted:
             shown[0].say(
                 "Nothing was proposed; where the backend has --two-person, some changes are."

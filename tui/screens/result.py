@@ -37,7 +37,7 @@ class ResultScreen(Dialog[Verb | None]):
         super().__init__(intent.title)
         self.answer = answer
         self._kshunt = app
-        self._part = AnswerPart(intent, answer, glyphs)
+        self._part = AnswerPart(intent, answer, glyphs, app.downloads)
 
     def compose_body(self) -> Iterable[Widget]:
         """A headline, how it goes, the items."""

@@ -12,7 +12,8 @@ from textual.widget import Widget
 from backend.domain.plan import rollback_path
 from backend.domain.planning import PlanAnswer
 from backend.errors import BadInput
-from tui.paths import complete_path, new_plan_file, save_pair
+from tui.downloads import Downloads, download_name
+from tui.paths import PLAN_FORMATS, complete_path, new_plan_file, save_pair
 from tui.screens.dialog import Dialog, Lines
 from tui.screens.form import FormField, FormPart
 
@@ -20,19 +21,29 @@ from tui.screens.form import FormField, FormPart
 class SavePlanScreen(Dialog[Path]):
     """Asks for a file; answers with its path once both are written, or None."""
 
-    def __init__(self, answer: PlanAnswer, proposed: str) -> None:
+    def __init__(
+        self, answer: PlanAnswer, proposed: str, downloads: Downloads | None = None
+    ) -> None:
         """`proposed` is the name that is offered."""
         super().__init__("Save the plan")
-        self._answer, self._proposed = answer, proposed
+        self._answer, self._proposed, self._downloads = answer, proposed, downloads
         self._writing = False
 
     def compose_body(self) -> Iterable[Widget]:
         """One field."""
         lines = ("Kafka's JSON; the plan that leads back goes to NAME.rollback.json beside it.",)
-        hint = "a new file that ends in .json; nothing is written over"
-        field = FormField("File", self._proposed, hint, new_plan_file, complete_path, reads=True)
+        if self._downloads is not None:
+            hint = "a name that ends in .json; the browser downloads both files"
+            field = FormField("Download", self._proposed, hint, _plan_download)
+            keys = "Enter downloads both, Esc downloads nothing"
+        else:
+            hint = "a new file that ends in .json; nothing is written over"
+            field = FormField(
+                "File", self._proposed, hint, new_plan_file, complete_path, reads=True
+            )
+            keys = "Enter writes both, Tab completes, Esc writes nothing"
         yield FormPart(lines, (field,))
-        yield Lines("Enter writes both, Tab completes, Esc writes nothing", classes="hint")
+        yield Lines(keys, classes="hint")
 
     def on_mount(self) -> None:
         """Type at once."""
@@ -46,7 +57,7 @@ class SavePlanScreen(Dialog[Path]):
 
     async def _write(self, path: Path) -> None:
         try:
-            await asyncio.to_thread(_save, self._answer, path)
+            await asyncio.to_thread(_save, self._answer, path, self._downloads)
         except BadInput as error:
             hint = self.query_one(FormPart).hint(0)
             hint.say(str(error))
@@ -57,10 +68,19 @@ class SavePlanScreen(Dialog[Path]):
             self._writing = False
 
 
-def _save(answer: PlanAnswer, path: Path) -> None:
+def _plan_download(text: str) -> Path:
+    return download_name(text, PLAN_FORMATS)
+
+
+def _save(answer: PlanAnswer, path: Path, downloads: Downloads | None) -> None:
     """Both name their cluster, so that no other one starts them.
 
     Raises:
         BadInput: one of the files is there already, or cannot be written.
     """
-    save_pair((path, answer.plan_json), (rollback_path(path), answer.rollback_json))
+    pair = (path, answer.plan_json), (rollback_path(path), answer.rollback_json)
+    if downloads is None:
+        save_pair(*pair)
+        return
+    for to, text in pair:
+        downloads.offer(to.name, text)

@@ -32,7 +32,7 @@ SHARES: Final = (2, 1)
 def title_of(row: OperationRow) -> str:
     """The pane's title."""
     operation = row.operation
-    return f"{kind_words(operation)} {operation.id}: {operation.state.value}"
+    return f"{kind_words(operation)} {operation.id}: {operation.state.words}"
 
 
 def about(

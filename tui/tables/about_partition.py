@@ -7,13 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from backend.domain.modes import PartitionMode
 from backend.domain.snapshot import UNKNOWN
+from backend.domain.wording import moment_text
 from tui.tables.causes import why_lines
 from tui.tables.delivered import cause_text, source_text
 from tui.tables.facts import Facts
 from tui.tables.forecast import age_text
 from tui.tables.lag_history import Sample
-from tui.tables.replica_cells import role_cell, status_cell
+from tui.tables.leaving import asked_words
+from tui.tables.replica_cells import mode_text, role_cell, status_cell
 from tui.text import (
     Glyphs,
     bytes_text,
@@ -96,6 +99,7 @@ def about(
     if mine is None:
         return [PaneLine("", "This replica is gone.", "warn")]
     return [
+        *_mode(facts, mine, operations),
         *_why(facts, mine),
         *_replicas(facts, places, key.broker),
         *_course(facts, mine, samples, glyphs),
@@ -112,6 +116,19 @@ def _why(facts: Facts, place: int) -> Iterable[PaneLine]:
     snapshot = facts.snapshot
     for number, (label, text) in enumerate(why_lines(snapshot.why(place), snapshot)):
         yield PaneLine(label, text, "bad" if number == 0 and facts.stuck[place] else "", 3)
+
+
+def _mode(facts: Facts, place: int, operations: Iterable[Operation]) -> Iterable[PaneLine]:
+    """That it leaves, when, and who asked for that."""
+    snapshot = facts.snapshot
+    mode, partition = snapshot.mode_of(place), snapshot.partition_of(place)
+    if mode is PartitionMode.READ_WRITE:
+        return
+    at_ms = snapshot.deletes_ms.get(partition)
+    when = f" (at {moment_text(at_ms)})" if at_ms is not None else ""
+    by = asked_words(partition.topic, operations)
+    tone = "warn" if mode is PartitionMode.READ_ONLY else ""
+    yield PaneLine("Mode", f"{mode}: {mode_text(snapshot, place)}{when}{by}", tone, 3)
 
 
 def _replicas(facts: Facts, places: range, broker: int) -> Iterable[PaneLine]:
@@ -210,7 +227,7 @@ def _operations(
         by = f" by {one.who}" if one.who else ""
         why = f": {one.reason}" if one.reason else ""
         more = f" (and {plural(len(touching) - 2, 'other')})" if number and touching[2:] else ""
-        words = f"{one.id} {one.kind.value} {one.state.value}{by}{why}{more}"
+        words = f"{one.id} {one.kind.value} {one.state.words}{by}{why}{more}"
         yield PaneLine("" if number else "Operation", words, "dim" if one.state.ended else "")
     if not touching:
         place = facts.rows_of(key.topic, key.partition).start

@@ -94,7 +94,7 @@ def sizes_of(facts: Facts, broker: int) -> list[Disk]:
 
 def _disk(directory: LogDir) -> Disk:
     total, free = directory.total_bytes, directory.usable_bytes
-    known = total >= 0 and free >= 0
+    known = total >= 0 and free >= 0 and not directory.error
     return Disk(
         directory.broker,
         directory.path,

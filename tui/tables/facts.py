@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.cluster import TopicPartition
+from backend.domain.modes import PartitionMode
 from backend.domain.snapshot import (
     UNKNOWN,
     Replicas,
@@ -22,16 +23,19 @@ from backend.domain.snapshot import (
     stuck_rows,
 )
 from backend.domain.stuck import Cause
+from tui.tables.leaving import Leaving, leaving_of
 
 _FOLLOWS_FROM: Final[Mapping[str, tuple[str, ...]]] = {
     "starts": ("topic_index", "partition"),
     "moving": ("topic_index", "partition", "adding", "removing"),
     "moving_partitions": ("topic_index", "partition", "adding", "removing"),
-    "behind": ("status", "adding"),
+    "behind": ("status", "adding", "mode"),
+    "going": ("mode",),
+    "leaving": ("topic_index", "partition", "position", "mode"),
     "stuck": ("cause",),
     "counts": (
         *("topic_index", "partition", "position", "broker"),
-        *("adding", "removing", "status", "leader"),
+        *("adding", "removing", "status", "leader", "mode"),
     ),
 }
 """The columns that decide a fact. Where they are those of the last snapshot, so is the fact."""
@@ -99,7 +103,18 @@ class Facts:
     def behind(self) -> NDArray[np.bool_]:
         """Replicas that still have to copy: added ones, and ones out of the in-sync set."""
         copying: NDArray[np.bool_] = self.rows.status != ReplicaStatus.IN_SYNC
-        return copying | self.rows.adding
+        return (copying | self.rows.adding) & ~self.going
+
+    @cached_property
+    def going(self) -> NDArray[np.bool_]:
+        """Rows of partitions that are being deleted: nobody leads them, and nothing is copied."""
+        found: NDArray[np.bool_] = self.rows.mode == PartitionMode.NONE
+        return found
+
+    @cached_property
+    def leaving(self) -> tuple[Leaving, ...]:
+        """The partitions that are read-only or being deleted, by topic and mode."""
+        return leaving_of(self.snapshot) if self.rows.mode.any() else ()
 
     @cached_property
     def stuck(self) -> NDArray[np.bool_]:
@@ -114,12 +129,12 @@ class Facts:
     @cached_property
     def counts(self) -> Counts:
         """What is counted over all rows."""
-        rows = self.rows
+        rows, stays = self.rows, ~self.going
         return Counts(
-            offline=int((rows.status == ReplicaStatus.OFFLINE).sum()),
+            offline=int(((rows.status == ReplicaStatus.OFFLINE) & stays).sum()),
             behind=int(((rows.status == ReplicaStatus.BEHIND) & ~self.moving).sum()),
-            leaderless=int((rows.leader[self.starts] < 0).sum()),
-            misled=int(((rows.position == 0) & (rows.leader != rows.broker)).sum()),
+            leaderless=int(((rows.leader < 0) & stays)[self.starts].sum()),
+            misled=int(((rows.position == 0) & (rows.leader != rows.broker) & stays).sum()),
         )
 
     @cached_property
@@ -197,6 +212,8 @@ class Summary:
     stuck: Mapping[Cause, int] = field(default_factory=dict)
     """How many replicas each cause keeps from arriving."""
     problems: tuple[str, ...] = ()
+    leaving: tuple[Leaving, ...] = ()
+    """Partitions that are read-only or being deleted."""
 
     @property
     def stuck_replicas(self) -> int:
@@ -238,6 +255,7 @@ def _summary(facts: Facts) -> Summary:
         misled_partitions=facts.counts.misled,
         stuck=_stuck(facts),
         problems=facts.snapshot.problems,
+        leaving=facts.leaving,
     )
 
 

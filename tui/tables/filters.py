@@ -8,6 +8,7 @@ turns a term round::
     behind:>1000 -throttled  more than 1,000 messages behind and in no throttle list
     eta:>10m rate:<1MB       not done within ten minutes, and slower than 1 MB/s
     leader:2 op:1f3a         fed by broker 2, and moved by an operation whose id begins so
+    mode:readonly,none       of partitions that are about to be deleted, or being deleted
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from backend.domain.modes import MODES_BY_KEY, PartitionMode
 from backend.errors import BadInput
 
 ABOUT_WORDS: Final[Mapping[str, str]] = {
@@ -48,6 +50,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "rate": "rate:<1MB",
     "eta": "eta:>10m",
     "op": "op:1f3a",
+    "mode": "mode:readonly",
 }
 ABOUT_FIELDS: Final[Mapping[str, str]] = {
     "topic": "the whole name, * for anything",
@@ -60,6 +63,7 @@ ABOUT_FIELDS: Final[Mapping[str, str]] = {
     "rate": "bytes caught up a second, more or less than",
     "eta": "time left, more or less than; eta:never for not at this rate",
     "op": "the operation that moves it, by the first characters of its id",
+    "mode": "readonly (about to be deleted), none (being deleted) or readwrite",
 }
 FIELDS: Final = tuple(EXAMPLES)
 
@@ -115,6 +119,8 @@ def _check(term: Term) -> None:
         )
     if term.field in _IDS:
         numbers_of(term)
+    elif term.field == "mode":
+        modes_of(term)
     elif term.field not in _NAMES:
         comparison_of(term)
 
@@ -127,6 +133,16 @@ def numbers_of(term: Term) -> list[int]:
             f"'{term.value}' is no list of ids.", advice=f"For example {EXAMPLES[term.field]}."
         )
     return [int(part) for part in parts]
+
+
+def modes_of(term: Term) -> list[PartitionMode]:
+    """The modes that a term lists."""
+    parts = term.value.lower().split(",")
+    if not all(part in MODES_BY_KEY for part in parts):
+        raise BadInput(
+            f"'{term.value}' is no mode.", advice=f"Modes are {', '.join(MODES_BY_KEY)}."
+        )
+    return [MODES_BY_KEY[part] for part in parts]
 
 
 def comparison_of(term: Term) -> tuple[str, float]:

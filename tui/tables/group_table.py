@@ -111,8 +111,8 @@ class GroupTable:
         operation = next((one for one in self.operations if one.id == key.name), None)
         if operation is None:
             return Cell(str(key), "dim" if key.name == AT_REST else "warn")
-        words = f"{operation.id} {operation.state.value}, {operation.summary}"
-        return Cell(words if len(words) <= width else f"{operation.id} {operation.state.value}")
+        words = f"{operation.id} {operation.state.words}, {operation.summary}"
+        return Cell(words if len(words) <= width else f"{operation.id} {operation.state.words}")
 
     def _broker_name(self, broker: int, width: int) -> Cell:
         status = self.facts.snapshot.brokers.get(broker)

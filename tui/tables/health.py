@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from backend.domain.modes import PartitionMode
 from backend.domain.snapshot import UNKNOWN
 from tui.tables.facts import Facts
 from tui.text import plural
@@ -48,7 +49,10 @@ class Health:
 
 
 def health_of(facts: Facts) -> Health:
-    """Counts over a snapshot, as Kafka's own metrics count."""
+    """Counts over a snapshot, as Kafka's own metrics count.
+
+    A partition that is being deleted lacks nothing, and one that takes no records refuses none.
+    """
     down, silent = _missing(facts)
     if not len(facts.rows):
         return Health(len(facts.snapshot.brokers), down, silent)
@@ -57,8 +61,10 @@ def health_of(facts: Facts) -> Health:
     in_sync = _counts(rows.in_isr, starts)
     original = replicas - _counts(rows.adding, starts)
     lacking = _counts(rows.in_isr & ~rows.adding, starts) < original
+    lacking &= ~facts.going[starts]
     needed = _min_isr(facts)
     known = needed != UNKNOWN
+    written = rows.mode[starts] == PartitionMode.READ_WRITE
     return Health(
         brokers=len(facts.snapshot.brokers),
         down=down,
@@ -66,9 +72,9 @@ def health_of(facts: Facts) -> Health:
         partitions=len(starts),
         under_replicated=int(lacking.sum()),
         under_replicated_moving=int((lacking & facts.moving[starts]).sum()),
-        under_min_isr=int((known & (in_sync < np.minimum(needed, replicas))).sum()),
+        under_min_isr=int((written & known & (in_sync < np.minimum(needed, replicas))).sum()),
         min_isr_unknown=int((~known).sum()),
-        leaderless=int((rows.leader[starts] < 0).sum()),
+        leaderless=facts.counts.leaderless,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from backend.domain.modes import MODES_BY_KEY
 from tui.tables.filters import ABOUT_FIELDS, ABOUT_WORDS, EXAMPLES, FIELDS, WORDS
 
 OFFERED_MOST: Final = 12
@@ -56,7 +57,7 @@ def _in_field(
 ) -> Hint:
     if field not in FIELDS:
         return Hint(f"no such field; there are {', '.join(FIELDS)}")
-    offered = {"op": operations, "topic": topics}.get(field, ())
+    offered = {"op": operations, "topic": topics, "mode": tuple(MODES_BY_KEY)}.get(field, ())
     found = [f"{field}:{one}" for one in offered if one.lower().startswith(value.lower())]
     found = found[:OFFERED_MOST]
     words = f"{EXAMPLES[field]}  {ABOUT_FIELDS[field]}"

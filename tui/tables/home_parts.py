@@ -242,7 +242,7 @@ def _running(one: OperationLine, width: int, glyphs: Glyphs, *, sourced: bool) -
     parts = [
         Part(Cell(operation.id, "strong"), _id_width(operation)),
         Part(Cell(operation.who or "?", "dim"), 13 if width < 90 else 20, 4),
-        Part(Cell(operation.state.value, TONES.get(operation.state, "strong")), 9),
+        Part(Cell(operation.state.brief, TONES.get(operation.state, "strong")), 9),
     ]
     if progress is not None:
         here = progress.copy_bytes - progress.left_bytes if progress.copy_bytes >= 0 else -1
@@ -285,7 +285,7 @@ def _ended(operation: Operation, now_ms: int, width: int, glyphs: Glyphs) -> Lin
     ago = duration_text(max(now_ms - (operation.ended_ms or now_ms), 0) / 1000)
     parts = [
         Part(Cell(operation.id, "strong"), _id_width(operation)),
-        Part(Cell(operation.state.value, TONES.get(operation.state, "")), 10),
+        Part(Cell(operation.state.brief, TONES.get(operation.state, "")), 10),
         Part(Cell(f"{ago} ago", "dim"), 10, 2),
         Part(Cell(operation.who or "?", "dim"), 16, 3),
         Part(Cell(operation.summary, "dim"), 0, 4),

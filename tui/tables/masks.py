@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from backend.domain.snapshot import ReplicaStatus
-from tui.tables.filters import Term, comparison_of, numbers_of
+from tui.tables.filters import Term, comparison_of, modes_of, numbers_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,6 +41,8 @@ def _holds(term: Term, facts: Facts) -> NDArray[np.bool_]:
         return _topics_where(facts, lambda name: pattern.match(name) is not None)
     if term.field == "word":
         return _word(term.value, facts)
+    if term.field == "mode":
+        return np.isin(rows.mode, [int(mode) for mode in modes_of(term)])
     if term.field in ("partition", "broker", "leader"):
         return np.isin(getattr(rows, term.field), numbers_of(term))
     if term.field in ("eta", "rate"):
@@ -114,6 +116,6 @@ def _word(word: str, facts: Facts) -> NDArray[np.bool_]:
         "stale": lambda: facts.stale,
         "stuck": lambda: facts.stuck,
         # The preferred replica of a partition that somebody else leads.
-        "misled": lambda: (rows.position == 0) & ~leads,
+        "misled": lambda: (rows.position == 0) & ~leads & ~facts.going,
     }
     return masks[word]()

@@ -33,6 +33,9 @@ TONES: Final = {
     OperationState.UNKNOWN: "bad",
     OperationState.DONE: "good",
     OperationState.CANCELLED: "dim",
+    OperationState.PARTLY_CANCELLED: "warn",
+    OperationState.CANCELLED_ELSEWHERE: "bad",
+    OperationState.SUPERSEDED: "bad",
     OperationState.FAILED: "bad",
 }
 ETA_RANGE: Final = 1.25
@@ -138,9 +141,9 @@ def _state(row: OperationRow, width: int) -> Cell:
     state = row.operation.state
     course = _course(row)
     if course is not None and course.needs:
-        return Cell(f"{state.value} !", "warn")
+        return Cell(f"{state.brief} !", "warn")
     tone = "bad" if row.drift else TONES.get(state, "strong")
-    return Cell(f"{state.value} !" if row.drift else state.value, tone)
+    return Cell(f"{state.brief} !" if row.drift else state.brief, tone)
 
 
 def _arrived(row: OperationRow, width: int) -> Cell:
@@ -215,7 +218,7 @@ def _throttle(row: OperationRow, width: int) -> Cell:
 
 
 def _outcome(row: OperationRow, width: int) -> Cell:
-    tone = "bad" if row.operation.state is OperationState.FAILED else ""
+    tone = "bad" if row.operation.state.went_wrong else ""
     return Cell(row.operation.outcome, tone)
 
 

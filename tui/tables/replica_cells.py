@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from backend.domain.snapshot import ReplicaStatus
+from backend.domain.modes import UNKNOWN_MS, PartitionMode, mode_words
+from backend.domain.snapshot import ReplicaStatus, Snapshot
 from backend.domain.stuck import Cause
 from tui.tables.base import Cell, Column
 from tui.tables.causes import stuck_word
@@ -19,12 +20,15 @@ def columns_of(facts: Facts) -> tuple[Column, ...]:
     rows = facts.rows
     partition = len(str(int(rows.partition.max(initial=0))))
     broker = len(str(int(rows.broker.max(initial=0))))
+    # A column for what hardly any cluster has is there only where a partition has it.
+    modes = (Column("mode", "Mode", 8, 18, 2),) if rows.mode.any() else ()
     return (
         Column("topic", "Topic", 14, 80, 0, grows=True, comfort=34, names=True),
         Column("partition", "Part", max(4, partition), 0, 1, right=True, label="Partition"),
         Column("broker", "Brk", max(4, broker + 1), 7, 1, right=True, label="Broker"),
         Column("role", "Role", 8, 0, 5),
         Column("status", "Status", 11, 33, 2, 3),
+        *modes,
         Column("lag_messages", "Msgs", 5, 10, 6, 2, right=True, label="Lag msgs"),
         Column("lag_bytes", "Bytes", 6, 9, 3, 1, right=True, label="Lag bytes"),
         Column("rate", "Rate", 6, 10, 4, 1, right=True, label="Catch-up"),
@@ -49,7 +53,7 @@ def _broker(facts: Facts, place: int, width: int) -> Cell:
     """The preferred replica carries a star; it warns where another replica leads."""
     rows = facts.rows
     preferred = rows.position[place] == 0
-    misled = preferred and rows.leader[place] != rows.broker[place]
+    misled = preferred and rows.leader[place] != rows.broker[place] and not facts.going[place]
     return Cell(f"{rows.broker[place]}{'*' if preferred else ' '}", "warn" if misled else "")
 
 
@@ -82,12 +86,31 @@ def status_cell(facts: Facts, place: int, width: int) -> Cell:
         return Cell(stuck_word(Cause(int(facts.rows.cause[place])), width), "bad")
     if facts.rows.cause[place] == Cause.PAUSED:
         return Cell("Paused", "warn")
+    if facts.going[place]:
+        return Cell("Deleting", "dim")
     status = ReplicaStatus(int(facts.rows.status[place]))
     cell = _STATUS[status]
     lag = int(facts.rows.lag_messages[place])
     words = f"Behind: {lag} messages behind"
     whole = status is ReplicaStatus.BEHIND and lag >= 0 and len(words) <= width
     return Cell(words, cell.tone) if whole else cell
+
+
+def mode_cell(facts: Facts, place: int, width: int) -> Cell:
+    """`leaving in 3 min`; KIP-694's own word where there is no room for that."""
+    snapshot = facts.snapshot
+    mode = snapshot.mode_of(place)
+    if mode is PartitionMode.READ_WRITE:
+        return Cell("")
+    words = mode_text(snapshot, place)
+    tone = "dim" if mode is PartitionMode.NONE else "warn"
+    return Cell(words if len(words) <= width else str(mode), tone)
+
+
+def mode_text(snapshot: Snapshot, place: int) -> str:
+    """`leaving in 3 min`, `being deleted`; nothing for a partition that stays."""
+    deletes_ms = snapshot.deletes_ms.get(snapshot.partition_of(place), UNKNOWN_MS)
+    return mode_words(snapshot.mode_of(place), deletes_ms, snapshot.taken_ms)
 
 
 def _is_leader(facts: Facts, place: int) -> bool:
@@ -149,6 +172,8 @@ def _size(facts: Facts, place: int, width: int) -> Cell:
 
 def _leader(facts: Facts, place: int, width: int) -> Cell:
     leader = int(facts.rows.leader[place])
+    if facts.going[place]:
+        return Cell("none", "dim")
     return Cell("none", "bad") if leader < 0 else Cell(str(leader), "dim")
 
 
@@ -164,6 +189,7 @@ CELLS: Final[dict[str, Callable[[Facts, int, int], Cell]]] = {
     "broker": _broker,
     "role": role_cell,
     "status": status_cell,
+    "mode": mode_cell,
     "lag_messages": _lag_messages,
     "lag_bytes": _lag_bytes,
     "rate": _rate,

@@ -7,25 +7,33 @@ they are, so the page is ours and every request passes the guard first.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
 import signal
 import sys
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp_jinja2
 from aiohttp import web
+from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from backend.errors import ConfigError
-from tui.web.guard import COOKIE, HEADERS, PARAMETER, Asked, Guard
+from backend.processes import command_of, environment
+from tui.web.guard import HEADERS, PARAMETER, Asked, Guard
 
 SESSIONS_MOST: Final = 16
 """Browser sessions at once; each is a process."""
 FONT_SIZE: Final = 16
+HEARTBEAT_S: Final = 15.0
+MESSAGE_BYTES_MAX: Final = 1 << 20
+"""What somebody types or pastes at once."""
+CELLS_DIGITS: Final = 5
 TEMPLATES: Final = Path(__file__).parent / "templates"
 _NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
@@ -44,13 +52,15 @@ class WebServer(Server):
             public_url=address,
             templates_path=TEMPLATES,
         )
+        at = urlsplit(address)
         local = {f"{name}:{port}" for name in (*_NAMES, _bracketed(host))}
-        self.guard = Guard(frozenset({*local, urlsplit(address).netloc}))
+        self.guard = Guard({*local, at.netloc}, port, secure=at.scheme == "https")
+        self._words = tuple(command)
         self._sessions = 0
 
     @property
     def address(self) -> str:
-        """What is opened in a browser; it holds the token."""
+        """What the next browser opens; it holds the token."""
         return f"{self.public_url}/?{PARAMETER}={self.guard.token}"
 
     async def on_startup(self, app: web.Application) -> None:
@@ -74,16 +84,20 @@ class WebServer(Server):
                 f"{self.host}:{self.port} cannot be listened on: {error.strerror or error}."
             ) from None
         else:
-            sys.stdout.write(f"kshunt web: open {self.address}\n")
-            sys.stdout.flush()
+            self._print_address()
             await ended.wait()
         finally:
             await runner.cleanup()
 
+    def _print_address(self) -> None:
+        sys.stdout.write(f"kshunt web: open {self.address}\n")
+        sys.stdout.flush()
+
     async def _make_app(self) -> web.Application:
-        app = await super()._make_app()
-        app.middlewares.append(self._guarded())
-        app.router.add_get("/focus.js", self.handle_focus)
+        inner = await super()._make_app()
+        inner.router.add_get("/focus.js", self.handle_focus)
+        app = web.Application(middlewares=[self._guarded()])
+        app.add_subapp(self.guard.folder, inner)
         return app
 
     def _guarded(self) -> Callable[..., Awaitable[web.StreamResponse]]:
@@ -91,9 +105,9 @@ class WebServer(Server):
         async def guarded(
             request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
         ) -> web.StreamResponse:
-            verdict = self.guard.judge(_asked(request))
+            verdict = self.guard.judge(_asked(request, self.guard.cookie))
             if verdict.status == 303:
-                return self._welcomed()
+                return self._welcomed(verdict.session)
             if verdict.status != 200:
                 return web.Response(status=verdict.status, text=verdict.reason, headers=HEADERS)
             response = await handler(request)
@@ -103,20 +117,28 @@ class WebServer(Server):
 
         return guarded
 
-    def _welcomed(self) -> web.Response:
-        """The token moves from the address into a cookie that no script can read."""
-        response = web.Response(status=303, headers={**HEADERS, "Location": "/"})
-        response.set_cookie(COOKIE, self.guard.token, httponly=True, samesite="Strict", path="/")
+    def _welcomed(self, session: str) -> web.Response:
+        """The token was exchanged for a session, and the next browser needs another address."""
+        guard = self.guard
+        response = web.Response(status=303, headers={**HEADERS, "Location": guard.folder})
+        response.set_cookie(
+            guard.cookie,
+            session,
+            path=guard.folder,
+            httponly=True,
+            secure=guard.secure,
+            samesite="Strict",
+        )
+        self._print_address()
         return response
 
     @aiohttp_jinja2.template("app_index.html")
     async def handle_index(self, request: web.Request) -> dict[str, object]:
         """The page; its terminal is at the host under which the page was asked for."""
         scheme = "wss" if self.public_url.startswith("https:") else "ws"
-        size = request.query.get("fontsize", "")
         return {
-            "font_size": int(size) if size.isascii() and size.isdigit() else FONT_SIZE,
-            "app_websocket_url": f"{scheme}://{request.host}/ws",
+            "font_size": _cells(request, "fontsize", FONT_SIZE),
+            "app_websocket_url": f"{scheme}://{request.host}{self.guard.folder}ws",
             "application": {"name": self.title},
         }
 
@@ -132,22 +154,97 @@ class WebServer(Server):
             )
         self._sessions += 1
         try:
-            return await super().handle_websocket(request)
+            return await self._carried(request)
         finally:
             self._sessions -= 1
+
+    async def _carried(self, request: web.Request) -> web.WebSocketResponse:
+        """Carry a terminal until the browser or the dashboard leaves."""
+        websocket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MESSAGE_BYTES_MAX)
+        await websocket.prepare(request)
+        session = Session(
+            self._words,
+            write_bytes=websocket.send_bytes,
+            write_str=websocket.send_str,
+            close=websocket.close,
+            download_manager=self.download_manager,
+        )
+        await session.start(_cells(request, "width", 80), _cells(request, "height", 24))
+        try:
+            await self._process_messages(websocket, session)
+        # A message that is no such: its session ends, and others go on.
+        except (ValueError, TypeError, LookupError, AttributeError, AssertionError):
+            await websocket.close()
+        finally:
+            await session.stop()
+        return websocket
+
+
+class Session(AppService):
+    """The process of one terminal."""
+
+    def __init__(self, words: Sequence[str], **carried: Any) -> None:
+        """`carried` is as in textual-serve."""
+        super().__init__(shlex.join(words), **carried)
+        self._words = words
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        """Start it without a shell, and without modules of the working directory."""
+        self._process = await asyncio.create_subprocess_exec(
+            *self._words,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={**self._build_environment(width, height), **_search()},
+        )
+        self._stdin = self._process.stdin
+        return self._process
+
+    async def on_meta(self, data: bytes) -> None:
+        """Have the page open a download by an address of its own folder.
+
+        textual-serve's page asks for it at the root, where no session is known.
+        """
+        said = json.loads(data)
+        if said.get("type") != "deliver_file_start":
+            await super().on_meta(data)
+            return
+        key = str(said["key"])
+        await self._download_manager.create_download(
+            app_service=self,
+            delivery_key=key,
+            file_name=Path(said["path"]).name,
+            open_method=said["open_method"],
+            mime_type=said["mime_type"],
+            encoding=said["encoding"],
+        )
+        opened = {"url": f"download/{key}", "new_tab": True}
+        await self.remote_write_str(json.dumps(["open_url", opened]))
+
+
+def _search() -> dict[str, str]:
+    ours = environment()
+    return {name: ours[name] for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
+
+
+def _cells(request: web.Request, name: str, otherwise: int) -> int:
+    text = request.query.get(name, "")
+    known = text.isascii() and text.isdigit() and len(text) < CELLS_DIGITS
+    return int(text) if known else otherwise
 
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _asked(request: web.Request) -> Asked:
+def _asked(request: web.Request, cookie: str) -> Asked:
     return Asked(
         request.path,
         request.host,
         request.headers.get("Origin"),
         request.query.get(PARAMETER),
-        request.cookies.get(COOKIE),
+        request.cookies.get(cookie),
+        "Upgrade" in request.headers,
     )
 
 
@@ -163,5 +260,5 @@ def serve(options: Sequence[str], host: str, port: int, public_url: str = "") ->
     # A browser shows 16 million colours and Unicode, whatever started this server.
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", LANG="C.UTF-8")
     os.environ.pop("NO_COLOR", None)
-    server = WebServer([sys.executable, "-m", "backend", *options], host, port, public_url)
+    server = WebServer(command_of(*options), host, port, public_url)
     asyncio.run(server.run())

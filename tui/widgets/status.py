@@ -224,6 +224,9 @@ class StatusBar(Widget):
             parts.append(f"{plural(summary.behind_replicas, 'replica')} behind")
         if len(parts) == 1:
             parts.append("all in sync")
+        if summary.leaving:
+            leaving = plural(sum(one.count for one in summary.leaving), "partition")
+            parts.append(f"{leaving} about to go")
         if summary.misled_partitions:
             led = plural(summary.misled_partitions, "partition")
             parts.append(f"{led} not led by the preferred replica")

@@ -97,6 +97,20 @@ def fewer_than(text: str, there: int) -> int:
     return int(typed)
 
 
+def number_within(text: str, least: int, most: int) -> int:
+    """A whole number in a range.
+
+    Raises:
+        BadInput: it is none, or outside.
+    """
+    typed = text.strip()
+    if not (typed.isascii() and typed.isdigit() and len(typed) <= 9):
+        raise BadInput(f"Type a number from {least} to {most}.")
+    if not least <= int(typed) <= most:
+        raise BadInput(f"{typed} is not from {least} to {most}.")
+    return int(typed)
+
+
 def a_delay(text: str) -> int:
     """Milliseconds, from `0`, `90s`, `5m`, `1h30m`, `2d`.
 

@@ -30,7 +30,7 @@ from tui.planning import tables, typed
 from tui.planning.asking import ask_planner
 from tui.planning.goals import BROKERS, TITLES, PlanStep, asked_of, fields_of, request_of
 from tui.planning.typed import NOTHING, TypedDeadline
-from tui.screens.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines
+from tui.screens.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
 from tui.screens.form import FormField, FormPart
 from tui.screens.parts import error_lines
 from tui.screens.planned import PickForm, ProposalPart, Proposed
@@ -140,9 +140,7 @@ class PlanScreen(Dialog[Verb | None]):
         return self.place(step).query_one(FormPart)
 
     async def _show(self, step: PlanStep, *widgets: Widget) -> None:
-        place = self.place(step)
-        await place.remove_children()
-        await place.mount(*widgets)
+        await replace_children(self.place(step), *widgets)
 
     def on_resize(self, event: events.Resize) -> None:
         """Low terminals have no room for the steps, or the keys."""
@@ -403,7 +401,8 @@ class PlanScreen(Dialog[Verb | None]):
             self._say_keys("Nothing has to change: there is no plan to save.")
             return
         name = f"kshunt-{self._goal.value}-{time.strftime('%Y%m%dT%H%M%SZ', self._now())}.json"
-        self.app.push_screen(SavePlanScreen(proposed.answer, name), self._saved)
+        screen = SavePlanScreen(proposed.answer, name, self._kshunt.downloads)
+        self.app.push_screen(screen, self._saved)
 
     def _now(self) -> time.struct_time:
         return time.gmtime(self._kshunt.store.now_ms / 1000)

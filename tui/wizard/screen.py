@@ -18,7 +18,7 @@ from backend.domain.answers import ChangeAnswer
 from backend.errors import KshuntError
 from tui.desk import READ_ONLY, Desk, Looked, Stale
 from tui.intent import Intent
-from tui.screens.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines
+from tui.screens.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
 from tui.screens.form import FormPart, form_hint
 from tui.screens.parts import AnswerPart, AskPart, PreviewPart, error_lines
 from tui.screens.phases import CoursePart
@@ -160,9 +160,7 @@ class WizardScreen(Dialog[Verb | None]):
         self.query_one("#keys").display = bool(words) and self.app.size.height >= KEYS_FROM
 
     async def _show(self, step: Step, *widgets: Widget) -> None:
-        place = self.place(step)
-        await place.remove_children()
-        await place.mount(*widgets)
+        await replace_children(self.place(step), *widgets)
 
     @on(FormPart.Filled)
     def _filled(self, message: FormPart.Filled) -> None:
@@ -266,7 +264,8 @@ class WizardScreen(Dialog[Verb | None]):
         if agreed.phased and self.answer.operation_id and not self.answer.failures:
             await self._show(Step.WATCH, CoursePart(self.answer, self._kshunt.glyphs))
         else:
-            part = AnswerPart(agreed, self.answer, self._kshunt.glyphs)
+            app = self._kshunt
+            part = AnswerPart(agreed, self.answer, app.glyphs, app.downloads)
             await self._show(Step.WATCH, part)
             part.begin()
         self._on_changed("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.cluster import TopicPartition
@@ -13,9 +13,10 @@ from backend.domain.operation import Operation
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from tui import intents, steering
+from tui.downloads import Downloads, download_name
 from tui.intent import Intent, Sending, Target
 from tui.intents import Start
-from tui.paths import complete_path, new_audit_file, plan_for, save_text
+from tui.paths import AUDIT_FORMATS, complete_path, new_audit_file, plan_for, save_text
 from tui.screens.form import FormField
 from tui.tables.pending import typed_rate
 from tui.text import Glyphs, plural, servers_text
@@ -35,6 +36,9 @@ from tui.wizard.parsing import (
 if TYPE_CHECKING:
     from backend.api.client import BackendClient
     from tui.tables.facts import Facts
+
+
+AUDIT_HINT: Final = ".md for Markdown, .json for JSON"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,35 +157,46 @@ def abandon_wizard(facts: Facts, target: Target, operation: Operation) -> Wizard
     )
 
 
-def audit_wizard(target: Target, known: Sequence[str], chosen: str) -> Wizard:
-    """Write the audit to a new file; `chosen` is the id that is proposed, or empty."""
+def audit_wizard(
+    target: Target, known: Sequence[str], chosen: str, downloads: Downloads | None = None
+) -> Wizard:
+    """Write the audit to a new file, or have the browser download it.
+
+    `chosen` is the id that is proposed, or empty.
+    """
     proposed = chosen or EVERY_OPERATION
     which = FormField(
         "Operation", proposed, "its id, or all", lambda text: an_operation(text, known)
     )
-    file = FormField(
-        "File",
-        f"kshunt-audit-{proposed}.md",
-        "a new file: .md for Markdown, .json for JSON",
-        new_audit_file,
-        complete_path,
-        reads=True,
-    )
+    name = f"kshunt-audit-{proposed}.md"
+    if downloads is not None:
+        file = FormField("Download", name, AUDIT_HINT, _audit_download)
+    else:
+        hint = f"a new file: {AUDIT_HINT}"
+        file = FormField("File", name, hint, new_audit_file, complete_path, reads=True)
     return Wizard(
         "Write the audit",
-        lambda operation, path: audit_intent(target, operation, path),
+        lambda operation, path: audit_intent(target, operation, path, downloads),
         _goal(target, which),
         Page(fields=(file,)),
     )
 
 
-def audit_intent(target: Target, operation: str, path: Path) -> Intent:
+def _audit_download(text: str) -> Path:
+    return download_name(text, AUDIT_FORMATS)
+
+
+def audit_intent(
+    target: Target, operation: str, path: Path, downloads: Downloads | None = None
+) -> Intent:
     """Read the audit, and write it to a file: nothing in the cluster changes."""
     id = "" if operation == EVERY_OPERATION else operation
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
         text = client.audit_text("json" if path.suffix == ".json" else "markdown", id)
-        if not sending.validate_only:
+        if not sending.validate_only and downloads is not None:
+            downloads.offer(path.name, text)
+        elif not sending.validate_only:
             save_text(text, path)
         lines = plural(text.count("\n") + 1, "line")
         words = lines if sending.validate_only else f"{lines} written"

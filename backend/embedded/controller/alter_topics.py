@@ -17,8 +17,8 @@ from backend.embedded.controller.drafts import DirChooser, Draft
 from backend.embedded.controller.placing import (
     Placement,
     check_replicas,
-    default_placement,
     place,
+    striped_placement,
 )
 from backend.embedded.controller.throttled_move import move_draft, move_records
 from backend.embedded.controller.topics import NewPartitions, added_partitions, check_batch
@@ -46,7 +46,7 @@ def alter_topics(
     topics: Sequence[AlteredTopic],
     random: Random,
     *,
-    placement: Placement = default_placement,
+    placement: Placement = striped_placement,
     validate_only: bool = False,
 ) -> Decision[str]:
     """Alter topics, each wholly or not at all; a success says that the alteration has begun.
@@ -141,26 +141,38 @@ class _Alteration:
         if self._request.assignment:
             return {n: b for n, b in self._request.assignment.items() if n in present}
         wanted = self._wanted_factor()
+        wrong = {n: p.target for n, p in sorted(present.items()) if len(p.target) != wanted}
+        growing = [number for number, replicas in wrong.items() if len(replicas) < wanted]
+        fresh = dict(zip(growing, self._fresh(len(growing), wanted), strict=True))
         return {
-            number: self._resized(partition.target, wanted)
-            for number, partition in present.items()
-            if len(partition.target) != wanted
+            number: self._resized(replicas, fresh.get(number, ()), wanted)
+            for number, replicas in wrong.items()
         }
 
-    def _resized(self, replicas: tuple[int, ...], wanted: int) -> tuple[int, ...]:
-        """The first replicas, or all and then some of a fresh placement."""
-        if wanted <= len(replicas):
-            return replicas[:wanted]
-        live = sum(not broker.fenced for broker in self._image.brokers.values())
+    def _fresh(self, partitions: int, wanted: int) -> Sequence[Sequence[int]]:
+        """Lists of brokers for partitions that shall have more replicas.
+
+        In one question: the default begins each of them after the topic's last partition, and
+        would name the same brokers for all.
+        """
+        if not partitions:
+            return ()
+        running = sum(not broker.fenced for broker in self._image.brokers.values())
         # As many as are wanted are enough new ones, whichever of them are there already.
-        [fresh] = place(
+        return place(
             self._image,
-            1,
-            min(wanted, live),
+            partitions,
+            min(wanted, running),
             self._placement,
             self._random,
             topic=self._topic.name,
+            running_only=True,
         )
+
+    def _resized(
+        self, replicas: tuple[int, ...], fresh: Sequence[int], wanted: int
+    ) -> tuple[int, ...]:
+        """The first replicas, or all and then some of a fresh placement."""
         more = [broker for broker in fresh if broker not in replicas]
         resized = (*replicas, *more)[:wanted]
         if len(resized) < wanted:

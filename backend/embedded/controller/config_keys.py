@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from backend.embedded.metadata.records import ResourceType
+from backend.placement.find import KAFKA_STRIPED, SHIPPED
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
@@ -24,6 +25,28 @@ UNCLEAN: Final = "unclean.leader.election.enable"
 SHRINK_ENABLE: Final = "delete.topic.partition.enable"
 SHRINK_INTERVAL_MS: Final = "delete.topic.partition.interval.delay.ms"
 PLACER_CLASS: Final = "replica.placer.class.name"
+AUTHORIZER_CLASS: Final = "authorizer.class.name"
+SUPER_USERS: Final = "super.users"
+ALLOW_IF_NO_ACL: Final = "allow.everyone.if.no.acl.found"
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""The only authorizer that there is here."""
+
+READ_ONLY: Final = frozenset(
+    {
+        "auto.create.topics.enable",
+        "auto.leader.rebalance.enable",
+        "default.replication.factor",
+        "delete.topic.enable",
+        "num.partitions",
+        "replica.lag.time.max.ms",
+        ALLOW_IF_NO_ACL,
+        AUTHORIZER_CLASS,
+        PLACER_CLASS,
+        SUPER_USERS,
+    }
+)
+"""The brokers' keys that are read only when a broker starts. A client that could name the placer
+could have the brokers run any code that they can import."""
 
 LONG_MAX: Final = 2**63 - 1
 INT_MAX: Final = 2**31 - 1
@@ -150,6 +173,8 @@ _TOPIC: Final = (
 )
 
 _BROKER: Final = (
+    ConfigKey(ALLOW_IF_NO_ACL, _B, "false"),
+    ConfigKey(AUTHORIZER_CLASS, _C, "", choices=("", STANDARD_AUTHORIZER)),
     ConfigKey("auto.create.topics.enable", _B, "true"),
     ConfigKey("auto.leader.rebalance.enable", _B, "true"),
     ConfigKey("background.threads", _I, "10", 1),
@@ -177,7 +202,8 @@ _BROKER: Final = (
     ConfigKey("num.replica.fetchers", _I, "1", 1),
     ConfigKey(LOG_DIR_RATE, _L, str(LONG_MAX), 0),
     ConfigKey("replica.lag.time.max.ms", _L, "30000", 1),
-    ConfigKey(PLACER_CLASS, _C, ""),
+    ConfigKey(PLACER_CLASS, _C, KAFKA_STRIPED, choices=(*SHIPPED, KAFKA_STRIPED)),
+    ConfigKey(SUPER_USERS, _S, ""),
     ConfigKey(UNCLEAN, _B, "false"),
 )
 

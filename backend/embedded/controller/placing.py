@@ -3,52 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 from backend.domain.broker_loads import BrokerLoad, BrokerLoads
-from backend.domain.cluster import Broker, TopicPartition
 from backend.embedded.controller.answers import KafkaError, Refused
-from backend.embedded.controller.config_keys import PLACER_CLASS
 from backend.embedded.controller.drafts import DirChooser
 from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.metadata.records import PartitionCreated
-from backend.errors import BadInput, ConfigError
-from backend.placement.generate import generate_assignment
 from backend.placement.placer import (
     InvalidReplicationFactor,
     ReplicaPlacementFailed,
     UsableBroker,
-    load_placer,
+    make_placer,
 )
-from backend.placement.placing import PlacementRequest, place_with
+from backend.placement.placing import PlacementRequest, close_placer, place_with
+from backend.placement.striped import StripedReplicaPlacer
 
 PLACER_DEADLINE_S = 2.0
 """While a placer decides the whole cluster waits, as Kafka's controller does."""
 
-Placement = Callable[[int, int, Sequence[Broker], Random], Sequence[tuple[int, ...]]]
-"""From how many partitions, how many replicas, which brokers and what random source to the
-replica lists, the preferred leader first. Raises `BadInput` if it cannot."""
+Placement = Callable[[PlacementRequest, Random], Sequence[tuple[int, ...]]]
+"""The replica list of each partition that is asked for, the preferred leader first.
+
+Raises `InvalidReplicationFactor` or `ReplicaPlacementFailed` if there is none."""
 
 
-def default_placement(
-    partitions: int, replication_factor: int, brokers: Sequence[Broker], random: Random
-) -> list[tuple[int, ...]]:
-    """Round robin with racks alternating (`backend.placement.generate`).
-
-    Racks count only if every broker has one.
+def striped_placement(request: PlacementRequest, random: Random) -> list[tuple[int, ...]]:
+    """KIP-660's default, `StripedReplicaPlacer`.
 
     Raises:
-        BadInput: there are fewer brokers than replicas.
+        InvalidReplicationFactor: there are not enough brokers, or all of them are fenced.
+        ReplicaPlacementFailed: only some of the brokers have a rack.
     """
-    if any(broker.rack is None for broker in brokers):
-        brokers = [Broker(broker.id, broker.host, broker.port) for broker in brokers]
-    present = {
-        TopicPartition("", number): range(replication_factor) for number in range(partitions)
-    }
-    placed = generate_assignment(present, brokers, random) if brokers else {}
-    if len(placed) < partitions:
-        raise BadInput("All brokers are currently fenced.")
-    return [placed[TopicPartition("", number)] for number in range(partitions)]
+    placer = StripedReplicaPlacer(random)
+    placer.follow(request.existing)
+    partitions = request.start_partition, request.num_partitions
+    lists = placer.place(*partitions, request.num_replicas, iter(request.brokers))
+    return [tuple(replicas) for replicas in lists]
+
+
+def asked_by(principal: str, placement: Placement) -> Placement:
+    """The same placement, which is told who asks, as Kafka writes it: `User:alice`."""
+
+    def placed(request: PlacementRequest, random: Random) -> Sequence[tuple[int, ...]]:
+        return placement(replace(request, principal=principal), random)
+
+    return placed
+
+
+class NamedPlacer:
+    """The placer that a cluster names, from its start to its end (KIP-660)."""
+
+    def __init__(self, name: str, configs: Mapping[str, str]) -> None:
+        """Make and configure it.
+
+        Raises:
+            ConfigError: there is no such placer, or it refuses its configuration.
+        """
+        self._name = name
+        self._placer = make_placer(name, configs)
+        self._open = True
+
+    def __call__(self, request: PlacementRequest, random: Random) -> list[tuple[int, ...]]:
+        """Ask it; see `Placement`."""
+        return place_with(self._placer, self._name, request, deadline_s=PLACER_DEADLINE_S)
+
+    def close(self) -> None:
+        """Close it, once. A placer that fails or hangs at that is ignored."""
+        if self._open:
+            self._open = False
+            close_placer(self._name, self._placer, PLACER_DEADLINE_S)
 
 
 def place(
@@ -60,49 +85,38 @@ def place(
     start_partition: int = 0,
     *,
     topic: str | None = None,
-    principal: str | None = None,
+    running_only: bool = False,
 ) -> list[tuple[int, ...]]:
-    """Replica lists for new partitions, on brokers that are up.
+    """Replica lists for new partitions.
 
-    The cluster's placer decides where `replica.placer.class.name` names one (KIP-660), otherwise
-    `placement`. A placer that wants to know it is told the topic, what is there of it, who asks,
-    and how many replicas each broker holds.
+    A placer that wants to know it is told the topic, what is there of it, and how many replicas
+    each broker holds. With `running_only` it does not see fenced brokers.
 
     Raises:
-        Refused: INVALID_REPLICATION_FACTOR where the placement cannot; REPLICA_PLACEMENT_FAILED
-            with the placer's own words where a named one cannot, or answers what cannot stand.
+        Refused: INVALID_REPLICATION_FACTOR where there are not enough brokers;
+            REPLICA_PLACEMENT_FAILED with the placer's own words where it cannot place the
+            partitions, or answers what cannot stand.
     """
-    name = image.cluster_config(PLACER_CLASS)
-    if name:
-        request = PlacementRequest(
-            *(start_partition, partitions, replication_factor, _usable(image)),
-            topic=topic,
-            principal=principal,
-            loads=_loads(image),
-            existing=_existing(image, topic),
-        )
-        return _placed_by(name, image.static, request)
-    brokers = [
-        Broker(state.id, state.host, state.port, state.rack)
-        for _, state in sorted(image.brokers.items())
-        if not state.fenced
-    ]
+    request = PlacementRequest(
+        *(start_partition, partitions, replication_factor, _usable(image, running_only)),
+        topic=topic,
+        loads=_loads(image),
+        existing=_existing(image, topic),
+    )
     try:
-        if replication_factor > len(brokers):
-            raise BadInput(
-                f"The target replication factor of {replication_factor} cannot be reached "
-                f"because only {len(brokers)} broker(s) are registered and unfenced."
-            )
-        return list(placement(partitions, replication_factor, brokers, random))
-    except BadInput as error:
+        return list(placement(request, random))
+    except InvalidReplicationFactor as error:
         message = f"Unable to replicate the partition {replication_factor} time(s): {error}"
         raise Refused(KafkaError.INVALID_REPLICATION_FACTOR, message) from error
+    except ReplicaPlacementFailed as error:
+        raise Refused(KafkaError.REPLICA_PLACEMENT_FAILED, str(error)) from error
 
 
-def _usable(image: ClusterImage) -> list[UsableBroker]:
+def _usable(image: ClusterImage, running_only: bool) -> list[UsableBroker]:
     return [
         UsableBroker(state.id, state.rack, state.fenced)
         for _, state in sorted(image.brokers.items())
+        if not (running_only and state.fenced)
     ]
 
 
@@ -119,18 +133,6 @@ def _loads(image: ClusterImage) -> BrokerLoads:
 def _existing(image: ClusterImage, topic: str | None) -> list[tuple[int, ...]]:
     found = None if topic is None else image.topic(topic)
     return [] if found is None else [one.target for _, one in sorted(found.partitions.items())]
-
-
-def _placed_by(
-    name: str, configs: Mapping[str, str], request: PlacementRequest
-) -> list[tuple[int, ...]]:
-    try:
-        placer = load_placer(name, configs)
-        return place_with(placer, name, request, deadline_s=PLACER_DEADLINE_S)
-    except InvalidReplicationFactor as error:
-        raise Refused(KafkaError.INVALID_REPLICATION_FACTOR, str(error)) from error
-    except (ConfigError, ReplicaPlacementFailed) as error:
-        raise Refused(KafkaError.REPLICA_PLACEMENT_FAILED, str(error)) from error
 
 
 def check_replicas(

@@ -145,7 +145,7 @@ def _due(image: ClusterImage, topic: TopicImage, interval_ms: int, now_ms: int) 
             yield PartitionModeChanged(topic.topic_id, number, PartitionMode.READ_ONLY)
             goes = False
         else:
-            goes = not partition.reassigning and now_ms >= _looked_at_ms(deletion, interval_ms)
+            goes = not partition.reassigning and now_ms >= looked_at_ms(deletion, interval_ms)
         all_went = all_went and goes
         if all_went:
             yield from _offline(image, topic, number, partition, now_ms)
@@ -173,7 +173,7 @@ def _is_deleted(partition: PartitionImage) -> bool:
     return done >= set(partition.replicas)
 
 
-def _looked_at_ms(deletion: PartitionDeletion, interval_ms: int) -> int:
+def looked_at_ms(deletion: PartitionDeletion, interval_ms: int) -> int:
     """When the task, which looks once an interval, finds the delay to be over."""
     rounds = -(-deletion.delay_ms // interval_ms)
     return deletion.created_ms + rounds * interval_ms

@@ -15,9 +15,9 @@ from backend.embedded.controller.drafts import DirChooser
 from backend.embedded.controller.placing import (
     Placement,
     check_replicas,
-    default_placement,
     new_partitions,
     place,
+    striped_placement,
 )
 from backend.embedded.controller.throttle_removal import with_removal
 from backend.embedded.metadata.image import ClusterImage
@@ -75,7 +75,7 @@ def create_topics(
     topics: Sequence[NewTopic],
     random: Random,
     *,
-    placement: Placement = default_placement,
+    placement: Placement = striped_placement,
     validate_only: bool = False,
 ) -> Decision[str]:
     """Create topics, each wholly or not at all (CreateTopics); results are `CreatedTopic`.
@@ -137,7 +137,7 @@ def create_partitions(
     topics: Mapping[str, NewPartitions],
     random: Random,
     *,
-    placement: Placement = default_placement,
+    placement: Placement = striped_placement,
     validate_only: bool = False,
 ) -> Decision[str]:
     """Add partitions to topics (CreatePartitions, KIP-195).

@@ -9,7 +9,10 @@ Nothing outdated is ever told.
 Algorithm: the bytes of a topic are kept with a copy of its partitions, and used again while the
 topic's partitions are equal to that copy. Partitions are frozen values, so equality is mostly one
 comparison of addresses each. Whether a replica is offline also depends on its broker, so all is
-forgotten when a broker is fenced or comes back, or loses a directory. Versions that describe a
+forgotten when a broker is fenced or comes back, or loses a directory. So it is when the time
+changes after which partitions of a ReadOnly mode are looked at. Versions without tagged fields
+cannot tell a mode: while `delete.topic.partition.enable` is on, they call a partition that is
+ReadOnly or None LEADER_NOT_AVAILABLE (KIP-694, Compatibility). Versions that describe a
 topic alike share what is kept. A partition's entry is packed by one `struct` for its numbers of
 replicas.
 """
@@ -21,12 +24,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from backend.domain import modes as domain
+from backend.embedded.controller.config_keys import SHRINK_ENABLE, SHRINK_INTERVAL_MS
+from backend.embedded.controller.shrink import looked_at_ms
 from backend.embedded.handlers._answers import INTERNAL_TOPICS
 from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import PartitionMode
+from backend.embedded.metadata.records import NO_LEADER, PartitionMode
 from backend.embedded.metadata.values import PartitionImage, TopicImage
-from backend.wire.reader import array_length, string, uvarint
-from backend.wire.seeds import MODE_TAG
+from backend.wire.modes import mode_fields, tag_section
+from backend.wire.reader import array_length, string
 
 LEADER_NOT_AVAILABLE: Final = 5
 REPLICA_NOT_AVAILABLE: Final = 9
@@ -41,10 +47,6 @@ _LAYOUTS: Final = (0, _INTERNAL_FROM, _OFFLINE_FROM, _EPOCHS_FROM, FLEXIBLE_FROM
 _KEPT_MIN: Final = 64
 """So many topics are kept before anybody looks whether they still exist."""
 _NO_TAGS: Final = b"\x00"
-_MODE_TAGS: Final = {
-    mode: b"\x01" + uvarint(MODE_TAG) + b"\x01" + int(mode).to_bytes(1, "big", signed=True)
-    for mode in PartitionMode
-} | {PartitionMode.READ_WRITE: _NO_TAGS}
 _NO_ID: Final = bytes(16)
 
 Pack = Callable[..., bytes]
@@ -68,8 +70,7 @@ class _Kept:
 class MetadataTopics:
     """Describes topics, and keeps what it encoded; see the module.
 
-    With `modes`, partitions say KIP-694's mode in a tagged field, as
-    `backend.wire.seeds.add_modes` writes it.
+    With `modes`, partitions tell KIP-694's mode in tagged fields (`backend.wire.modes`).
     """
 
     def __init__(self, image: ClusterImage, *, modes: bool) -> None:
@@ -81,11 +82,17 @@ class MetadataTopics:
         self._packers: dict[tuple[int, int, int], _Packer] = {}
         self._health: dict[int, tuple[bool, tuple[str, ...]]] = {}
         self._healthy: frozenset[int] = frozenset()
+        self._interval_ms = 0
+        """How often the controller looks whether a delay is over."""
+        self._hides = False
+        """Whether versions without modes hide what is not ReadWrite."""
 
     def describe(self, version: int, topics: Iterable[TopicImage]) -> list[bytes]:
         """Each topic from its error code to its partitions; `topic_end` goes after it."""
         self._look_at_brokers()
         layout = max(first for first in _LAYOUTS if first <= version)
+        if layout < FLEXIBLE_FROM:
+            self._look_at_deletion()
         kept = self._kept[layout]
         described = []
         for topic in topics:
@@ -108,12 +115,23 @@ class MetadataTopics:
 
     def _look_at_brokers(self) -> None:
         health = {b.id: (b.fenced, b.offline_dirs) for b in self._image.brokers.values()}
-        if health == self._health:
+        interval_ms = int(self._image.cluster_config(SHRINK_INTERVAL_MS))
+        if health == self._health and interval_ms == self._interval_ms:
             return
+        self._interval_ms = interval_ms
         self._health = health
         self._healthy = frozenset(id for id, state in health.items() if state == (False, ()))
         for kept in self._kept.values():
             kept.clear()
+
+    def _look_at_deletion(self) -> None:
+        hides = self._image.cluster_config(SHRINK_ENABLE) == "true"
+        if hides == self._hides:
+            return
+        self._hides = hides
+        for layout in _LAYOUTS:
+            if layout < FLEXIBLE_FROM:
+                self._kept[layout].clear()
 
     def _encoded(self, layout: int, topic: TopicImage) -> bytes:
         count = len(topic.partitions)
@@ -129,8 +147,15 @@ class MetadataTopics:
             error = LEADER_NOT_AVAILABLE if partition.leader < 0 else 0
             head = error, number, partition.leader, partition.leader_epoch
             out.append(pack(*head, before, *replicas, between, *isr, last, *offline))
-            out.append(_MODE_TAGS[partition.mode] if modes else _NO_TAGS)
+            stays = not modes or partition.mode is PartitionMode.READ_WRITE
+            out.append(_NO_TAGS if stays else self._mode_tags(partition))
         return b"".join(out)
+
+    def _mode_tags(self, partition: PartitionImage) -> bytes:
+        goes_ms = domain.UNKNOWN_MS
+        if partition.mode is PartitionMode.READ_ONLY and partition.deletion is not None:
+            goes_ms = looked_at_ms(partition.deletion, self._interval_ms)
+        return tag_section(mode_fields(domain.PartitionMode(partition.mode), goes_ms))
 
     def _packer(self, shape: tuple[int, int, int]) -> _Packer:
         lengths = [array_length(count, flexible=True) for count in shape]
@@ -140,8 +165,10 @@ class MetadataTopics:
         return packer
 
     def _fixed(self, layout: int, number: int, partition: PartitionImage) -> bytes:
-        """An entry of the versions that have no compact lengths."""
-        error = LEADER_NOT_AVAILABLE if partition.leader < 0 else 0
+        """An entry of the versions that have no compact lengths, and tell no mode."""
+        hidden = self._hides and partition.mode is not PartitionMode.READ_WRITE
+        leader = NO_LEADER if hidden else partition.leader
+        error = LEADER_NOT_AVAILABLE if leader < 0 else 0
         replicas, isr = partition.replicas, partition.isr
         if layout == 0:
             replicas, isr = self._registered(replicas), self._registered(isr)
@@ -156,7 +183,7 @@ class MetadataTopics:
             arrays.append(self._offline(partition))
         numbers = [n for array in arrays for n in (len(array), *array)]
         count = 2 + len(epoch) + len(numbers)
-        return struct.pack(f">h{count}i", error, number, partition.leader, *epoch, *numbers)
+        return struct.pack(f">h{count}i", error, number, leader, *epoch, *numbers)
 
     def _registered(self, brokers: tuple[int, ...]) -> tuple[int, ...]:
         """The oldest clients are told of no broker that they cannot look up."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.config_keys import KEYS, ConfigSource
+from backend.embedded.controller.config_keys import KEYS, READ_ONLY, ConfigSource
 from backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
@@ -38,18 +38,6 @@ from backend.embedded.world import World
 DESCRIBE_CONFIGS_KEY: Final = 32
 ALTER_CONFIGS_KEY: Final = 33
 INCREMENTAL_ALTER_CONFIGS_KEY: Final = 44
-
-READ_ONLY: Final = frozenset(
-    {
-        "auto.create.topics.enable",
-        "auto.leader.rebalance.enable",
-        "default.replication.factor",
-        "delete.topic.enable",
-        "num.partitions",
-        "replica.lag.time.max.ms",
-    }
-)
-"""The brokers' keys that Kafka reads only when it starts."""
 
 _TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 2, 4, 8, 16, 32
 """Kafka's `ConfigResource.Type`."""

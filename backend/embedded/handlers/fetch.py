@@ -140,7 +140,7 @@ class _Job:
         self._plane = world.core.plane
         self._broker = context.broker_id
         self._asked = asked
-        self._is_follower = _replica_of(context.version, message) >= 0
+        self._is_follower = replica_of(context.version, message) >= 0
         self._committed = message.isolation_level == READ_COMMITTED
         self._max_bytes = min(message.max_bytes, FETCH_MAX_BYTES)
         self._min_bytes = min(message.min_bytes, self._max_bytes)
@@ -235,7 +235,7 @@ class _Job:
         return found
 
 
-def _replica_of(version: int, message: Any) -> int:
+def replica_of(version: int, message: Any) -> int:
     """The replica that fetches, or a negative number for a consumer."""
     if version < _REPLICA_STATE_FROM:
         return int(message.replica_id)

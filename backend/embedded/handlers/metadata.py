@@ -90,7 +90,7 @@ class _Metadata:
         elif version >= TOPIC_IDS_FROM and any(topic_id_of(t.topic_id) for t in message.topics):
             topics = self._by_id(version, message.topics)
         else:
-            topics = self._by_name(version, message)
+            topics = self._by_name(context, message)
         return self._joined(version, message, topics)
 
     def _by_id(self, version: int, asked: Iterable[Any]) -> list[bytes]:
@@ -102,23 +102,26 @@ class _Metadata:
         known = [topic for topic in found.values() if topic is not None]
         return heads + self._topics.describe(version, known)
 
-    def _by_name(self, version: int, message: Any) -> list[bytes]:
+    def _by_name(self, context: RequestContext, message: Any) -> list[bytes]:
         """Topics by their names; those that there are not come last, and may be created."""
+        version = context.version
         found = {topic.name: self._image.topic(topic.name) for topic in message.topics}
         known = self._topics.describe(version, [t for t in found.values() if t is not None])
         missing = [name for name, topic in found.items() if topic is None]
         invalid = {name for name in missing if invalid_topic_name(name)}
         if version < _AUTO_CREATION_FROM or message.allow_auto_topic_creation:
-            self._create([name for name in missing if name not in invalid])
+            self._create(context, [name for name in missing if name not in invalid])
         codes = UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
         errors = [topic_head(version, codes[n in invalid], n, b"", 0) for n in missing]
         return known + errors
 
-    def _create(self, names: Iterable[str]) -> None:
+    def _create(self, context: RequestContext, names: Iterable[str]) -> None:
         """Make topics that a client looks for. Kafka's own are left to their coordinators."""
         wanted = [NewTopic(name) for name in names if name not in INTERNAL_TOPICS]
         if wanted and self._image.cluster_config("auto.create.topics.enable") == "true":
-            committed(self._world, create_topics(self._image, wanted, self._world.core.random))
+            placement = self._world.placement_for(context.principal)
+            random = self._world.core.random
+            committed(self._world, create_topics(self._image, wanted, random, placement=placement))
 
     def _joined(self, version: int, message: Any, topics: Sequence[bytes]) -> bytes:
         """The whole answer: that without topics, with `topics` in their place."""

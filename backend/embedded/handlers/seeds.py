@@ -142,8 +142,9 @@ class _Seeds:
             )
             for entry in message.altered_topic
         ]
-        core = self._world.core
-        decision = committed(self._world, alter_topics(core.image, asked, core.random))
+        core, placement = self._world.core, self._world.placement_for(context.principal)
+        altered = alter_topics(core.image, asked, core.random, placement=placement)
+        decision = committed(self._world, altered)
         return seeds.AlterTopicsResponse(
             version=context.version,
             altered_topic=[(one.item, int(one.error), one.message) for one in decision.results],

@@ -80,6 +80,7 @@ class _Topics:
             self._image,
             list(new.values()),
             self._world.core.random,
+            placement=self._world.placement_for(context.principal),
             validate_only=message.validate_only,
         )
         results = {one.item: one for one in committed(self._world, decision).results}
@@ -145,7 +146,11 @@ class _Topics:
         times = Counter(topic.name for topic in message.topics)
         asked = {t.name: _new_partitions(t) for t in message.topics if times[t.name] == 1}
         decision = create_partitions(
-            self._image, asked, self._world.core.random, validate_only=message.validate_only
+            self._image,
+            asked,
+            self._world.core.random,
+            placement=self._world.placement_for(context.principal),
+            validate_only=message.validate_only,
         )
         results = {one.item: one for one in committed(self._world, decision).results}
         made = KAFKA_APIS[CREATE_PARTITIONS_KEY].response.CreatePartitionsTopicResult

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, KeysView, Mapping
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from types import MappingProxyType
@@ -27,6 +27,7 @@ from backend.embedded.metadata.values import (
     ReplicaDeletion,
     TopicImage,
 )
+from backend.embedded.security.acls import Acl, Operation, PatternType, Permission, ResourceKind
 
 CLUSTER_DEFAULT: Final = ""
 """The broker resource whose values hold for all brokers."""
@@ -51,6 +52,8 @@ class ClusterImage:
     """Topics whose throttled replicas go when the move is over (KIP-179)."""
     rates_removal: tuple[int, ...] = ()
     """Brokers whose throttled rates go when the move is over (KIP-179)."""
+    acl_changes: int = field(default=0, compare=False)
+    """Rises with each ACL that comes or goes."""
     _brokers: dict[int, BrokerState] = field(default_factory=dict)
     _topics: dict[str, TopicImage] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
@@ -58,6 +61,7 @@ class ClusterImage:
     _hosted: dict[int, dict[PartitionKey, None]] = field(default_factory=dict)
     _moving: dict[PartitionKey, None] = field(default_factory=dict)
     _deleting: dict[PartitionKey, None] = field(default_factory=dict)
+    _acls: dict[Acl, None] = field(default_factory=dict)
 
     def replay(self, record: r.Record) -> None:
         """Make the change that a record states.
@@ -137,6 +141,11 @@ class ClusterImage:
     def configured(self) -> Iterator[tuple[ResourceType, str]]:
         """The resources on which something was set."""
         return iter(tuple(self._configs))
+
+    @property
+    def acls(self) -> KeysView[Acl]:
+        """Every ACL, in the order in which they came."""
+        return self._acls.keys()
 
     def dynamic_configs(self, kind: ResourceType, resource: str) -> Mapping[str, str]:
         """What was set on a resource itself."""
@@ -353,6 +362,16 @@ class ClusterImage:
     def _(self, record: r.SnapshotTaken) -> None:
         """Only the count of records changes, see `replay`."""
 
+    @_replay.register
+    def _(self, record: r.AclCreated) -> None:
+        self._acls[_acl(record)] = None
+        self.acl_changes += 1
+
+    @_replay.register
+    def _(self, record: r.AclRemoved) -> None:
+        del self._acls[_acl(record)]
+        self.acl_changes += 1
+
     def _find(self, topic_id: str, number: int) -> tuple[TopicImage, PartitionImage]:
         topic = self._topics[topic_id]
         return topic, topic.partitions[number]
@@ -391,6 +410,18 @@ def _mark(index: dict[PartitionKey, None], key: PartitionKey, present: bool) -> 
         index[key] = None
     else:
         index.pop(key, None)
+
+
+def _acl(record: r.AclCreated | r.AclRemoved) -> Acl:
+    return Acl(
+        ResourceKind(record.resource_type),
+        record.resource,
+        PatternType(record.pattern_type),
+        record.principal,
+        record.host,
+        Operation(record.operation),
+        Permission(record.permission),
+    )
 
 
 def _default(key: ConfigKey) -> tuple[str, str | None, ConfigSource]:

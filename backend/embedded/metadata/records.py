@@ -303,6 +303,34 @@ class SnapshotTaken(Record):
     """How many records there had been."""
 
 
+@dataclass(frozen=True, slots=True)
+class AclCreated(Record):
+    """An ACL holds (Kafka's AccessControlEntryRecord). The codes are those of the wire."""
+
+    TYPE: ClassVar[int] = 22
+    resource_type: int
+    resource: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class AclRemoved(Record):
+    """An ACL holds no longer; its fields say which one."""
+
+    TYPE: ClassVar[int] = 23
+    resource_type: int
+    resource: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
 _KINDS: Final[tuple[type[Record], ...]] = (
     ControllerElected,
     BrokerRegistered,
@@ -325,6 +353,8 @@ _KINDS: Final[tuple[type[Record], ...]] = (
     ThrottledRatesRemoval,
     ProducerIdsAllocated,
     SnapshotTaken,
+    AclCreated,
+    AclRemoved,
 )
 RECORD_TYPES: Final[dict[int, type[Record]]] = {}
 """Every record by its type number."""

@@ -33,6 +33,10 @@ def image_records(image: ClusterImage) -> Iterator[r.Record]:
     for kind, resource in image.configured:
         for key, value in image.dynamic_configs(kind, resource).items():
             yield r.ConfigChanged(kind, resource, key, value)
+    for acl in image.acls:
+        kinds = int(acl.kind), acl.name, int(acl.pattern)
+        rights = int(acl.operation), int(acl.permission)
+        yield r.AclCreated(*kinds, acl.principal, acl.host, *rights)
     yield r.ThrottledReplicasRemoval(image.replicas_removal)
     yield r.ThrottledRatesRemoval(image.rates_removal)
     yield r.ProducerIdsAllocated(image.controller, image.next_producer_id)

@@ -13,14 +13,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka.protocol import admin, consumer, metadata, producer
+from kafka.protocol import admin, consumer, metadata, producer, sasl
 
 from backend.embedded.net.check import BadFrame, check_message
 from backend.embedded.net.errors import error_answer
 from backend.wire import seeds
 from backend.wire.reader import Reader, WireError
 
+SASL_HANDSHAKE_KEY: Final = 17
 API_VERSIONS_KEY: Final = 18
+SASL_AUTHENTICATE_KEY: Final = 36
 UNSUPPORTED_VERSION: Final = 35
 INVALID_REQUEST: Final = 42
 
@@ -82,6 +84,7 @@ _KAFKA_4_1: Final = (
     (14, "SyncGroup", 0, 5),
     (15, "DescribeGroups", 0, 6),
     (16, "ListGroups", 0, 5),
+    (SASL_HANDSHAKE_KEY, "SaslHandshake", 0, 1),
     (API_VERSIONS_KEY, "ApiVersions", 0, 4),
     (19, "CreateTopics", 2, 7),
     (20, "DeleteTopics", 1, 6),
@@ -92,10 +95,14 @@ _KAFKA_4_1: Final = (
     (25, "AddOffsetsToTxn", 0, 4),
     (26, "EndTxn", 0, 5),
     (28, "TxnOffsetCommit", 0, 5),
+    (29, "DescribeAcls", 1, 3),
+    (30, "CreateAcls", 1, 3),
+    (31, "DeleteAcls", 1, 3),
     (32, "DescribeConfigs", 1, 4),
     (33, "AlterConfigs", 0, 2),
     (34, "AlterReplicaLogDirs", 1, 2),
     (35, "DescribeLogDirs", 1, 4),
+    (SASL_AUTHENTICATE_KEY, "SaslAuthenticate", 0, 2),
     (37, "CreatePartitions", 0, 3),
     (42, "DeleteGroups", 0, 2),
     (43, "ElectLeaders", 0, 2),
@@ -111,7 +118,8 @@ _ADVERTISED_MIN: Final = {0: 0}
 
 
 def _kafkas_class(name: str) -> Any:
-    return next(getattr(p, name) for p in (admin, consumer, metadata, producer) if hasattr(p, name))
+    packages = (admin, consumer, metadata, producer, sasl)
+    return next(getattr(package, name) for package in packages if hasattr(package, name))
 
 
 def _kafkas_api(key: int, name: str, lowest: int, highest: int) -> Api:

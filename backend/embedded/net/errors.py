@@ -11,6 +11,10 @@ from typing import Any, Final
 
 _CODES: Final = frozenset({"error_code", "error", "partition_error_code"})
 _MESSAGES: Final = frozenset({"error_message", "detail"})
+_UNKNOWN: Final = frozenset(
+    {"base_offset", "committed_offset", "high_watermark", "low_watermark", "timestamp"}
+)
+"""Numbers that an entry with an error does not know: -1, where the schema's default is 0."""
 _SAME: Final = (
     frozenset({"partition_index", "partition", "partition_id", "index"}),
     frozenset({"name", "topic", "topic_name"}),
@@ -27,6 +31,21 @@ def error_answer(request: Any, response_class: Any, version: int, code: int, why
         if (name := next(places, None)) is not None:
             setattr(answer, name, _mirrored(request, fields[name], version, code, why))
     return answer
+
+
+def item_errors(
+    request: Any, response_class: Any, version: int, code: int, why: str
+) -> tuple[str, list[Any]]:
+    """The error for each thing that `request` asks about, and the answer's array for them.
+
+    Raises:
+        ValueError: the answer has no such array.
+    """
+    fields = _fields(response_class._struct, version)
+    for name, field in fields.items():
+        if _has_place(field, version):
+            return name, _mirrored(request, field, version, code, why)
+    raise ValueError(f"{response_class.__name__} v{version} has no place for an item's error")
 
 
 def _has_place(field: Any, version: int) -> bool:
@@ -69,6 +88,8 @@ def _entry(item: Any, field: Any, version: int, code: int, why: str) -> Any:
     entry = field.data_class(version=version)
     fields = _fields(field.array_of, version)
     says = _says(entry, fields, code, why)
+    for name in fields.keys() & _UNKNOWN:
+        setattr(entry, name, -1)
     for name in fields.keys() - _CODES - _MESSAGES:
         if fields[name].is_struct_array():
             if not says and hasattr(item, "_struct"):

@@ -26,6 +26,7 @@ from typing import Any, Final, Protocol
 from backend.clock import Clock, SystemClock
 from backend.embedded.net.api import (
     API_VERSIONS_KEY,
+    SASL_AUTHENTICATE_KEY,
     ApiTable,
     Request,
     RequestHeader,
@@ -34,6 +35,9 @@ from backend.embedded.net.api import (
 )
 from backend.embedded.net.check import BadFrame
 from backend.embedded.net.faults import Faults
+from backend.embedded.net.sasl import FRAME_BYTES_MAX, SaslSession
+from backend.embedded.security.plain import PlainUsers
+from backend.embedded.security.principals import ANONYMOUS
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -74,6 +78,8 @@ class RequestContext:
     connection: int
     """Counts the connections of the listener; one number is one client."""
     peer: tuple[str, int]
+    principal: str = ANONYMOUS
+    """Who asks, as Kafka writes it: `User:alice`."""
 
     @property
     def version(self) -> int:
@@ -110,8 +116,11 @@ class BrokerServer:
         limits: ServerLimits | None = None,
         faults: Faults | None = None,
         clock: Clock | None = None,
+        users: PlainUsers | None = None,
     ) -> None:
         """`handlers` by API key; ApiVersions is answered from them. `native`: see `ApiTable`.
+
+        With `users` clients have to authenticate by SASL/PLAIN; else they are anonymous.
 
         Raises:
             ValueError: a handler is for an API that there is not.
@@ -122,6 +131,7 @@ class BrokerServer:
         self.limits = limits or ServerLimits()
         self.faults = faults or Faults()
         self.clock = clock or SystemClock()
+        self.users = users
         self.port = 0
         """Known once it was started, and kept for the next start."""
         self._listener: asyncio.Server | None = None
@@ -212,6 +222,8 @@ class _Connection:
         self._places = asyncio.Semaphore(server.limits.max_in_flight)
         self._reading: asyncio.Task[None] | None = None
         self._finishing = False
+        self._sasl = None if server.users is None else SaslSession(server.users)
+        self._principal = ANONYMOUS
         writer.transport.set_write_buffer_limits(high=server.limits.send_buffer_bytes)
 
     async def run(self) -> None:
@@ -261,11 +273,15 @@ class _Connection:
             async with asyncio.timeout(self._limits.idle_s):
                 head = await self._reader.readexactly(_LENGTH_BYTES)
                 size = int.from_bytes(head, "big", signed=True)
-                if not 0 < size <= self._limits.frame_bytes_max:
+                if not 0 < size <= self._frame_bytes_max():
                     raise _Close(f"a frame of {size} bytes")
                 return await self._reader.readexactly(size)
         except asyncio.IncompleteReadError:
             return None
+
+    def _frame_bytes_max(self) -> int:
+        most = self._limits.frame_bytes_max
+        return most if self._sasl is None else min(most, FRAME_BYTES_MAX)
 
     async def _serve(self, frame: bytes, before: asyncio.Task[None] | None) -> None:
         """Handle one request, and answer it after the one before."""
@@ -275,6 +291,8 @@ class _Connection:
         if answer is not None:
             await self._server.faults.before_answering(self._server.clock)
             await self._send(answer, cut=self._server.faults.takes_cut(api_key))
+        if self._sasl is not None and self._sasl.failed:
+            raise _Close("the client did not authenticate")
         self._places.release()
 
     async def _answer(self, frame: bytes) -> tuple[bytes | None, int]:
@@ -284,6 +302,10 @@ class _Connection:
             _Close: the frame is no request, or its handler failed.
         """
         try:
+            if self._sasl is not None and self._sasl.expects_bare_token:
+                return self._admitted(
+                    self._sasl, self._sasl.bare_token(frame)
+                ), SASL_AUTHENTICATE_KEY
             request = self._server.table.decode(frame)
             return await self._handled(request), request.api.key
         except (BadFrame, WireClose) as bad:
@@ -296,14 +318,24 @@ class _Connection:
     async def _handled(self, request: Request) -> bytes | None:
         if request.api.key == API_VERSIONS_KEY:
             return self._server.table.api_versions(request)
+        if self._sasl is not None:
+            return self._admitted(self._sasl, self._sasl.answer(request))
         handler = self._server.handlers[request.api.key]
         broker_id = self._server.broker_id
-        context = RequestContext(broker_id, request.header, self._number, self._peer)
+        context = RequestContext(
+            broker_id, request.header, self._number, self._peer, self._principal
+        )
         try:
             reply = await handler(context, request.message)
         except WireReply as refused:
             return request.error(refused)
         return None if reply is None else request.answer(reply)
+
+    def _admitted(self, sasl: SaslSession, answer: bytes) -> bytes:
+        """The answer itself; with it a client that has authenticated is let in."""
+        if sasl.principal is not None:
+            self._principal, self._sasl = sasl.principal, None
+        return answer
 
     async def _send(self, answer: bytes, *, cut: bool) -> None:
         self._writer.write(answer[: len(answer) // 2] if cut else answer)

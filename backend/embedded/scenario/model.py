@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from backend.embedded.security.acls import Acl
 from backend.embedded.spec import BrokerSpec
 
 FOLDER: Final = Path(__file__).parent / "files"
@@ -161,6 +162,9 @@ class Scenario:
     """What the operator sees, and may try."""
     brokers: tuple[BrokerSpec, ...]
     static: Mapping[str, str] = field(default_factory=dict)
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The password of each user; see `ClusterSpec`."""
+    acls: tuple[Acl, ...] = ()
     topics: tuple[TopicSpec, ...] = ()
     events: tuple[Event, ...] = ()
     """In the order of their times."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from backend.embedded.controller.config_keys import KEYS
+from backend.embedded.controller.config_keys import KEYS, READ_ONLY
 from backend.embedded.data.hosts import Hardware
 from backend.embedded.metadata.records import ResourceType
 from backend.embedded.scenario.model import (
@@ -28,6 +28,15 @@ from backend.embedded.scenario.model import (
     scenario_names,
 )
 from backend.embedded.scenario.table import Table
+from backend.embedded.security.acls import (
+    ANY_HOST,
+    CLUSTER_NAME,
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceKind,
+)
 from backend.embedded.spec import BrokerSpec
 from backend.errors import BadInput
 
@@ -60,6 +69,7 @@ def read_scenario(path: Path) -> Scenario:
     table = Table.read(path)
     title, about = table.text("title"), table.text("about")
     static = _configs(table, "static", ResourceType.BROKER)
+    users, acls = table.text_map("users"), tuple(map(_acl, table.tables("acls")))
     brokers = _brokers(table)
     reader = _Reader({broker.id: broker for broker in brokers})
     topics = tuple(reader.topic(one) for one in table.tables("topics"))
@@ -71,7 +81,33 @@ def read_scenario(path: Path) -> Scenario:
     events = [reader.event(one) for one in table.tables("events")]
     table.done()
     events.sort(key=lambda event: event.at_s)
-    return Scenario(path.stem, title, about, brokers, static, topics, tuple(events))
+    return Scenario(path.stem, title, about, brokers, static, users, acls, topics, tuple(events))
+
+
+def _acl(table: Table) -> Acl:
+    kinds = {_word(kind.name): kind for kind in ResourceKind}
+    kind = kinds[table.choice("resource", list(kinds))]
+    name = table.text("name", CLUSTER_NAME if kind is ResourceKind.CLUSTER else None)
+    pattern = PatternType[table.choice("pattern", ["literal", "prefixed"], "literal").upper()]
+    operations = {_word(one.name): one for one in Operation}
+    acl = Acl(
+        kind,
+        name,
+        pattern,
+        table.text("principal"),
+        table.text("host", ANY_HOST),
+        operations[table.choice("operation", list(operations))],
+        Permission[table.choice("permission", ["allow", "deny"], "allow").upper()],
+    )
+    if ":" not in acl.principal:
+        raise table.bad("principal", "is not like User:alice")
+    table.done()
+    return acl
+
+
+def _word(name: str) -> str:
+    """`DESCRIBE_CONFIGS` as `kafka-acls` writes it."""
+    return "".join(part.capitalize() for part in name.split("_"))
 
 
 def _brokers(table: Table) -> tuple[BrokerSpec, ...]:
@@ -197,6 +233,9 @@ class _Reader:
     def _set_config(self, table: Table, at_s: float) -> Event:
         topics, brokers, kind = self._resources(table)
         values = _configs(table, "values", kind)
+        fixed = sorted(READ_ONLY & values.keys()) if kind is ResourceType.BROKER else []
+        if fixed:
+            raise table.bad(f"values.{fixed[0]}", "is read only when a broker starts")
         if not values:
             raise table.bad("values", "is missing")
         return Configure(at_s, values, topics, brokers)

@@ -31,7 +31,7 @@ from backend.embedded.controller.configs import (
     incremental_alter_configs,
 )
 from backend.embedded.controller.elections import elect_leaders
-from backend.embedded.controller.placing import Placement, default_placement
+from backend.embedded.controller.placing import Placement
 from backend.embedded.controller.shrink import delete_partitions
 from backend.embedded.controller.throttled_move import UNTHROTTLED, reassign_partitions
 from backend.embedded.controller.topics import NewTopic, create_topics
@@ -55,6 +55,8 @@ from backend.embedded.scenario.model import (
 )
 from backend.embedded.scenario.traffic import Traffic
 from backend.errors import BadInput
+from backend.placement.generate import generate_assignment
+from backend.placement.placing import PlacementRequest
 
 _log = logging.getLogger(__name__)
 
@@ -273,15 +275,21 @@ class Timeline:
 
 
 def _placement(brokers: Sequence[int]) -> Placement:
-    """The default placement, on some of the brokers only; on all if none is named."""
-    if not brokers:
-        return default_placement
+    """Where a scenario's replicas lie at first: round robin with racks alternating.
 
-    def place(
-        partitions: int, replication_factor: int, live: Sequence[Broker], random: Random
-    ) -> list[tuple[int, ...]]:
-        some = [broker for broker in live if broker.id in brokers]
-        return default_placement(partitions, replication_factor, some, random)
+    On these brokers, or on all that run if none is named. Racks count only if each has one. No
+    placer is asked: the layout belongs to the scenario.
+    """
+
+    def place(request: PlacementRequest, random: Random) -> list[tuple[int, ...]]:
+        running = [broker for broker in request.brokers if not broker.fenced]
+        chosen = [broker for broker in running if not brokers or broker.id in brokers]
+        in_racks = all(broker.rack is not None for broker in chosen)
+        there = [Broker(one.id, "", 0, one.rack if in_racks else None) for one in chosen]
+        partitions = [TopicPartition("", number) for number in range(request.num_partitions)]
+        replicas = range(request.num_replicas)
+        placed = generate_assignment(dict.fromkeys(partitions, replicas), there, random)
+        return [placed[partition] for partition in partitions]
 
     return place
 

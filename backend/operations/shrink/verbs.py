@@ -10,7 +10,7 @@ from backend.admin.offered import Verb, require
 from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
-from backend.domain.shrink import DELAY_MS_MAX
+from backend.domain.shrink import DELAY_MS_MAX, NO_DELAY
 from backend.domain.shrink_check import Severity, ShrinkCheck
 from backend.domain.shrink_phases import CutOver, ShrinkPhase, ShrinkRequest
 from backend.domain.wording import listed, many, time_words
@@ -293,6 +293,8 @@ def _notes(request: ShrinkRequest, check: ShrinkCheck) -> Iterator[str]:
             "It waits until the partitions that go were not written for "
             f"{time_words(request.delay_ms)}."
         )
+    elif not request.write_block:
+        yield NO_DELAY
     yield "Its records are copied and compared; then it waits for the topic's name to be typed."
     yield from _then(request, request.target)
     if request.cut_over is CutOver.SAME_NAME and not request.write_block:

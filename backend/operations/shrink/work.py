@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from backend.domain.shrink_phases import CutOver, ShrinkPhase, ShrinkRequest, is_past
 from backend.domain.translation import Offsets
-from backend.operations.work import UnreadableWork
+from backend.operations.work import ID_MAX, MALFORMED, TIME_MS_MAX, UnreadableWork, whole
 
 Document = Mapping[str, Any]
 
@@ -187,7 +187,7 @@ def read_shrink(written: Document) -> ShrinkWork:
     """
     try:
         return _read(_exactly(written, _FIELDS))
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except MALFORMED as error:
         raise UnreadableWork(f"The shrink cannot be understood: {error}.") from None
 
 
@@ -211,17 +211,18 @@ def _read(written: Document) -> ShrinkWork:
     overrides, blocked = written["overrides"], written["blocked_before"]
     return ShrinkWork(
         request=_read_request(_exactly(written["request"], _REQUEST)),
-        current=_typed(written["current"], int),
+        current=whole(written["current"], ID_MAX),
         phase=ShrinkPhase(written["phase"]),
         blocked_before=None if blocked is None else _typed(blocked, bool),
         overrides=None if overrides is None else _texts(overrides),
         in_force=_texts(written["in_force"]),
         assignment=tuple(
-            tuple(_typed(broker, int) for broker in replicas) for replicas in written["assignment"]
+            tuple(whole(broker, ID_MAX) for broker in replicas)
+            for replicas in written["assignment"]
         ),
         cuts=tuple(_offsets(cut) for cut in written["cuts"]),
         until=_optional(written["until"]),
-        rounds=_typed(written["rounds"], int),
+        rounds=whole(written["rounds"]),
         verified=_read_compared(written["verified"]),
         sealed=_optional(written["sealed"]),
         groups={
@@ -238,8 +239,8 @@ def _read(written: Document) -> ShrinkWork:
 def _read_request(written: Document) -> ShrinkRequest:
     return ShrinkRequest(
         topic=_typed(written["topic"], str),
-        total_count=_typed(written["total_count"], int),
-        delay_ms=_typed(written["delay_ms"], int),
+        total_count=whole(written["total_count"], ID_MAX),
+        delay_ms=whole(written["delay_ms"]),
         cut_over=CutOver(written["cut_over"]),
         target=_typed(written["target"], str),
         write_block=_typed(written["write_block"], bool),
@@ -252,7 +253,7 @@ def _read_compared(written: Document | None) -> Compared | None:
     if written is None:
         return None
     found = _exactly(written, _COMPARED)
-    records, at_ms = _typed(found["records"], int), _typed(found["at_ms"], int)
+    records, at_ms = whole(found["records"]), whole(found["at_ms"], TIME_MS_MAX)
     return Compared(_offsets(found["positions"]), _offsets(found["ends"]), records, at_ms)
 
 
@@ -260,7 +261,7 @@ def _read_place(written: Document) -> GroupPlace:
     return GroupPlace(
         _offsets(written["committed"]),
         _offsets(written["copied"]),
-        _typed(written["read_twice"], int),
+        whole(written["read_twice"]),
         _optional(written["final"]),
         _typed(written["asked"], bool),
         _typed(written["done"], bool),
@@ -272,7 +273,7 @@ def _texts(written: Any) -> dict[str, str]:
 
 
 def _offsets(written: Sequence[Sequence[Any]]) -> Offsets:
-    return {_typed(p, int): _typed(offset, int) for p, offset in written}
+    return {whole(p, ID_MAX): whole(offset) for p, offset in written}
 
 
 def _optional(written: Any) -> Offsets | None:

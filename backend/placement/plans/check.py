@@ -36,8 +36,8 @@ def check_proposal(
     Raises:
         PlanError: a partition is not where the proposal takes it from, changes its replication
             factor, has no replica or two on one broker, gains one on a broker that is unknown or
-            down, spans fewer racks than before (unless the scope allows it), is out of scope or is
-            being reassigned; or the copies do not fit.
+            down, spans fewer racks than before (unless the scope allows it), is out of scope, is
+            being reassigned or leaves; or the copies do not fit.
     """
     broken = list(_broken(proposal, situation, scope, factor_stays))
     if broken:
@@ -58,7 +58,8 @@ def _broken(
         before = proposal.before[partition]
         if current.get(partition) != before:
             yield f"{partition} is not on {list(before)}"
-        if partition in situation.moving or not scope.selects(partition.topic):
+        untouchable = partition in situation.moving or partition in situation.leaving
+        if untouchable or not scope.selects(partition.topic):
             yield f"{partition} was not to be touched"
         if factor_stays and len(target) != len(before):
             yield f"{partition} has {len(target)} replicas, and had {len(before)}"

@@ -9,7 +9,8 @@ Constraints
     - What is added fits: a broker's volumes may be used up to `Scope.disk_fraction` of their size.
       What a broker loses is not counted as free, because Kafka deletes a replica only when the
       whole move of its partition is done. Directories of one broker count together.
-    - Topics outside the scope and partitions that are being reassigned do not change.
+    - Topics outside the scope, partitions that are being reassigned, and those that are about to
+      be deleted do not change.
 Algorithm
     Brokers are numbered in an order drawn by the seed, so that the first of several equals is a
     fair choice and the same seed chooses the same. A list is changed in place; its first state is
@@ -26,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.cluster import NO_BROKER, TopicPartition
+from backend.domain.modes import why_left_out
 from backend.domain.proposal import Cost, Measure, Note, Proposal
 from backend.domain.wording import listed, many, size_text
 from backend.errors import BadInput
@@ -239,6 +241,13 @@ class Draft:
                 why="It is being reassigned, and stays as it is.",
                 remedy="Plan again when that is done, or cancel it.",
             )
+        mode = self.situation.leaving.get(self.name(row))
+        if mode is not None:
+            return changed(
+                note,
+                why=f"{why_left_out(mode)} It stays as it is.",
+                remedy="Plan again if its deletion is cancelled.",
+            )
         return changed(note, why="Its topic is left out of the plan.", remedy="Include it.")
 
     def proposal(self, goal: str, measure: Measure, notes: Iterable[Note] = ()) -> Proposal:
@@ -329,9 +338,9 @@ class Draft:
                 f"No topic matches {listed(self.scope.include)}; nothing was planned.",
                 advice="Patterns are those of a shell: orders-*.",
             )
-        moving = self.situation.moving
+        fixed = self.situation.moving.keys() | self.situation.leaving.keys()
         return np.array(
-            [each.topic in chosen and each not in moving for each in self.situation.partitions],
+            [each.topic in chosen and each not in fixed for each in self.situation.partitions],
             np.bool_,
         )
 

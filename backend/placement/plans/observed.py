@@ -54,6 +54,7 @@ def situation_of(
         log_dir_paths=snapshot.log_dir_paths,
         brokers=with_strangers(_brokers(snapshot), replicas),
         moving=_moving(snapshot, starts, counts),
+        leaving=snapshot.leaving(),
     )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.cluster import NO_BROKER, LogDir, OngoingReassignment, TopicPartition
+from backend.domain.modes import PartitionMode
 from backend.domain.snapshot import UNKNOWN
 from backend.errors import BadInput
 
@@ -79,6 +80,8 @@ class Situation:
     brokers: Mapping[int, BrokerFacts]
     """By id: every broker that is registered or that a replica list names."""
     moving: Mapping[TopicPartition, OngoingReassignment] = field(default_factory=dict)
+    leaving: Mapping[TopicPartition, PartitionMode] = field(default_factory=dict)
+    """Partitions that are read-only or being deleted (KIP-694): no planner touches one."""
 
     def __post_init__(self) -> None:
         width = self.replicas.shape[1:]
@@ -98,6 +101,7 @@ class Situation:
         partitions: Iterable[PartitionFacts],
         brokers: Iterable[BrokerFacts],
         moving: Iterable[OngoingReassignment] = (),
+        leaving: Mapping[TopicPartition, PartitionMode] | None = None,
     ) -> Situation:
         """A situation from plain values.
 
@@ -134,6 +138,7 @@ class Situation:
             log_dir_paths=tuple(paths),
             brokers=with_strangers(known, replicas),
             moving={move.partition: move for move in moving},
+            leaving={} if leaving is None else leaving,
         )
 
     def current(self) -> dict[TopicPartition, tuple[int, ...]]:

@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from backend.domain.samples import CLUSTER_KEY, DAY_MS, HOUR_MS, hour_folder
 from backend.errors import KshuntError
-from backend.files import make_folder, sync_folder
+from backend.files import make_folder, no_link, sync_folder
 from backend.telemetry.recording.layout import (
     HOURS,
     Part,
@@ -158,7 +158,7 @@ class Keeper:
     def _write(self, table: Table, parts: Sequence[Part], aside: Path) -> bool:
         """Write the rows of some files to another; False where this was stopped."""
         cluster_id = _cluster_of(parts[-1].path, table)
-        with aside.open("wb") as file:
+        with open(aside, "wb", opener=no_link) as file:
             with parquet_writer(file, table, cluster_id) as writer:
                 for group in _groups(table, parts):
                     if self.stopping():

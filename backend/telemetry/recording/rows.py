@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.columns import partition_keys
+from backend.domain.modes import PartitionMode
 from backend.domain.snapshot import UNKNOWN, Replicas, Snapshot
 from backend.domain.stuck import Cause
 from backend.telemetry.recording.due import Layout
@@ -38,6 +39,11 @@ Mask = NDArray[np.bool_]
 Rates = Mapping[int, int | None]
 
 _CAUSES: Final = pa.array([None if one is Cause.NONE else one.name for one in Cause], pa.string())
+_MODES: Final = pa.array(
+    [None if mode is PartitionMode.READ_WRITE else str(mode) for mode in sorted(PartitionMode)],
+    pa.string(),
+)
+"""By the code of a `PartitionMode`, the lowest of which is -1."""
 _ZONE: Final = pa.timestamp("ms", tz="UTC")
 
 
@@ -83,6 +89,7 @@ def replica_rows(
         "follower_throttle_bytes_per_s": _known(np.where(leads, UNKNOWN, follower_side)),
         "cause": _CAUSES.take(pa.array(replicas.cause[rows].astype(np.int32))),
         "operation_id": _operations(layout, rows, operations),
+        "mode": _MODES.take(pa.array(replicas.mode[rows].astype(np.int32) + 1)),
     }
     schema = SCHEMAS[Table.REPLICAS]
     return pa.table([columns[name] for name in schema.names], schema=schema)
@@ -220,7 +227,8 @@ def _disks(snapshot: Snapshot, ids: Longs, name: str) -> Any:
     """By broker the sum over its directories, null where one does not say or none is known."""
     found: dict[int, list[int]] = {}
     for directory in snapshot.log_dirs:
-        found.setdefault(directory.broker, []).append(getattr(directory, name))
+        known = UNKNOWN if directory.error else getattr(directory, name)
+        found.setdefault(directory.broker, []).append(known)
     sizes = [found.get(int(broker), [UNKNOWN]) for broker in ids]
     sums = [UNKNOWN if min(one) < 0 else sum(one) for one in sizes]
     return _known(np.array(sums, np.int64))

@@ -41,7 +41,7 @@ _TYPES: Final[Mapping[Type, Any]] = {
     Type.BOOL: pa.bool_(),
 }
 DICTIONARIES: Final = (
-    "topic", "partition", "broker", "leader", "at", "leader_at", "cause", "operation_id",
+    "topic", "partition", "broker", "leader", "at", "leader_at", "cause", "operation_id", "mode",
 )  # fmt: skip
 """Columns of few values; to look for them in the others takes time and saves nothing."""
 _LOOKS: Final = 5

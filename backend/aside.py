@@ -1,0 +1,24 @@
+"""Runs a computation on a thread where it is long enough to hold up an event loop.
+
+Python hands the interpreter from thread to thread every few milliseconds, so the event loop goes on
+beside a computation in Python. It does not beside one call into C; those are kept short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, ParamSpec, TypeVar
+
+ASIDE_MIN: Final = 1_000
+"""Entries from which it is worth a thread; with fewer it takes a few milliseconds."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def aside(entries: int, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """What a pure function gives; where it has to go over so many entries, from a thread."""
+    if entries < ASIDE_MIN:
+        return work(*args, **kwargs)
+    return await asyncio.to_thread(work, *args, **kwargs)

@@ -1,0 +1,22 @@
+"""SaslHandshake and SaslAuthenticate of a client that need not, or need no longer, authenticate.
+
+What a client sends before that is answered by its connection (`net.sasl`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from backend.embedded.net.api import SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY, WireReply
+from backend.embedded.net.sasl import ILLEGAL_SASL_STATE
+from backend.embedded.net.server import Handler, RequestContext
+
+
+def handlers() -> dict[int, Handler]:
+    """The APIs of this module by key."""
+    return {SASL_HANDSHAKE_KEY: _out_of_place, SASL_AUTHENTICATE_KEY: _out_of_place}
+
+
+async def _out_of_place(context: RequestContext, message: Any) -> Any:
+    words = "SaslAuthenticate request received after successful authentication"
+    raise WireReply(ILLEGAL_SASL_STATE, words)

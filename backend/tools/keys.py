@@ -1,0 +1,111 @@
+"""`kshunt keys`: the keys that the backends of one cluster share; ids only, never a secret."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from backend.access.cluster_keys import (
+    KEYS_MAX,
+    KEYS_VARIABLE,
+    ClusterKeys,
+    Key,
+    default_path,
+    named_path,
+    read_keys,
+    write_keys,
+)
+from backend.errors import BadInput
+from backend.tools import output
+from backend.tools.console import run_tool, show_report
+from backend.tools.output import Report
+
+PROG: Final = "kshunt keys"
+EPILOG: Final = """\
+The first key signs, and all of them verify. To replace a key without losing an entry:
+  1. kshunt keys add          then copy the file to every host of a backend, and restart them
+  2. kshunt keys use ID       then copy and restart again; the journal is signed with it
+  3. kshunt keys remove OLD   then copy and restart once more
+A backend that lacks a key ignores what was signed with it, so never skip a step.
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tool."""
+    return run_tool(PROG, _main, argv, interrupted="Interrupted.", usage_code=output.USAGE)
+
+
+def _main(argv: Sequence[str]) -> int:
+    options = _parser().parse_args(list(argv))
+    path = _path(options)
+    if options.action == "path":
+        return show_report(Report(str(path), {"path": str(path)}), as_json=options.json)
+    before = read_keys(path)
+    after = changed(before, options.action, getattr(options, "id", ""))
+    if after != before:
+        write_keys(path, after)
+    return show_report(_report(after), as_json=options.json)
+
+
+def changed(keys: ClusterKeys, action: str, key_id: str = "") -> ClusterKeys:
+    """The keys after an action: `show`, `add`, `use` or `remove`.
+
+    Raises:
+        BadInput: there is no such key, there are too many, or it is the only one.
+    """
+    if action == "show":
+        return keys
+    if action == "add":
+        if len(keys.keys) == KEYS_MAX:
+            raise BadInput(f"The file has {KEYS_MAX} keys, which is the most. Nothing was changed.")
+        return replace(keys, keys=(*keys.keys, Key.new()))
+    chosen = [key for key in keys.keys if key.id == key_id]
+    others = tuple(key for key in keys.keys if key.id != key_id)
+    if not chosen:
+        raise BadInput(f"The file has no key '{key_id}'. Nothing was changed.")
+    if action == "use":
+        return ClusterKeys((chosen[0], *others))
+    if keys.keys[0].id == key_id:
+        raise BadInput(
+            f"The key {key_id} signs. Nothing was changed.",
+            advice="Let another one sign first: kshunt keys use ID.",
+        )
+    return ClusterKeys(others)
+
+
+def _report(keys: ClusterKeys) -> Report:
+    rows = [(key.id, "signs" if at == 0 else "verifies") for at, key in enumerate(keys.keys)]
+    text = "\n".join(f"{key_id}  {what}" for key_id, what in rows)
+    return Report(text, {"keys": [{"id": key_id, "use": what} for key_id, what in rows]})
+
+
+def _path(options: argparse.Namespace) -> Path:
+    named = named_path(options.cluster_keys)
+    if named is None and not options.cluster_id:
+        raise BadInput(
+            f"No key file is named: give --cluster-keys, {KEYS_VARIABLE} or --cluster-id."
+        )
+    return named or default_path(options.cluster_id, os.environ)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROG,
+        description="Show and replace the keys that the backends of a cluster share.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--cluster-keys", metavar="FILE", type=Path, help="the key file")
+    parser.add_argument("--cluster-id", metavar="ID", default="", help="whose default key file")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("show", help="ids of the keys, and which one signs")
+    actions.add_parser("path", help="where the file is")
+    actions.add_parser("add", help="add a key that verifies only")
+    actions.add_parser("use", help="let a key sign").add_argument("id", metavar="ID")
+    actions.add_parser("remove", help="remove a key").add_argument("id", metavar="ID")
+    return parser
