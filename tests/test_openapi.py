@@ -6,6 +6,7 @@ one, or with a wrong one, is refused; fewer on real Kafka, where each change tak
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,12 +17,11 @@ import pytest
 
 from backend.access.roles import Role
 from backend.access.tokens import TokenFile
-from backend.api.client import BackendClient
 from backend.clock import SystemClock
-from backend.domain.throttle import ThrottledRate, ThrottledReplicas
 from backend.embedded.background import running
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.settings import LIMITS
+from tests.admin_support import connected, unthrottle
 from tests.kafka.config import free_ports
 from tests.kafka.launcher import RealKafka
 from tests.serving import serve_process
@@ -61,7 +61,10 @@ def token(flavour: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, 
 
 @pytest.fixture(scope="module")
 def address(
-    bootstrap: str, token: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory
+    flavour: str,
+    bootstrap: str,
+    token: tuple[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
     """A backend on a TCP port; whatever the requests throttled is lifted afterwards."""
     create_topic(bootstrap, "openapi", [[1], [2]])
@@ -74,16 +77,14 @@ def address(
         if text:
             environment.setenv("KSHUNT_TOKEN", text)
         yield url
-        with BackendClient(url) as client:
-            present, none = client.throttles(), ThrottledRate(None, None)
-            # Of brokers that others share, a change here would have to be passed on.
-            rated = [broker for broker, found in present.rates.items() if found.rate != none]
-            if rated:
-                client.alter_throttled_rates(dict.fromkeys(rated, none))
-            if present.replicas:
-                client.alter_throttled_replicas(
-                    dict.fromkeys(present.replicas, ThrottledReplicas())
-                )
+    if flavour == "kafka":
+        asyncio.run(lifted(bootstrap))
+
+
+async def lifted(bootstrap: str) -> None:
+    """Take off what random requests throttled, whichever backend acted on them."""
+    async with connected(bootstrap) as admin:
+        await unthrottle(admin, (1, 2, 3))
 
 
 def test_every_route_keeps_its_word(
