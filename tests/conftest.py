@@ -12,14 +12,15 @@ from hypothesis import settings
 
 from backend.access.cluster_keys import KEYS_VARIABLE, write_keys
 from backend.api.client import BackendClient
-from tests.contract import FLAVOURS, ContractCluster, flavours, found
-from tests.kafka.launcher import RealKafka, missing_reason
-from tests.kafka.zookeeper import ZooKeeperKafka
-from tests.keys import KEYS
-from tests.serving import serving
-from tests.spark import spark as spark
-from tests.support import require
-from tests.tool_support import Stub, answering, runtime_dir_of_its_own
+from tests.support.brokers.launcher import RealKafka, missing_reason
+from tests.support.brokers.zookeeper import ZooKeeperKafka
+from tests.support.clusters import FLAVOURS, ContractCluster, flavours, found
+from tests.support.keys import KEYS
+from tests.support.paths import ROOT
+from tests.support.pipeline.spark import spark as spark
+from tests.support.serving import serving
+from tests.support.tools import Stub, answering, runtime_dir_of_its_own
+from tests.support.waiting import require
 
 # A dashboard that a test starts records what it sees: not into the home of whoever runs the tests,
 # and reads no settings of theirs.
@@ -55,10 +56,10 @@ def _is_short(item: pytest.Item) -> bool:
 def _group(item: pytest.Item) -> str:
     """What has to run in one process: tests on the same brokers, on Spark, else of one file."""
     if item.get_closest_marker("own_brokers") is not None:
-        return item.path.name
+        return str(item.path.relative_to(ROOT))
     names = ("zookeeper", "kafka", "spark")
     shared = (name for name in names if item.get_closest_marker(name) is not None)
-    return next(shared, item.path.name)
+    return next(shared, str(item.path.relative_to(ROOT)))
 
 
 @pytest.hookimpl(tryfirst=True)
