@@ -4,7 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from backend.access.cluster_keys import KEYS_VARIABLE, write_keys
 from backend.api.client import BackendClient
+from tests.support import tiers
 from tests.support.brokers.launcher import RealKafka, missing_reason
 from tests.support.brokers.zookeeper import ZooKeeperKafka
 from tests.support.clusters import FLAVOURS, ContractCluster, flavours, found
@@ -37,11 +38,23 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--tier`, see `tests.support.tiers`."""
+    parser.addoption(tiers.OPTION, choices=(tiers.QUICK, tiers.SLOW, tiers.ALL), default=None)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave folders of another tier unread."""
+    return tiers.left_out(collection_path, tiers.chosen(config)) or None
+
+
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave benchmarks to `-m bench`; keep together what shares a cluster, and begin with that."""
+    """Leave benchmarks to `-m bench`, and what is of another tier; keep together what shares."""
     if "bench" not in str(config.option.markexpr):
-        _deselect_benchmarks(config, items)
+        _deselect(config, items, lambda item: item.get_closest_marker("bench") is not None)
+        tier = tiers.chosen(config)
+        _deselect(config, items, lambda item: not tiers.is_of(item, tier))
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
     if getattr(config.option, "loadgroup", False):
@@ -50,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_short(item: pytest.Item) -> bool:
-    return not any(item.get_closest_marker(name) for name in ("kafka", "spark", "long"))
+    return not any(item.get_closest_marker(name) for name in ("kafka", "spark", "slow"))
 
 
 def _group(item: pytest.Item) -> str:
@@ -69,11 +82,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         require(missing_reason())
 
 
-def _deselect_benchmarks(config: pytest.Config, items: list[pytest.Item]) -> None:
-    benchmarks = [item for item in items if item.get_closest_marker("bench")]
-    if benchmarks:
-        config.hook.pytest_deselected(items=benchmarks)
-        items[:] = [item for item in items if item not in benchmarks]
+def _deselect(
+    config: pytest.Config, items: list[pytest.Item], unwanted: Callable[[pytest.Item], bool]
+) -> None:
+    left_out = [item for item in items if unwanted(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not unwanted(item)]
 
 
 @pytest.fixture(scope="session")

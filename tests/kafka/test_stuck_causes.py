@@ -32,7 +32,7 @@ from tests.support.small_disk import small_disk
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers, pytest.mark.long]
+pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers, pytest.mark.slow]
 
 IN_TIME_S = 90.0
 """For what is promised within 35 s, on a busy machine."""

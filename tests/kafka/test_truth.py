@@ -30,7 +30,7 @@ from tests.support.operations.truth_ground import ALTER, BROKERS, OVERRIDES, RAT
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers, pytest.mark.long]
+pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers, pytest.mark.slow]
 
 DEADLINE_S = 60.0
 DENIED = 31

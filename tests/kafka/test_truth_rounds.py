@@ -16,7 +16,7 @@ from tests.support.operations.truth_ground import DISK_MB, OVERRIDES, SMALL_DISK
 from tests.support.operations.truth_rounds import Round, first_seed, rounds_wanted
 from tests.support.small_disk import small_disk
 
-pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers, pytest.mark.long]
+pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -32,8 +32,6 @@ from tui.widgets.comparison import Comparison
 from tui.widgets.grid import Grid
 from tui.wizard.model import Step
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture
 async def both(tmp_path: Path) -> AsyncIterator[tuple[Shown, Planning]]:

@@ -38,8 +38,6 @@ from tui.screens.watch import WatchScreen
 from tui.wizard.model import Step
 from tui.wizard.screen import WizardScreen
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture
 async def shown(tmp_path: Path) -> AsyncIterator[Shown]:

@@ -27,7 +27,7 @@ from tests.support.brokers.launcher import RealKafka
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 PHASES = {"embedded": ("coverage,fuzzing", "8"), "kafka": ("fuzzing", "3")}
 """By cluster: what is tried, and how many requests a route are made up at random."""

@@ -34,7 +34,7 @@ from tests.support.operations.kills import (
 )
 from tests.support.serving import serve_process
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 
 @asynccontextmanager

@@ -47,7 +47,7 @@ from tests.support.operations.kills import (
     start,
 )
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 AT_ONCE = 8
 """Clusters, each with one backend after the other."""

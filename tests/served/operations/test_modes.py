@@ -21,7 +21,7 @@ from tests.support.tui.app import frame
 from tests.support.waiting import wait_until, wait_until_async
 from tui.app import KshuntApp
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 ENABLE = "delete.topic.partition.enable"
 DEADLINE_S = 60.0
