@@ -17,6 +17,7 @@ from textual.message import Message
 from backend.domain.operation import OperationState
 from backend.domain.snapshot import COLUMNS, DTYPES, HistoryPoint, Replicas, Snapshot
 from backend.domain.steering import AuditLine, ShownDrift, Standing
+from backend.domain.throttle import ThrottledRate
 from tests.support.examples import many
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.waiting import wait_until
@@ -218,6 +219,12 @@ def test_values_of_every_kind_come_back_equal() -> None:
         {"a": [1, (2, 3.5)], "b": None, "c": float("inf"), (1, 2): frozenset({3})},
     ):
         assert decode(encode(value)) == value
+
+
+def test_a_recording_of_an_earlier_version_names_modules() -> None:
+    rates = {"leader_bytes_per_s": 5, "follower_bytes_per_s": None}
+    earlier = {"o": "domain.throttle:ThrottledRate", "v": rates}
+    assert decode(earlier) == ThrottledRate(5, None)
 
 
 @pytest.mark.parametrize(
