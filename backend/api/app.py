@@ -158,11 +158,15 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         found = backend.registry.get(operation_id)
         if found is None:
             return problems.problem(404, "No such operation", "This backend has none of that id.")
-        return documents.operation_json(backend.shown(found))
+        return await aside(len(found.partitions), _operation_json, backend, found)
+
+
+def _operation_json(backend: Backend, found: Operation) -> documents.Json:
+    return documents.operation_json(backend.shown(found))
 
 
 def _operations_json(backend: Backend, known: Sequence[Operation]) -> list[documents.Json]:
-    return [documents.operation_json(backend.shown(operation)) for operation in known]
+    return [_operation_json(backend, operation) for operation in known]
 
 
 def _streams(app: FastAPI, backend: Backend) -> None:

@@ -39,6 +39,7 @@ from backend.api.routes import Declared
 from backend.clock import Clock
 from backend.endpoints import is_loopback
 from backend.errors import ConfigError
+from backend.heap import Heap
 
 log = logging.getLogger(__name__)
 
@@ -264,6 +265,7 @@ async def serve(
     finally:
         for watcher in watchers:
             watcher.cancel()
+        server.heap.let_go()
 
 
 class _Server(uvicorn.Server):
@@ -280,6 +282,7 @@ class _Server(uvicorn.Server):
         self._ready = ready
         self._backend = backend
         self._notice_s = notice_s
+        self.heap = Heap()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -319,6 +322,7 @@ class _Server(uvicorn.Server):
         """Begin to accept connections, and say so on standard output."""
         await super().startup([])
         if self.started:
+            self.heap.settle()
             for listener in sockets or []:
                 self.servers.append(self._acceptor(listener))  # type: ignore[arg-type]
             sys.stdout.write(f"{self._ready}\n")
