@@ -401,7 +401,7 @@ def _elections(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker_of(body),
         )
-        return documents.election_json(answer)
+        return await aside(len(answer.results), documents.election_json, answer)
 
     @admins.post("/v1/elections/unclean", response_model=models.UncleanModel, responses=PROPOSED)
     async def elect_unclean(body: models.UncleanRequestModel) -> Any:
