@@ -43,13 +43,13 @@ lock: $(STAMP) ## resolve both lock files anew from pyproject.toml (ARGS=--upgra
 		-o examples/requirements.lock
 
 clean: ## remove the environment, Kafka's jars, caches and builds
-	rm -rf $(VENV) tests/kafka/libs dist build .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) tests/support/brokers/libs dist build .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find backend tui tests -name __pycache__ -prune -exec rm -rf {} +
 
 # Asks Maven only where a jar that the pom names is absent; where that cannot be, it says why.
 kafka-jars: $(STAMP)
-	@$(PY) -m tests.kafka.java || true
+	@$(PY) -m tests.support.brokers.java || true
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(find_python); $(have_venv); $(make_venv)

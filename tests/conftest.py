@@ -4,22 +4,23 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from backend.access.cluster_keys import KEYS_VARIABLE, write_keys
 from backend.api.client import BackendClient
-from tests.contract import FLAVOURS, ContractCluster, flavours, found
-from tests.kafka.launcher import RealKafka, missing_reason
-from tests.kafka.zookeeper import ZooKeeperKafka
-from tests.keys import KEYS
-from tests.serving import serving
-from tests.spark import spark as spark
-from tests.support import require
-from tests.tool_support import Stub, answering, runtime_dir_of_its_own
+from tests.support import examples, tiers
+from tests.support.brokers.launcher import RealKafka, missing_reason
+from tests.support.brokers.zookeeper import ZooKeeperKafka
+from tests.support.clusters import FLAVOURS, ContractCluster, flavours, found
+from tests.support.keys import KEYS
+from tests.support.paths import ROOT
+from tests.support.pipeline.spark import spark as spark
+from tests.support.serving import serving
+from tests.support.tools import Stub, answering, runtime_dir_of_its_own
+from tests.support.waiting import require
 
 # A dashboard that a test starts records what it sees: not into the home of whoever runs the tests,
 # and reads no settings of theirs.
@@ -31,16 +32,35 @@ atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 os.environ[KEYS_VARIABLE] = f"{_HOME}/cluster.keys"
 write_keys(Path(_HOME, "cluster.keys"), KEYS)
 
-# An example may take as long as it takes: a busy machine is no defect.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+
+@pytest.hookimpl(tryfirst=True)  # Hypothesis reads its options in a hook of the same name.
+def pytest_configure(config: pytest.Config) -> None:
+    """How many examples there are; a worker is told by the process that started it."""
+    examples.choose(config)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """What repeats the examples of this run."""
+    return examples.header(config)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--tier`, see `tests.support.tiers`."""
+    parser.addoption(tiers.OPTION, choices=(tiers.QUICK, tiers.SLOW, tiers.ALL), default=None)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave folders of another tier unread."""
+    return tiers.left_out(collection_path, tiers.chosen(config)) or None
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave benchmarks to `-m bench`; keep together what shares a cluster, and begin with that."""
+    """Leave benchmarks to `-m bench`, and what is of another tier; keep together what shares."""
     if "bench" not in str(config.option.markexpr):
-        _deselect_benchmarks(config, items)
+        _deselect(config, items, lambda item: item.get_closest_marker("bench") is not None)
+        tier = tiers.chosen(config)
+        _deselect(config, items, lambda item: not tiers.is_of(item, tier))
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
     if getattr(config.option, "loadgroup", False):
@@ -49,16 +69,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_short(item: pytest.Item) -> bool:
-    return not any(item.get_closest_marker(name) for name in ("kafka", "spark", "long"))
+    return not any(item.get_closest_marker(name) for name in ("kafka", "spark", "slow"))
 
 
 def _group(item: pytest.Item) -> str:
     """What has to run in one process: tests on the same brokers, on Spark, else of one file."""
     if item.get_closest_marker("own_brokers") is not None:
-        return item.path.name
+        return str(item.path.relative_to(ROOT))
     names = ("zookeeper", "kafka", "spark")
     shared = (name for name in names if item.get_closest_marker(name) is not None)
-    return next(shared, item.path.name)
+    return next(shared, str(item.path.relative_to(ROOT)))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -68,11 +88,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         require(missing_reason())
 
 
-def _deselect_benchmarks(config: pytest.Config, items: list[pytest.Item]) -> None:
-    benchmarks = [item for item in items if item.get_closest_marker("bench")]
-    if benchmarks:
-        config.hook.pytest_deselected(items=benchmarks)
-        items[:] = [item for item in items if item not in benchmarks]
+def _deselect(
+    config: pytest.Config, items: list[pytest.Item], unwanted: Callable[[pytest.Item], bool]
+) -> None:
+    left_out = [item for item in items if unwanted(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not unwanted(item)]
 
 
 @pytest.fixture(scope="session")

@@ -24,8 +24,8 @@ from backend.pipeline.command import main as pipeline
 from backend.pipeline.kernels.eta import STAGES, eta
 from backend.pipeline.kernels.ticks import COLUMNS
 from tests.bench.real_operations import record as record_real
-from tests.recorded import START_MS, time_of
-from tests.simulated_operations import record as record_simulated
+from tests.support.pipeline.recorded import START_MS, time_of
+from tests.support.pipeline.simulated_operations import record as record_simulated
 
 EVALUATED_FROM = 0
 CALIBRATED_FROM = 10_000

@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from tests.terminal import ROOT, terminal
+from tests.support.paths import ROOT
+from tests.support.terminal import terminal
 
 RUNS = 5
 DEADLINE_S = 60.0

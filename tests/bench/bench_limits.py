@@ -22,8 +22,9 @@ import pytest
 from backend.embedded.background import running
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.settings import LIMITS
-from tests.slow_clients import HALF_BODY, HALF_HEAD, more_descriptors, serving_with
-from tests.support import create_topic, wait_until
+from tests.support.slow_clients import HALF_BODY, HALF_HEAD, more_descriptors, serving_with
+from tests.support.topics import create_topic
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.bench
 

@@ -26,8 +26,8 @@ from backend.clock import SystemClock
 from backend.domain.results import GAP_S, STALL_S
 from backend.pipeline.session import PipelineSettings, start_session
 from tests.bench.pipeline_load import Load, write_load
-from tests.spark import missing_java
-from tests.support import require
+from tests.support.pipeline.spark import missing_java
+from tests.support.waiting import require
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,8 +21,8 @@ from backend.domain.cluster import TopicPartition
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 from backend.rehearsal.picture import Capacity, Picture
 from backend.rehearsal.run import rehearse
-from tests.kafka.launcher import RealKafka
-from tests.rehearsed_moves import compare
+from tests.support.brokers.launcher import RealKafka
+from tests.support.placement.rehearsed_moves import compare
 
 PARTITIONS, BROKERS, FACTOR, MOVED, RUNS = 66_700, 100, 3, 2_000, 3
 THROTTLES = (1_000_000, 2_000_000, 4_000_000)

@@ -29,9 +29,9 @@ from backend.pipeline.kernels.partitioner import partitions_of_bytes
 from backend.pipeline.repartition import BATCH_RECORDS, QUICK_JAVA, SETTINGS, begun, copy, course
 from backend.pipeline.repartition_topics import Topics
 from backend.pipeline.session import PipelineSettings, start_session
-from tests.kafka.connector import connector_jars
-from tests.kafka.launcher import RealKafka
-from tests.support import create_topic
+from tests.support.brokers.connector import connector_jars
+from tests.support.brokers.launcher import RealKafka
+from tests.support.topics import create_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ from backend.pipeline.stream_state import newest
 from backend.result_files import current_files
 from backend.telemetry.recording.layout import Table, file_name
 from backend.telemetry.recording.schema import SCHEMAS, parquet
-from tests.support import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.bench
 

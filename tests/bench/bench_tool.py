@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from backend.tools.sockets import socket_path
-from tests.kafka.launcher import RealKafka
-from tests.serving import serve_process
-from tests.support import create_topic
+from tests.support.brokers.launcher import RealKafka
+from tests.support.serving import serve_process
+from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.bench, pytest.mark.kafka]
 

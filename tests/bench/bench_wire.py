@@ -13,7 +13,7 @@ from kafka.protocol.metadata import MetadataResponse
 
 from backend.domain.columns import PartitionColumns
 from backend.wire import columnar, metadata
-from tests.wire_answers import (
+from tests.support.wire_answers import (
     Encoder,
     columns,
     endless,

@@ -13,9 +13,10 @@ from backend.api.client import BackendClient
 from backend.domain.cluster import TopicPartition
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.throttle import ThrottledRate
-from tests.kafka.launcher import RealKafka
-from tests.serving import STOP_DEADLINE_S, serve_process
-from tests.support import create_topic, produce, wait_until
+from tests.support.brokers.launcher import RealKafka
+from tests.support.serving import STOP_DEADLINE_S, serve_process
+from tests.support.topics import create_topic, produce
+from tests.support.waiting import wait_until
 
 KB, MB = 1_000, 1_000_000
 RECORD_BYTES = 50 * KB

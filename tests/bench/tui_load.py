@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from backend.domain.snapshot import DTYPES, HistoryPoint, Replicas, ReplicaStatus, Snapshot
-from tests.tui_backend import ScriptedBackend
-from tests.tui_cluster import START_MS, ScriptedCluster
+from tests.support.tui.backend import ScriptedBackend
+from tests.support.tui.cluster import START_MS, ScriptedCluster
 
 ROWS = 200_000
 BROKERS = 30

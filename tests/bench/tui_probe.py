@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from tests.terminal import ROOT, Terminal, terminal
+from tests.support.paths import ROOT
+from tests.support.terminal import Terminal, terminal
 
 TOKEN = re.compile(rb"\x1b\]777;(\d+)\x07")
 SYNC_QUESTION, SYNC_ANSWER = b"\x1b[?2026$p", b"\x1b[?2026;2$y"

@@ -20,7 +20,7 @@ from backend.clock import SystemClock
 from backend.journals.topic import TopicJournal
 from backend.logs import set_up
 from backend.settings import Settings
-from tests.keys import KEYS
+from tests.support.keys import KEYS
 
 LOOK_S = 0.002
 TOLD_S = 0.01

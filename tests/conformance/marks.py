@@ -16,15 +16,15 @@ MARK: Final = "pytest.mark.conforms"
 
 
 def marked_tests(folder: Path = TESTS) -> dict[str, tuple[str, ...]]:
-    """The tests by statement, each as `test_file.py::test_name`, sorted.
+    """The tests by statement, each as `folder/test_file.py::test_name`, sorted.
 
     Raises:
         ValueError: a mark has something else than strings in it.
     """
     found: dict[str, list[str]] = {}
-    for path in sorted(folder.glob("test_*.py")):
+    for path in sorted(folder.rglob("test_*.py")):
         for statement, name in _marks(ast.parse(path.read_text("utf-8"))):
-            found.setdefault(statement, []).append(f"{path.name}::{name}")
+            found.setdefault(statement, []).append(f"{path.relative_to(folder)}::{name}")
     return {statement: tuple(sorted(set(tests))) for statement, tests in found.items()}
 
 

@@ -1,0 +1,464 @@
+"""The backend on real Kafka: what it reports of a move, and what it leaves behind."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from backend.api.client import BackendClient
+from backend.api.event_reader import Event
+from backend.api.frames import MEDIA_TYPE
+from backend.domain.answers import ChangeAnswer
+from backend.domain.cluster import TopicPartition
+from backend.domain.operation import Operation, OperationState
+from backend.domain.plan import ReassignmentPlan
+from backend.domain.snapshot import ReplicaStatus, Snapshot
+from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
+from backend.errors import BackendError
+from tests.support.brokers.launcher import RealKafka
+from tests.support.topics import create_topic, produce
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.kafka
+names = itertools.count()
+
+RECORD_BYTES = 10_000
+MOVE_DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def topic(kafka: RealKafka) -> str:
+    """Two partitions of 6 MB each on broker 1."""
+    name = f"backend-{next(names)}"
+    create_topic(kafka.bootstrap_servers, name, [[1], [1]])
+    for partition in (0, 1):
+        produce(kafka.bootstrap_servers, name, 600, RECORD_BYTES, partition)
+    return name
+
+
+def plan_of(topic: str, *targets: tuple[int, ...]) -> ReassignmentPlan:
+    return ReassignmentPlan({TopicPartition(topic, i): t for i, t in enumerate(targets)})
+
+
+def operation_of(client: BackendClient, answer: ChangeAnswer) -> Operation:
+    return next(o for o in client.operations() if o.id == answer.operation_id)
+
+
+def wait_for_end(client: BackendClient, answer: ChangeAnswer) -> Operation:
+    wait_until(
+        lambda: operation_of(client, answer).state.ended,
+        MOVE_DEADLINE_S,
+        f"operation {answer.operation_id} has ended",
+    )
+    return operation_of(client, answer)
+
+
+def lift(client: BackendClient) -> None:
+    """Take off every throttle."""
+    client.alter_throttled_rates(dict.fromkeys((1, 2, 3), ThrottledRate(None, None)))
+    listed = client.throttles().replicas
+    if listed:
+        client.alter_throttled_replicas(dict.fromkeys(listed, ThrottledReplicas()))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left_by_others(backend_address: str) -> Iterator[None]:
+    """Throttles that other modules left on the shared cluster are not these tests' business."""
+    with BackendClient(backend_address) as client:
+        lift(client)
+        yield
+        lift(client)
+
+
+@contextmanager
+def watching(address: str) -> Iterator[list[Snapshot]]:
+    """Snapshots, gathered from the stream in a thread."""
+    seen: list[Snapshot] = []
+    done = threading.Event()
+
+    def read() -> None:
+        with BackendClient(address) as client:
+            for snapshot in client.snapshots():
+                seen.append(snapshot)
+                if done.is_set():
+                    return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        reader.join(20)
+        assert not reader.is_alive()
+
+
+def rows_of(snapshot: Snapshot, topic: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    if topic not in snapshot.topics:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(snapshot.replicas.topic_index == snapshot.topics.index(topic))
+
+
+@pytest.mark.conforms("kip-179:verify-not-needed")
+def test_a_throttled_move_is_watched_steered_and_cleaned_up(
+    client: BackendClient, backend_address: str, topic: str
+) -> None:
+    plan = plan_of(topic, (2,), (3,))
+    with watching(backend_address) as seen:
+        answer = client.reassign(plan, throttle_bytes_per_s=500_000)
+        assert answer.failures == ()
+        assert answer.rollback_plan is not None
+        assert [entry["replicas"] for entry in answer.rollback_plan["partitions"]] == [[1], [1]]
+        wait_until(lambda: _is_behind(seen, topic), 20, "the stream shows the copy behind")
+        present = client.throttles()
+        assert present.rates[2].rate == ThrottledRate(500_000, 500_000)
+        assert present.replicas[topic] == ThrottledReplicas(
+            ReplicaSet.parse("0:1,1:1"), ReplicaSet.parse("0:2,1:3")
+        )
+        faster = ThrottledRate(3_000_000, 3_000_000)
+        changed = client.alter_throttled_rates(dict.fromkeys((1, 2, 3), faster))
+        assert changed.failures == ()
+        assert any("puts back the earlier rates" in note for note in changed.notes)
+        operation = wait_for_end(client, answer)
+        wait_until(lambda: _has_arrived(seen, topic), 20, "the stream shows the end of the move")
+    assert operation.state is OperationState.DONE
+    assert operation.outcome == "2 of 2 where the plan wants them, throttle removed"
+    _nothing_is_throttled(client, topic)
+    _lag_fell_through_intermediate_values(seen, topic)
+    _throttles_were_shown(seen, topic)
+    remaining = [point.remaining_bytes for point in seen[-1].history]
+    assert remaining[-1] == 0
+    assert max(remaining) > 1_000_000
+
+
+def _is_behind(seen: list[Snapshot], topic: str) -> bool:
+    if not seen:
+        return False
+    rows = rows_of(seen[-1], topic)
+    return bool((seen[-1].replicas.lag_messages[rows] > 0).any())
+
+
+def _has_arrived(seen: list[Snapshot], topic: str) -> bool:
+    rows = rows_of(seen[-1], topic)
+    return sorted(seen[-1].replicas.broker[rows]) == [2, 3] and not _is_behind(seen, topic)
+
+
+def _nothing_is_throttled(client: BackendClient, topic: str) -> None:
+    """Brokers follow the controller's configuration a moment later, so this waits for them."""
+
+    def nothing() -> bool:
+        present = client.throttles()
+        rates = {rate.rate for rate in present.rates.values()}
+        return topic not in present.replicas and rates == {ThrottledRate(None, None)}
+
+    wait_until(nothing, 20, f"no rate and no replica of {topic} is throttled")
+
+
+def _lag_fell_through_intermediate_values(seen: list[Snapshot], topic: str) -> None:
+    lags: set[int] = set()
+    etas: list[float] = []
+    for snapshot in seen:
+        rows = rows_of(snapshot, topic)
+        copying = rows[snapshot.replicas.status[rows] == ReplicaStatus.BEHIND]
+        assert snapshot.replicas.adding[copying].all()
+        lags |= {int(lag) for lag in snapshot.replicas.lag_messages[copying]}
+        etas += [float(eta) for eta in snapshot.replicas.eta_s[copying]]
+    assert len([lag for lag in lags if 0 < lag < 600]) >= 2, lags
+    assert any(math.isfinite(eta) and eta > 0 for eta in etas), etas
+
+
+def _throttles_were_shown(seen: list[Snapshot], topic: str) -> None:
+    shown = [s for s in seen if s.replicas.follower_throttled[rows_of(s, topic)].any()]
+    assert shown
+    assert any(s.throttles.rates[2].rate.leader_bytes_per_s == 500_000 for s in shown)
+    assert any(s.throttles.rates[2].rate.leader_bytes_per_s == 3_000_000 for s in shown)
+
+
+def test_prior_throttles_come_back(client: BackendClient, topic: str) -> None:
+    theirs = ThrottledRate(90_000_000, 80_000_000)
+    client.alter_throttled_rates({2: theirs})
+    listed = ThrottledReplicas(ReplicaSet.parse("1:1"), ReplicaSet())
+    client.alter_throttled_replicas({topic: listed})
+    try:
+        answer = client.reassign(plan_of(topic, (2,)), throttle_bytes_per_s=20_000_000)
+        wait_for_end(client, answer)
+        present = client.throttles()
+        assert present.rates[2].rate == theirs
+        assert present.rates[1].rate == ThrottledRate(None, None)
+        assert present.replicas[topic] == listed
+    finally:
+        client.alter_throttled_replicas({topic: ThrottledReplicas()})
+        lift(client)
+
+
+def test_a_throttle_that_shall_stay_stays(client: BackendClient, topic: str) -> None:
+    answer = client.reassign(
+        plan_of(topic, (2,)), throttle_bytes_per_s=20_000_000, auto_remove_throttle=False
+    )
+    assert "The throttle stays on after the move, as asked." in answer.notes
+    operation = wait_for_end(client, answer)
+    assert operation.outcome.endswith("throttle left on, as asked")
+    assert client.throttles().rates[2].rate == ThrottledRate(20_000_000, 20_000_000)
+    verified = client.verify(plan_of(topic, (2,)), preserve_throttles=True)
+    assert verified.done
+    assert verified.cleared_brokers == ()
+    verified = client.verify(plan_of(topic, (2,)), preserve_throttles=False)
+    assert verified.cleared_brokers == (1, 2)
+    assert verified.cleared_topics == (topic,)
+    _nothing_is_throttled(client, topic)
+
+
+def test_cancelling_one_of_two_moves_keeps_the_throttle_of_the_other(
+    client: BackendClient, topic: str
+) -> None:
+    operators = ThrottledRate(70_000_000, 70_000_000)
+    client.alter_throttled_rates({3: operators})
+    first = client.reassign(plan_of(topic, (2,)), throttle_bytes_per_s=200_000)
+    second = client.reassign(
+        ReassignmentPlan({TopicPartition(topic, 1): (2,)}),
+        throttle_bytes_per_s=200_000,
+        additional=True,
+    )
+    try:
+        cancelled = client.cancel([TopicPartition(topic, 0)])
+        assert cancelled.failures == ()
+        assert wait_for_end(client, first).state is OperationState.CANCELLED
+        present = client.throttles()
+        assert present.rates[2].rate == ThrottledRate(200_000, 200_000)
+        assert present.replicas[topic].followers == ReplicaSet.parse("1:2")
+        assert operation_of(client, second).state is OperationState.RUNNING
+    finally:
+        client.cancel([TopicPartition(topic, 1)])
+        wait_for_end(client, second)
+    assert client.throttles().rates[3].rate == operators
+    client.alter_throttled_rates({3: ThrottledRate(None, None)})
+    _nothing_is_throttled(client, topic)
+
+
+def test_progress_and_verify_follow_the_move(client: BackendClient, topic: str) -> None:
+    plan = plan_of(topic, (2,), (1,))
+    answer = client.reassign(plan, throttle_bytes_per_s=1_000_000)
+    statuses: set[str] = set()
+
+    def ended() -> bool:
+        rows = client.progress(plan)
+        statuses.update(row.status for row in rows)
+        verified = client.verify(plan, preserve_throttles=False)
+        assert verified.cleared_brokers == ()
+        return verified.done
+
+    wait_until(ended, MOVE_DEADLINE_S, "the plan is verified")
+    wait_for_end(client, answer)
+    assert "In sync" in statuses
+    assert len([status for status in statuses if status.startswith("Behind: ")]) >= 2
+    _nothing_is_throttled(client, topic)
+
+
+def test_a_second_reassignment_needs_to_be_asked_for(client: BackendClient, topic: str) -> None:
+    answer = client.reassign(plan_of(topic, (2,)), throttle_bytes_per_s=100_000)
+    try:
+        with pytest.raises(BackendError, match="already being reassigned") as refused:
+            client.reassign(ReassignmentPlan({TopicPartition(topic, 1): (3,)}))
+        assert refused.value.status == 409
+        assert len(client.reassignments()) == 1
+    finally:
+        client.cancel([TopicPartition(topic, 0)])
+        wait_for_end(client, answer)
+
+
+def test_validation_changes_nothing(client: BackendClient, topic: str) -> None:
+    before = client.throttles(), client.reassignments(), client.operations()
+    partition = TopicPartition(topic, 0)
+    checks: list[Callable[[], ChangeAnswer]] = [
+        lambda: client.reassign(
+            plan_of(topic, (2,)), throttle_bytes_per_s=1_000, validate_only=True
+        ),
+        lambda: client.alter_throttled_rates({1: ThrottledRate(1_000, None)}, validate_only=True),
+        lambda: client.alter_throttled_replicas(
+            {topic: ThrottledReplicas(ReplicaSet.parse("*"))}, validate_only=True
+        ),
+        lambda: client.elect_preferred_leaders([partition], validate_only=True),
+    ]
+    for check in checks:
+        answer = check()
+        assert answer.validate_only
+        assert answer.operation_id is None
+        assert answer.failures == ()
+    refused = client.cancel([partition], validate_only=True)
+    assert refused.failures[0].error_name == "NO_REASSIGNMENT_IN_PROGRESS"
+    assert (client.throttles(), client.reassignments(), client.operations()) == before
+
+
+def test_what_the_cluster_does_not_have_is_named_and_does_not_move(
+    client: BackendClient, topic: str
+) -> None:
+    before = client.throttles()
+    plans = {
+        "UNKNOWN_TOPIC_OR_PARTITION": plan_of("no-such-topic", (1,)),
+        "INVALID_REPLICA_ASSIGNMENT": plan_of(topic, (42,)),
+    }
+    for name, plan in plans.items():
+        answer = client.reassign(plan, throttle_bytes_per_s=1_000_000)
+        assert answer.failures[0].error_name == name
+        assert operation_of(client, answer).state is OperationState.FAILED
+    missing = ReassignmentPlan({TopicPartition(topic, 99): (1,), TopicPartition(topic, 0): (2,)})
+    answer = client.reassign(missing, throttle_bytes_per_s=1_000_000)
+    assert [one.error_name for one in answer.failures] == ["UNKNOWN_TOPIC_OR_PARTITION"]
+    wait_for_end(client, answer)
+    whole = {TopicPartition(topic, 0): (1,), TopicPartition(topic, 99): (1,)}
+    answer = client.reassign(ReassignmentPlan(whole), all_or_nothing=True)
+    assert len(answer.failures) == 2
+    assert client.throttles() == before
+    assert client.reassignments() == ()
+
+
+def test_another_cluster_is_refused(client: BackendClient, topic: str) -> None:
+    plan = plan_of(topic, (2,))
+    with pytest.raises(BackendError, match="for cluster elsewhere") as refused:
+        client.reassign(plan, cluster_id="elsewhere")
+    assert refused.value.status == 409
+    with pytest.raises(BackendError, match="for cluster elsewhere"):
+        client.reassign(replace(plan, cluster_id="elsewhere"))
+    ours = replace(plan, cluster_id=client.cluster().cluster_id)
+    assert client.reassign(ours, validate_only=True).failures == ()
+    assert client.reassignments() == ()
+
+
+def test_leaders_are_elected_where_it_is_needed(client: BackendClient, kafka: RealKafka) -> None:
+    name = f"backend-{next(names)}"
+    create_topic(kafka.bootstrap_servers, name, [[1, 2], [2, 1]])
+    swapped = client.reassign(plan_of(name, (2, 1)))
+    wait_for_end(client, swapped)
+    wanted = [TopicPartition(name, 0), TopicPartition(name, 0), TopicPartition(name, 1)]
+    foreseen = client.elect_preferred_leaders(wanted, validate_only=True)
+    assert [r.message for r in foreseen.results] == [
+        "leadership would move from 1 to 2",
+        "broker 2 leads already",
+    ]
+    elected = client.elect_preferred_leaders([*wanted, TopicPartition(name, 7)])
+    assert [r.error_name for r in elected.results] == [
+        "NONE",
+        "NONE",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+    ]
+    assert client.elect_preferred_leaders(None, validate_only=True).failures == ()
+
+
+def _http(address: str) -> httpx.Client:
+    transport = httpx.HTTPTransport(uds=address.removeprefix("unix:"))
+    return httpx.Client(base_url="http://kshunt", transport=transport, timeout=20)
+
+
+def test_replicas_are_filtered_as_json_and_as_arrow(backend_address: str, topic: str) -> None:
+    with _http(backend_address) as http:
+        wait_until(
+            lambda: http.get("/v1/replicas", params={"topic": topic}).json()["matching"] == 2,
+            20,
+            "the new topic is sampled",
+        )
+        wait_until(
+            lambda: all(
+                row["log_end_offset"] == 600
+                for row in http.get("/v1/replicas", params={"topic": topic}).json()["replicas"]
+            ),
+            20,
+            "its offsets are known",
+        )
+        params: dict[str, str | int] = {"topic": topic, "partition": 1}
+        page = http.get("/v1/replicas", params=params).json()
+        assert page["matching"] == 1
+        row = page["replicas"][0]
+        assert (row["partition"], row["broker"], row["status"]) == (1, 1, "in_sync")
+        assert row["size_bytes"] > 600 * RECORD_BYTES
+        assert row["catch_up_bytes_per_s"] is None
+        arrow = http.get("/v1/replicas", params=params, headers={"accept": MEDIA_TYPE})
+        table = pa.ipc.open_stream(arrow.content).read_all().to_pylist()
+        assert [(r["topic"], r["partition"], r["broker"]) for r in table] == [(topic, 1, 1)]
+        assert http.get("/v1/replicas", params={"moving": "true"}).json()["matching"] == 0
+
+
+def test_events_resume_where_a_reader_stopped(client: BackendClient, backend_address: str) -> None:
+    none = ThrottledRate(None, None)
+    with BackendClient(backend_address) as reader:
+        start = next(reader.events(0))
+        assert start.kind == "reset"
+    first = client.alter_throttled_rates({1: none})
+    with BackendClient(backend_address) as reader:
+        seen = _until(reader.events(start.id), first.operation_id)
+    second = client.alter_throttled_rates({2: none})
+    with BackendClient(backend_address) as reader:
+        resumed = _until(reader.events(seen[-1].id), second.operation_id)
+    ids = [event.id for event in (*seen, *resumed)]
+    assert start.id < ids[0]
+    assert ids == sorted(set(ids))
+    assert first.operation_id not in {event.operation.id for event in resumed}
+    assert resumed[-1].operation.state is OperationState.DONE
+    for number in (start.id - 10**6, start.id + 10**6):
+        with BackendClient(backend_address) as reader:
+            assert next(reader.events(number)).kind == "reset"
+
+
+def _until(events: Iterator[Event], operation_id: str | None) -> list[Event]:
+    seen: list[Event] = []
+    for event in events:
+        seen.append(event)
+        ended = event.kind == "operation" and event.operation.state.ended
+        if ended and event.operation.id == operation_id:
+            return seen
+    raise AssertionError("the events ended")
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "body", "words"),
+    [
+        (400, "/v1/reassignments", "{", "JSON"),
+        (400, "/v1/reassignments", "[]", "body"),
+        (400, "/v1/reassignments", '{"plan":{"partitions":[]}}', "partitions"),
+        (
+            422,
+            "/v1/reassignments",
+            '{"plan":{"partitions":[{"topic":"a","partition":0,"replicas":[1,1]}]}}',
+            "twice",
+        ),
+        (
+            400,
+            "/v1/reassignments",
+            '{"plan":{"partitions":[{"topic":"a","partition":0,"replicas":[1]}]},'
+            '"throttle_bytes_per_s":999}',
+            "throttle_bytes_per_s",
+        ),
+        (
+            400,
+            "/v1/throttles/rates",
+            '{"rates":[{"broker":1,"leader_bytes_per_s":5,"follower_bytes_per_s":null}]}',
+            "leader_bytes_per_s",
+        ),
+        (
+            422,
+            "/v1/throttles/replicas",
+            '{"replicas":[{"topic":"a","leaders":"x","followers":""}]}',
+            "not a throttled replica",
+        ),
+        (400, "/v1/elections/preferred", "{}", "partitions"),
+    ],
+)
+def test_bad_input_is_a_problem_document(
+    backend_address: str, status: int, path: str, body: str, words: str
+) -> None:
+    with _http(backend_address) as http:
+        answer = http.post(path, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = json.loads(answer.content)
+    assert words in problem["detail"]
+    assert problem["status"] == status

@@ -1,0 +1,94 @@
+"""A topic of real brokers is shrunk by a backend that is lost; and its write block by ACLs.
+
+Through the real job, whose processes are killed too, it is in `tests/spark/test_shrink_killed.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from backend.domain.shrink_phases import ShrinkRequest
+from backend.embedded.background import running
+from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.errors import Conflict, NotSupported
+from tests.support.brokers.launcher import RealKafka
+from tests.support.shrink.cases import hunted, run
+from tests.support.shrink.check import QUIET
+from tests.support.shrink.driver import Driver
+from tests.support.topics import BROKER_DEADLINE_S, create_topic
+
+PARTITIONS, KEPT = 8, 3
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+@pytest.mark.kafka
+def test_a_backend_is_lost_once_at_every_place(kafka: RealKafka, tmp_path: Path) -> None:
+    hunted(kafka.bootstrap_servers, tmp_path)
+
+
+def allow_reading(servers: str, topic: str) -> None:
+    """An entry of an operator's own."""
+    entry = AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        "User:reader",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    admin = AdminClient({**QUIET, "bootstrap.servers": servers})
+    (done,) = admin.create_acls([entry]).values()
+    done.result(BROKER_DEADLINE_S)
+
+
+@pytest.mark.kafka
+def test_nobody_else_can_write_while_writes_are_blocked(tmp_path: Path) -> None:
+    with RealKafka(1, AUTHORIZER) as guarded:
+        servers = guarded.bootstrap_servers
+        create_topic(servers, "guarded", [[1]] * PARTITIONS)
+        wanted = ShrinkRequest("guarded", KEPT, 0, write_block=True)
+        with pytest.raises(Conflict, match="No ACL is about"):
+            run(Driver(servers, tmp_path), lambda one: one.start(wanted))
+        allow_reading(servers, "guarded")
+        driver = Driver(servers, tmp_path)
+        seen: list[bool] = []
+
+        async def watched(driver: Driver) -> None:
+            while not driver.operation.state.ended:
+                await driver.until("confirm")
+                block = await driver.admin.write_block("guarded", timeout_s=10.0)
+                seen.append(block.present)
+                if not driver.operation.state.ended:
+                    await driver.confirm()
+
+        run(driver, lambda one: one.start(wanted), watched)
+        assert driver.done, driver.operation
+        assert seen == [True, False]
+
+
+def test_without_an_authorizer_a_write_block_is_refused(tmp_path: Path) -> None:
+    with running(ClusterSpec(plain_brokers(1), native=False)) as handle:
+        servers = handle.bootstrap_servers
+        create_topic(servers, "unguarded", [[1]] * PARTITIONS)
+
+        async def refused(driver: Driver) -> None:
+            wanted = ShrinkRequest("unguarded", KEPT, 0, write_block=True)
+            with pytest.raises(NotSupported):
+                await driver.verbs.start(wanted, validate_only=False)
+
+        run(Driver(servers, tmp_path), refused)

@@ -1,0 +1,384 @@
+"""What takes two people, over real sockets with tokens: proposed, approved, carried out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.access import two_person
+from backend.access.two_person import Guarded, TwoPersonRule
+from backend.api.client import BackendClient
+from backend.api.team_models import ProposalModel
+from backend.configuration import expanded
+from backend.domain.approval import ShownProposal
+from backend.domain.cluster import TopicPartition
+from backend.domain.shrink import DeletePartitions
+from backend.embedded.background import Running, running
+from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.errors import AwaitsApproval, BackendError
+from backend.tools import topics
+from tests.support.admin import fresh_name
+from tests.support.team import Shared, make_tokens, shared
+from tests.support.topics import create_topic, produce
+from tests.support.waiting import wait_until
+
+DEADLINE_S = 30.0
+RULE = ("--two-person", "unclean,shrink")
+HOUR_MS = 3_600_000
+"""Nobody waits for it."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Running]:
+    """One that deletes partitions by itself (KIP-694)."""
+    configs = {
+        "delete.topic.partition.enable": "true",
+        "delete.topic.partition.interval.delay.ms": "1000",
+    }
+    with running(ClusterSpec(plain_brokers(3), seed=5, static=configs)) as handle:
+        yield handle
+
+
+@pytest.fixture(scope="module")
+def team(cluster: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    folder = tmp_path_factory.mktemp("two")
+    with shared(cluster.bootstrap_servers, folder, *RULE) as found:
+        yield found
+
+
+@pytest.fixture
+def topic(cluster: Running) -> str:
+    name = fresh_name("two")
+    create_topic(cluster.bootstrap_servers, name, [[1, 2], [2, 3], [3, 1], [1, 3]])
+    return name
+
+
+def fewer(client: BackendClient, topic: str, count: int = 2, **more: Any) -> None:
+    client.delete_partitions({topic: DeletePartitions(count)}, **more)
+
+
+def proposed(client: BackendClient, topic: str, count: int = 2, reason: str = "") -> ShownProposal:
+    """What `client` proposes."""
+    with pytest.raises(AwaitsApproval) as awaits:
+        fewer(client, topic, count, reason=reason)
+    (found,) = [one for one in client.proposals() if one.id == awaits.value.proposal_id]
+    return found
+
+
+def modes_of(client: BackendClient, topic: str) -> list[str]:
+    (described,) = client.describe_topics([topic], configs=False).topics
+    return [str(one.mode) for one in described.partitions]
+
+
+def count_of(client: BackendClient, topic: str) -> int:
+    (described,) = client.describe_topics([topic], configs=False).topics
+    return len(described.partitions)
+
+
+@pytest.mark.conforms("kip-694:two-people")
+def test_it_is_proposed_approved_and_carried_out(team: Shared, topic: str) -> None:
+    with pytest.raises(AwaitsApproval) as awaits:
+        fewer(team.ada, topic, who="somebody else", reason="too many")
+    said = str(awaits.value)
+    for words in ("Nothing was changed yet", "takes two people", "an admin", "kshunt proposals"):
+        assert words in said
+    assert count_of(team.ada, topic) == 4
+    (waiting,) = [one for one in team.bob.proposals() if one.id in said]
+    assert (waiting.who, waiting.reason, waiting.state) == ("ada", "too many", "waiting")
+    assert waiting.actions == ("approve", "reject")
+    assert topic in waiting.summary
+    assert any(f"{topic}-3" in line for line in waiting.foreseen)
+
+    foreseen = team.bob.foresee_proposal(waiting.id)
+    assert (foreseen.lines, foreseen.changed) == (waiting.foreseen, False)
+    done, answer = team.bob.approve_proposal(
+        waiting.id, preview=foreseen.fingerprint, reason="seen the board"
+    )
+    assert (done.state, done.settled_by) == ("done", "bob")
+    assert (answer.operation_id, answer.failures) == (done.operation_id, ())
+    wait_until(lambda: count_of(team.ada, topic) == 2, DEADLINE_S, "the topic is smaller")
+    (operation,) = [one for one in team.ada.operations() if one.id == done.operation_id]
+    assert operation.who == "ada, approved by bob"
+    assert operation.reason == "too many; approved: seen the board"
+    events = {(line.event, line.who) for line in team.ada.audit_lines() if waiting.id in line.text}
+    assert {("proposed", "ada"), ("approved", "bob")} <= events
+
+
+def test_who_proposed_cannot_approve_and_who_may_not_cannot_either(
+    team: Shared, topic: str
+) -> None:
+    waiting = proposed(team.ada, topic)
+    with pytest.raises(BackendError, match="another person has to approve") as refused:
+        team.ada.approve_proposal(waiting.id)
+    assert refused.value.status == 409
+    for name in ("oli", "vic"):
+        with pytest.raises(BackendError) as forbidden:
+            team.clients[name].approve_proposal(waiting.id)
+        assert forbidden.value.status == 403
+        (seen,) = [one for one in team.clients[name].proposals() if one.id == waiting.id]
+        assert seen.actions == (), "nothing is offered that would be refused"
+    with pytest.raises(BackendError) as forbidden:
+        fewer(team.clients["oli"], topic)
+    assert forbidden.value.status == 403
+    assert count_of(team.ada, topic) == 4
+    assert team.ada.withdraw_proposal(waiting.id).state == "withdrawn"
+    with pytest.raises(BackendError, match="withdrawn by ada"):
+        team.bob.approve_proposal(waiting.id)
+
+
+def test_it_is_rejected_with_a_reason(team: Shared, topic: str) -> None:
+    waiting = proposed(team.ada, topic)
+    with pytest.raises(BackendError, match="Say why") as unsaid:
+        team.bob.reject_proposal(waiting.id, reason="")
+    assert unsaid.value.status == 422
+    rejected = team.bob.reject_proposal(waiting.id, reason="the wrong topic")
+    assert (rejected.state, rejected.settled_reason) == ("rejected", "the wrong topic")
+    assert count_of(team.ada, topic) == 4
+
+
+def test_many_who_approve_at_once_let_it_happen_once(team: Shared, topic: str) -> None:
+    waiting = proposed(team.ada, topic)
+
+    def attempt(_: int) -> str:
+        status, document = post(team, f"/v1/proposals/{waiting.id}/approve", {})
+        return document["proposal"]["state"] if status == 200 else str(status)
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = sorted(pool.map(attempt, range(8)))
+    assert outcomes == [*["409"] * 7, "done"]
+    ours = [one for one in team.ada.operations() if topic in one.summary]
+    assert len(ours) == 1
+
+
+def test_a_world_that_has_changed_is_looked_at_anew(team: Shared, topic: str) -> None:
+    first, second = proposed(team.ada, topic, 3), proposed(team.ada, topic, 2)
+    team.bob.approve_proposal(first.id)
+    wait_until(lambda: count_of(team.ada, topic) == 3, DEADLINE_S, "the topic is smaller")
+    with pytest.raises(BackendError, match="The cluster has changed") as changed:
+        team.bob.approve_proposal(second.id)
+    assert changed.value.status == 409
+    foreseen = team.bob.foresee_proposal(second.id)
+    assert foreseen.changed
+    assert team.bob.approve_proposal(second.id, preview=foreseen.fingerprint)[0].state == "done"
+
+
+def test_what_would_be_refused_is_not_even_proposed(team: Shared, topic: str) -> None:
+    before = len(team.ada.proposals())
+    for partitions, count in ((topic, 9), ("no-such-topic", 1)):
+        with pytest.raises(BackendError) as refused:
+            fewer(team.ada, partitions, count)
+        assert refused.value.status in (409, 422)
+    # It has a leader, so no unclean election is needed.
+    led = TopicPartition(topic, 0)
+    with pytest.raises(BackendError, match="It would be refused") as refused:
+        team.ada.elect_unclean_leaders([led], confirm=[str(led)])
+    assert refused.value.status == 409
+    with pytest.raises(BackendError, match="must be exactly") as unconfirmed:
+        team.ada.elect_unclean_leaders([led], confirm=[])
+    assert unconfirmed.value.status == 422
+    assert len(team.ada.proposals()) == before
+
+
+def test_a_deletion_is_called_off_by_one_while_its_delay_runs(team: Shared, topic: str) -> None:
+    with pytest.raises(AwaitsApproval) as awaits:
+        team.ada.delete_partitions({topic: DeletePartitions(2, HOUR_MS)})
+    team.bob.approve_proposal(awaits.value.proposal_id)
+    assert modes_of(team.ada, topic) == ["ReadWrite", "ReadWrite", "ReadOnly", "ReadOnly"]
+    before = len(team.ada.proposals())
+    # What goes on with it, or makes it come sooner, takes two as ever.
+    for count, delay_ms in ((3, HOUR_MS), (2, 0)):
+        with pytest.raises(AwaitsApproval):
+            team.ada.delete_partitions({topic: DeletePartitions(count, delay_ms)})
+    assert len(team.ada.proposals()) == before + 2
+    answer = team.ada.delete_partitions({topic: DeletePartitions(4)})
+    assert answer.operation_id is not None
+    assert modes_of(team.ada, topic) == ["ReadWrite"] * 4
+    assert len(team.ada.proposals()) == before + 2
+
+
+def test_one_of_two_topics_that_is_refused_is_named_so(team: Shared, topic: str) -> None:
+    wanted = {topic: DeletePartitions(2), "no-such-topic": DeletePartitions(1)}
+    with pytest.raises(AwaitsApproval) as awaits:
+        team.ada.delete_partitions(wanted)
+    lines = team.bob.foresee_proposal(awaits.value.proposal_id).lines
+    assert f"{topic}-3: goes at once, with what it holds" in lines
+    assert any(line.startswith("no-such-topic: REFUSED, ") for line in lines)
+    done, answer = team.bob.approve_proposal(awaits.value.proposal_id)
+    assert [one.item for one in answer.failures] == ["no-such-topic"]
+    assert "2 of 3 done; no-such-topic: " in done.outcome
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_kafka_topics_says_that_it_takes_two(
+    team: Shared,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    as_json: bool,
+) -> None:
+    monkeypatch.setenv("KSHUNT_TOKEN", team.tokens["ada"])
+    words = ["--alter", "--backend", team.url, "--topic", topic, "--partitions", "2"]
+    words += ["--delete-partitions-delay", "0", *(["--json"] if as_json else [])]
+    assert topics.main(words) == 1
+    out, err = capsys.readouterr()
+    said = json.loads(out)["error"]["detail"] if as_json else err
+    (waiting,) = [one for one in team.ada.proposals() if topic in one.summary]
+    assert "Nothing was changed yet: this takes two people." in said
+    assert f"It was proposed as {waiting.id}" in said
+    assert count_of(team.ada, topic) == 4
+
+
+def test_a_rehearsal_takes_one(team: Shared, topic: str) -> None:
+    before = len(team.ada.proposals())
+    fewer(team.ada, topic, validate_only=True)
+    assert len(team.ada.proposals()) == before
+
+
+def test_an_unclean_election_takes_two(cluster: Running, team: Shared) -> None:
+    name = fresh_name("lossy")
+    create_topic(cluster.bootstrap_servers, name, [[2, 3]])
+    partition = TopicPartition(name, 0)
+    cluster.call(lambda c: c.stop_broker(3))
+    produce(cluster.bootstrap_servers, name, 20, 10, 0)
+    cluster.call(lambda c: c.stop_broker(2))
+    cluster.call(lambda c: c.start_broker(3))
+
+    def foreseen() -> bool:
+        found = team.ada.elect_unclean_leaders([partition], validate_only=True)
+        return bool(found.losses) and found.losses[0].candidate_end is not None
+
+    wait_until(foreseen, DEADLINE_S, "broker 3 has said where its log ends")
+    with pytest.raises(AwaitsApproval) as awaits:
+        team.ada.elect_unclean_leaders([partition], confirm=[str(partition)], reason="disk is dead")
+    id = awaits.value.proposal_id
+    assert led_by(cluster, name) == -1
+    seen = team.bob.foresee_proposal(id)
+    assert any("may lose" in line for line in seen.lines)
+    done, answer = team.bob.approve_proposal(id, preview=seen.fingerprint)
+    assert (done.state, answer.failures) == ("done", ())
+    assert led_by(cluster, name) == 3
+    cluster.call(lambda c: c.start_broker(2))
+
+
+def led_by(cluster: Running, topic: str) -> int:
+    found = cluster.call(lambda c: c.image.partition(topic, 0))
+    assert found is not None
+    return found.leader
+
+
+# Bad input
+
+ROUTES = ("approve", "reject", "withdraw")
+
+
+def post(shared: Shared, path: str, body: Any, who: str = "bob") -> tuple[int, dict[str, Any]]:
+    answer = shared.clients[who]._http.post(path, json=body)
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.parametrize("verb", ROUTES)
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"reason": "x"}, 422),
+        ({"reason": 5}, 400),
+        ({"reason": "x" * 2_001}, 400),
+        ({"approved": True}, 400),
+        ({"preview": "x" * 501, "reason": "x"}, 400),
+        ({"cluster_id": "another", "reason": "x"}, 409),
+        ([], 400),
+        (None, 400),
+    ],
+)
+def test_what_is_sent_to_a_proposal_is_checked(
+    team: Shared, verb: str, body: Any, status: int
+) -> None:
+    found, problem = post(team, f"/v1/proposals/nothing/{verb}", body)
+    assert found == status, problem
+    assert problem["detail"]
+
+
+@pytest.mark.parametrize("id", ["nothing", "x" * 65, "..%2f..", "%00", "a%2Fb"])
+def test_an_id_is_an_id(team: Shared, id: str) -> None:
+    answer = team.bob._http.get(f"/v1/proposals/{id}/preview")
+    assert answer.status_code in (400, 404, 422)
+
+
+def test_the_answer_to_a_proposal_is_what_the_description_says(team: Shared, topic: str) -> None:
+    body = {"topics": [{"topic": topic, "total_count": 2}]}
+    status, document = post(team, "/v1/topics/delete-partitions", body, "ada")
+    assert status == 202
+    assert ProposalModel.model_validate(document).who == "ada"
+    assert set(document) == set(ProposalModel.model_fields)
+    described = team.ada._get("/openapi.json")["paths"]
+    for path in ("/v1/elections/unclean", "/v1/topics/{topic}/shrink"):
+        assert "202" in described[path]["post"]["responses"]
+    team.ada.withdraw_proposal(document["id"])
+
+
+# What is given to `kshunt serve`
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--socket", "SOCKET", "--two-person", "unclean"], "told apart"),
+        (["--listen", "127.0.0.1:0", "--two-person", "shrink"], "--tokens or --oidc-issuer"),
+        (["--listen", "127.0.0.1:0", "--tokens", "TOKENS", "--two-person", "all"], "unclean, shr"),
+        (["--listen", "127.0.0.1:0", "--tokens", "TOKENS", "--two-person", ""], "not understood"),
+        (
+            [*("--listen", "127.0.0.1:0", "--tokens", "TOKENS"), "--proposal-expiry", "15 min"],
+            "15 min",
+        ),
+        (["--listen", "127.0.0.1:0", "--tokens", "TOKENS", "--proposal-expiry", "31d"], "30 days"),
+        (["--listen", "127.0.0.1:0", "--tokens", "TOKENS", "--proposal-expiry", "0s"], "90s, 15m"),
+    ],
+)
+def test_it_does_not_start(cluster: Running, tmp_path: Path, options: list[str], said: str) -> None:
+    make_tokens(tmp_path / "tokens.json")
+    named = {"TOKENS": str(tmp_path / "tokens.json"), "SOCKET": str(tmp_path / "k.sock")}
+    words = [named.get(word, word) for word in options]
+    serve = ["serve", "--bootstrap-server", cluster.bootstrap_servers, *words]
+    done = subprocess.run(
+        [sys.executable, "-m", "backend", *serve],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert said in done.stderr
+
+
+def test_what_the_rule_does_not_name_takes_one(tmp_path: Path) -> None:
+    configs = {"delete.topic.partition.enable": "true"}
+    with running(ClusterSpec(plain_brokers(1), static=configs)) as alone:
+        create_topic(alone.bootstrap_servers, "t", [[1], [1]])
+        with shared(alone.bootstrap_servers, tmp_path, "--two-person", "unclean") as found:
+            fewer(found.ada, "t", 1)
+            assert found.ada.proposals() == ()
+            wait_until(lambda: count_of(found.ada, "t") == 1, DEADLINE_S, "it is smaller")
+
+
+def test_the_file_and_the_environment_say_it_as_the_flag_does(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[serve]\ntwo-person = ["unclean", "shrink"]\nproposal-expiry = "5m"\n')
+    words = expanded(["serve"], {"KSHUNT_CONFIG": str(path)})
+    assert rule(words) == TwoPersonRule(frozenset(Guarded), 300.0)
+    spoken = {"KSHUNT_CONFIG": str(path), "KSHUNT_SERVE_TWO_PERSON": "Shrink"}
+    assert rule(expanded(["serve"], spoken)).guarded == {Guarded.SHRINK}
+    assert rule(["serve"]) == TwoPersonRule()
+
+
+def rule(words: list[str]) -> TwoPersonRule:
+    parser = argparse.ArgumentParser()
+    two_person.add_options(parser)
+    return two_person.rule_of(parser.parse_args(words[1:]), told_apart=True)

@@ -1,0 +1,303 @@
+"""Claims, notes and presence over real sockets, of people with tokens and of others without."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from backend.api.client import BackendClient
+from backend.domain.cluster import TopicPartition
+from backend.domain.operation import Operation
+from backend.domain.plan import ReassignmentPlan
+from backend.domain.team import Presence
+from backend.domain.throttle import ThrottledRate, ThrottledReplicas
+from backend.embedded.background import running
+from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.errors import BackendError
+from tests.support.admin import fresh_name
+from tests.support.serving import serving
+from tests.support.team import Shared, shared
+from tests.support.topics import create_topic, produce
+from tests.support.waiting import wait_until
+
+DEADLINE_S = 30.0
+SLOW = 2_000
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with running(ClusterSpec(plain_brokers(4))) as cluster:
+        yield cluster.bootstrap_servers
+
+
+@pytest.fixture(scope="module")
+def team(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    with shared(bootstrap, tmp_path_factory.mktemp("team")) as found:
+        yield found
+
+
+@pytest.fixture
+def moved(bootstrap: str, team: Shared) -> Iterator[Operation]:
+    """A move that takes minutes, and is taken back in the end."""
+    topic = fresh_name("moved")
+    create_topic(bootstrap, topic, [[1, 2]])
+    produce(bootstrap, topic, 20, 100_000, 0)
+    plan = ReassignmentPlan({TopicPartition(topic, 0): (1, 3)})
+    answer = team.ada.reassign(plan, throttle_bytes_per_s=SLOW, additional=True)
+    yield seen(team.ada, answer.operation_id or "")
+    left = seen(team.ada, answer.operation_id or "")
+    if not left.state.ended:
+        if left.claim is not None:
+            team.ada.claim(left.id, take_over=True, reason="the test is over")
+        team.ada.steer("cancel", left.id)
+        wait_until(lambda: seen(team.ada, left.id).state.ended, DEADLINE_S, "it is taken back")
+
+
+def seen(client: BackendClient, id: str) -> Operation:
+    (found,) = [one for one in client.operations() if one.id == id]
+    return found
+
+
+def post(client: BackendClient, path: str, body: Any) -> tuple[int, dict[str, Any]]:
+    answer = client._http.post(path, json=body)
+    return answer.status_code, answer.json()
+
+
+# Claims
+
+
+def test_what_one_steers_another_has_to_take_over(team: Shared, moved: Operation) -> None:
+    oli = team.clients["oli"]
+    claimed = team.ada.claim(moved.id, who="somebody else", reason="the disks are slow")
+    assert claimed.claim is not None
+    assert (claimed.claim.who, claimed.claim.reason) == ("ada", "the disks are slow")
+    partition = moved.partitions[0]
+    lists = ThrottledReplicas()
+    elsewhere = ReassignmentPlan({partition: (1, 4)})
+    attempts: dict[str, Callable[[], object]] = {
+        "pause": lambda: oli.steer("pause", moved.id),
+        "cancel": lambda: oli.steer("cancel", moved.id, validate_only=True),
+        "undo": lambda: oli.steer("undo", moved.id),
+        "abandon": lambda: oli.abandon(moved.id, [1]),
+        "cancel its partition": lambda: oli.cancel([partition]),
+        "its rates": lambda: oli.alter_throttled_rates({1: ThrottledRate(5_000, 5_000)}),
+        "its lists": lambda: oli.alter_throttled_replicas({partition.topic: lists}),
+        "where it goes": lambda: oli.reassign(elsewhere, additional=True),
+    }
+    for what, attempt in attempts.items():
+        with pytest.raises(BackendError, match="ada steers operation") as held:
+            attempt()
+        assert held.value.status == 409, what
+        assert "the disks are slow" in str(held.value)
+        assert "take_over" in str(held.value)
+    # What it does not touch goes on.
+    oli.alter_throttled_rates({4: ThrottledRate(5_000, None)}, validate_only=True)
+    # Whoever claimed it steers it.
+    team.ada.steer("pause", moved.id)
+    with pytest.raises(BackendError, match="To take it over say why") as unsaid:
+        oli.claim(moved.id, take_over=True)
+    assert unsaid.value.status == 422
+    taken = oli.claim(moved.id, take_over=True, reason="ada is at lunch")
+    assert taken.claim is not None
+    assert taken.claim.who == "oli"
+    oli.steer("resume", moved.id)
+    with pytest.raises(BackendError, match="oli steers"):
+        team.ada.steer("pause", moved.id)
+    assert oli.release(moved.id).claim is None
+    team.ada.steer("cancel", moved.id)
+    wait_until(lambda: seen(oli, moved.id).state.ended, DEADLINE_S, "it is taken back")
+    events = [line.event for line in oli.audit_lines(moved.id)]
+    assert [one for one in events if one in ("claimed", "claim_taken", "released")] == [
+        "claimed",
+        "claim_taken",
+        "released",
+    ]
+
+
+def test_what_somebody_did_to_its_throttle_is_settled_by_who_steers_it(
+    bootstrap: str, team: Shared, moved: Operation
+) -> None:
+    team.ada.claim(moved.id)
+    set_rate(bootstrap, 3, 9_000)
+    wait_until(lambda: team.ada.drift(), DEADLINE_S, "it has drifted")
+    ids = [one.id for one in team.ada.drift()]
+    oli = team.clients["oli"]
+    for ours in (True, False):
+        with pytest.raises(BackendError, match="ada steers operation") as held:
+            oli.settle_drift(ids, ours=ours)
+        assert held.value.status == 409
+    assert {one.id for one in team.ada.drift()} == set(ids)
+    team.ada.settle_drift(ids, ours=True)
+    assert team.ada.drift() == ()
+
+
+def set_rate(bootstrap: str, broker: int, rate_bytes_per_s: int) -> None:
+    """As somebody else would, behind the backend's back."""
+    name, value = "follower.replication.throttled.rate", str(rate_bytes_per_s)
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    [(_, done)] = admin.incremental_alter_configs([resource]).items()
+    done.result(DEADLINE_S)
+
+
+def test_a_claim_ends_with_its_operation(team: Shared, moved: Operation) -> None:
+    team.ada.claim(moved.id)
+    team.ada.steer("cancel", moved.id)
+    wait_until(lambda: seen(team.ada, moved.id).state.ended, DEADLINE_S, "it is taken back")
+    assert seen(team.ada, moved.id).claim is None
+    with pytest.raises(BackendError, match="nobody steers it") as ended:
+        team.ada.claim(moved.id)
+    assert ended.value.status == 409
+
+
+def test_a_viewer_claims_and_notes_nothing(team: Shared, moved: Operation) -> None:
+    vic = team.clients["vic"]
+    attempts: list[Callable[[], object]] = [
+        lambda: vic.claim(moved.id),
+        lambda: vic.release(moved.id),
+        lambda: vic.add_note(moved.id, "x"),
+    ]
+    for attempt in attempts:
+        with pytest.raises(BackendError) as forbidden:
+            attempt()
+        assert forbidden.value.status == 403
+
+
+# Notes
+
+
+def test_a_note_is_seen_by_everybody_and_is_in_the_audit(team: Shared, moved: Operation) -> None:
+    text = "broker 3: [red]slow[/red] <b>disk</b> | see *INC-7*"
+    noted = team.clients["oli"].add_note(moved.id, text, who="somebody else")
+    (note,) = noted.notes
+    assert (note.who, note.text) == ("oli", text)
+    assert seen(team.clients["vic"], moved.id).notes == (note,)
+    markdown = team.ada.audit_text("markdown", moved.id)
+    assert "&lt;b&gt;disk&lt;/b&gt; &#124; see \\*INC-7\\*" in markdown
+    assert "<b>" not in markdown
+    (line,) = [one for one in team.ada.audit_lines(moved.id) if one.event == "noted"]
+    assert (line.who, line.outcome) == ("oli", text)
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "status"),
+    [
+        ("notes", {}, 400),
+        ("notes", {"text": ""}, 400),
+        ("notes", {"text": "   "}, 422),
+        ("notes", {"text": "a\nb"}, 400),
+        ("notes", {"text": "a\x1b[2J"}, 400),
+        ("notes", {"text": "x" * 2_001}, 400),
+        ("notes", {"text": 5}, 400),
+        ("notes", {"text": "x", "markup": True}, 400),
+        ("notes", {"text": "x", "cluster_id": "another"}, 409),
+        ("claim", {"take_over": "yes"}, 400),
+        ("claim", {"who": "x" * 201}, 400),
+        ("claim", {"reason": "x" * 2_001}, 400),
+        ("claim", {"cluster_id": "another"}, 409),
+        ("release", {"force": True}, 400),
+        ("release", {}, 409),
+    ],
+)
+def test_what_is_said_is_checked(
+    team: Shared, moved: Operation, verb: str, body: dict[str, Any], status: int
+) -> None:
+    found, problem = post(team.ada, f"/v1/operations/{moved.id}/{verb}", body)
+    assert found == status, problem
+    assert seen(team.ada, moved.id).notes == ()
+
+
+@pytest.mark.parametrize("verb", ["claim", "release", "notes"])
+def test_of_an_operation_that_is_not_there_nothing_is_said(team: Shared, verb: str) -> None:
+    body = {"text": "x"} if verb == "notes" else {}
+    found, problem = post(team.ada, f"/v1/operations/none/{verb}", body)
+    assert (found, "There is no operation none" in problem["detail"]) == (422, True)
+
+
+# Who is here
+
+
+def test_who_is_here_and_what_they_look_at(team: Shared) -> None:
+    alone = team.ada.be_present("ada-session", who="eve", screen="overview")
+    assert alone.you == "ada"
+    team.bob.be_present("bob-session", screen="partitions", selected="orders-0 on 3")
+    found = team.ada.presence()
+    assert isinstance(found, Presence)
+    shown = {(one.who, one.screen, one.selected) for one in found.present}
+    assert {("ada", "overview", ""), ("bob", "partitions", "orders-0 on 3")} <= shown
+    left = team.bob.be_present("bob-session", leaves=True)
+    assert "bob" not in {one.who for one in left.present}
+    assert not [line for line in team.ada.audit_lines() if "session" in json.dumps(line.text)]
+
+
+def test_events_tell_of_notes_and_of_who_comes(team: Shared, moved: Operation) -> None:
+    events = team.clients["vic"].events(0)
+    next(events)
+    team.ada.add_note(moved.id, "look at broker 3")
+    team.ada.be_present("ada-session", screen="operations", selected=moved.id)
+    noted = here = False
+    for event in events:
+        if event.kind == "operation" and event.operation.id == moved.id:
+            noted = noted or bool(event.operation.notes)
+        if event.kind == "presence":
+            here = here or ("ada", moved.id) in {
+                (one["who"], one["selected"]) for one in event.document["present"]
+            }
+        if noted and here:
+            break
+    events.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 400),
+        ({"session": "short"}, 400),
+        ({"session": "x" * 65}, 400),
+        ({"session": "../../etc"}, 400),
+        ({"session": "session-1", "screen": "a\nb"}, 400),
+        ({"session": "session-1", "screen": "x" * 41}, 400),
+        ({"session": "session-1", "selected": "x" * 301}, 400),
+        ({"session": "session-1", "selected": "\x1b]0;x\x07"}, 400),
+        ({"session": "session-1", "who": "x" * 201}, 400),
+        ({"session": "session-1", "leaves": 1}, 400),
+        ({"session": "session-1", "more": 1}, 400),
+    ],
+)
+def test_a_sign_of_life_is_checked(team: Shared, body: dict[str, Any], status: int) -> None:
+    assert post(team.ada, "/v1/presence", body)[0] == status
+
+
+# Without credentials
+
+
+def test_without_credentials_names_are_what_people_say(tmp_path: Path) -> None:
+    with running(ClusterSpec(plain_brokers(3))) as cluster:
+        create_topic(cluster.bootstrap_servers, "orders", [[1, 2]])
+        produce(cluster.bootstrap_servers, "orders", 20, 100_000, 0)
+        with (
+            serving(cluster.bootstrap_servers, tmp_path) as address,
+            BackendClient(address) as client,
+        ):
+            plan = ReassignmentPlan({TopicPartition("orders", 0): (1, 3)})
+            id = client.reassign(plan, throttle_bytes_per_s=SLOW).operation_id or ""
+            client.claim(id, who="ada@bastion")
+            with pytest.raises(BackendError, match="ada@bastion steers"):
+                client.steer("cancel", id, who="bob@laptop")
+            with pytest.raises(BackendError, match="say a name"):
+                client.claim(id)
+            client.steer("cancel", id, who="ada@bastion")
+            found = client.be_present("a-session", who="ada@bastion", screen="brokers")
+            assert (found.you, found.present[0].who) == ("", "ada@bastion")

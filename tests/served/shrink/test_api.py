@@ -1,0 +1,142 @@
+"""Topics by HTTP: listed, described, grown and shrunk; and what the audit says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from backend.api.client import BackendClient
+from backend.domain.alteration import AlteredTopic
+from backend.domain.cluster import TopicPartition
+from backend.domain.shrink import (
+    KEYED,
+    NO_PARTITION,
+    UNDER_CHANGES,
+    DeletePartitions,
+    PartitionMode,
+    ShrinkSupport,
+)
+from backend.domain.topics import TopicSummary
+from backend.embedded.background import Running, running
+from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.errors import BackendError
+from tests.support.admin import fresh_name
+from tests.support.serving import serving
+from tests.support.topics import create_topic
+from tests.support.waiting import wait_until
+
+ENABLE = "delete.topic.partition.enable"
+DEADLINE_S = 20.0
+RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[Running]:
+    configs = {ENABLE: "true", "delete.topic.partition.interval.delay.ms": "1000"}
+    with running(ClusterSpec(plain_brokers(3), seed=5, static=configs)) as handle:
+        yield handle
+
+
+@pytest.fixture(scope="module")
+def client(embedded: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
+    folder = tmp_path_factory.mktemp("shrink")
+    with serving(embedded.bootstrap_servers, folder) as address, BackendClient(address) as found:
+        yield found
+
+
+@pytest.fixture
+def topic(embedded: Running) -> str:
+    name = fresh_name("shrink")
+    create_topic(embedded.bootstrap_servers, name, [[1, 2], [2, 3], [3, 1], [1, 3]])
+    return name
+
+
+def count_of(client: BackendClient, topic: str) -> int:
+    (described,) = client.describe_topics([topic], configs=False).topics
+    return len(described.partitions)
+
+
+def test_topics_are_listed_and_described(client: BackendClient, topic: str) -> None:
+    listed = {one.name: one for one in client.topics()}
+    assert listed[topic] == TopicSummary(topic, 4, 2, internal=False)
+    described = client.describe_topics([topic, "no-such-topic"], min_isr=True)
+    assert described.live == {1, 2, 3}
+    (found,) = described.topics
+    assert (found.name, found.min_isr, found.replication_factor) == (topic, 1, 2)
+    assert [one.replicas for one in found.partitions] == [(1, 2), (2, 3), (3, 1), (1, 3)]
+    assert not any(one.under_replicated or one.changing for one in found.partitions)
+    names = [one.name for one in client.describe_topics(configs=False).topics]
+    assert names == sorted(listed)
+
+
+def test_a_topic_grows_with_brokers_chosen_or_not(client: BackendClient, topic: str) -> None:
+    answer = client.alter_topics({topic: AlteredTopic(6, -1, {4: [2, 1], 5: [3, 2]})})
+    assert not answer.failures
+    (found,) = client.describe_topics([topic], configs=False).topics
+    assert [one.replicas for one in found.partitions[4:]] == [(2, 1), (3, 2)]
+    assert not client.alter_topics({topic: AlteredTopic(7)}, validate_only=True).failures
+    assert count_of(client, topic) == 6
+
+
+@pytest.mark.conforms("kip-694:delete-partitions")
+def test_a_topic_shrinks_and_the_audit_says_who_wanted_it(
+    client: BackendClient, topic: str
+) -> None:
+    assert client.shrink_support() is ShrinkSupport.ENABLED
+    wanted = {topic: DeletePartitions(2, 3_600_000)}
+    third, last = TopicPartition(topic, 2), TopicPartition(topic, 3)
+    checked = client.delete_partitions(wanted, validate_only=True)
+    assert (checked.validate_only, checked.operation_id, checked.notes) == (True, None, (KEYED,))
+    assert {p: one.mode for p, one in checked.partitions} == {third: RO, last: RO}
+    assert not client.describe_topics([topic], configs=False).topics[0].changing
+    answer = client.delete_partitions(wanted, who="ada@bastion", reason="too many")
+    assert answer.partitions == checked.partitions
+    (found,) = client.describe_topics([topic], configs=False).topics
+    assert [one.mode for one in found.partitions] == [RW, RW, RO, RO]
+    (operation,) = [one for one in client.operations() if one.id == answer.operation_id]
+    assert (operation.kind, operation.state) == ("delete_partitions", "done")
+    assert operation.partitions == (third, last)
+    words = f"shrink {topic}: keeps 2 partitions; the others go after 3600000 ms"
+    assert operation.summary == words
+    lines = client.audit_lines(answer.operation_id or "")
+    assert [line.event for line in lines] == ["requested", "ended"]
+    assert (lines[0].who, lines[0].reason) == ("ada@bastion", "too many")
+    back = client.delete_partitions({topic: DeletePartitions(3)})
+    assert {p: one.mode for p, one in back.partitions} == {third: RW, last: NONE}
+    assert back.notes == (KEYED, UNDER_CHANGES)
+    wait_until(lambda: count_of(client, topic) == 3, DEADLINE_S, "the last partition is gone")
+
+
+def test_each_topic_is_answered_for_itself(client: BackendClient, topic: str) -> None:
+    asked = {
+        topic: DeletePartitions(4),
+        "no-such-topic": DeletePartitions(1),
+        "__consumer_offsets": DeletePartitions(0),
+    }
+    answer = client.delete_partitions(asked)
+    assert len(answer.failures) == 3
+    assert all(partition.partition == NO_PARTITION for partition, _ in answer.failures)
+    assert answer.notes == ()
+    assert count_of(client, topic) == 4
+
+
+@pytest.mark.parametrize("count", [-1, 2**31, "3"])
+def test_what_is_no_count_does_not_fit(client: BackendClient, count: object) -> None:
+    with pytest.raises(BackendError) as refused:
+        client.delete_partitions({"t": DeletePartitions(count)})  # type: ignore[arg-type]
+    assert refused.value.status == 400
+
+
+def test_a_cluster_without_the_request_is_a_conflict(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with running(ClusterSpec(plain_brokers(1), native=False)) as handle:
+        create_topic(handle.bootstrap_servers, "t", [[1], [1]])
+        folder = tmp_path_factory.mktemp("unsupported")
+        with serving(handle.bootstrap_servers, folder) as address, BackendClient(address) as found:
+            assert found.shrink_support() is ShrinkSupport.UNSUPPORTED
+            with pytest.raises(BackendError, match="Nothing was changed") as refused:
+                found.delete_partitions({"t": DeletePartitions(1)})
+            assert refused.value.status == 409
+            assert found.operations() == ()

@@ -1,0 +1,234 @@
+"""Results of the data pipeline through a backend's API, and how the pipeline is said to stand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.encoders import jsonable_encoder
+
+from backend.api.client import BackendClient
+from backend.api.client_pipeline import read_pipeline
+from backend.domain.pipeline import (
+    ABSENT,
+    BACKFILL,
+    STREAM,
+    Delivered,
+    Missed,
+    PipelineProcess,
+    PipelineStanding,
+    PipelineState,
+    SamplesStanding,
+)
+from backend.domain.results import BROKER_LOAD, ETA, RATES, STALLS, THROTTLE_EFFECT
+from backend.embedded.background import running
+from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.telemetry.recording.gaps import Gap, Why
+from backend.telemetry.recording.recorder import Standing
+from backend.telemetry.result_standing import Seen, samples_of, standing_of
+from tests.support.pipeline.delivered import write
+from tests.support.serving import serving
+from tests.support.topics import create_topic
+from tests.support.waiting import wait_until
+
+NOW_MS = 1_763_800_000_000
+FOLDER = Path("/s/results")
+DEADLINE_S = 20.0
+
+
+def until(client: BackendClient, fits: Callable[[PipelineStanding], bool]) -> PipelineStanding:
+    """The standing, once it fits."""
+    found = [client.pipeline()]
+
+    def fitting() -> bool:
+        found[:] = [client.pipeline()]
+        return fits(found[0])
+
+    wait_until(fitting, DEADLINE_S, "the standing fits")
+    return found[0]
+
+
+def delivered(results: Path) -> int:
+    """Write some of every kind, of now; when that is."""
+    now_ms = time.time_ns() // 1_000_000
+    replica = {"rid": 7, "topic": "orders", "partition": 0, "broker": 2}
+    write(
+        results,
+        RATES,
+        [
+            {**replica, "at": now_ms - s * 1_000, "tick": now_ms - s * 1_000, "leader": 1}
+            | {"adding": True, "elapsed_s": 5.0, "remaining_bytes": 100, "advanced_bytes": 50}
+            for s in range(0, 600, 5)
+        ],
+    )
+    write(results, ETA, [{"at": now_ms, "operation_id": "op", "p50_s": 60.0, "copies": 1}])
+    stall = {**replica, "start": now_ms - 30_000, "end": now_ms, "seconds": 30.0, "open": True}
+    write(results, STALLS, [{**stall, "cause": "broker_down"}])
+    write(results, BROKER_LOAD, [{"start": now_ms, "newest": now_ms, "broker": 2}])
+    effect = {"start": now_ms - 9, "end": now_ms, "broker": 2, "direction": "leader"}
+    write(results, THROTTLE_EFFECT, [{**effect, "advice": "keep", "reason": "so"}])
+    return now_ms
+
+
+def test_a_backend_that_knows_no_results_says_what_to_do(tmp_path: Path) -> None:
+    with (
+        running(ClusterSpec(brokers=plain_brokers(3))) as cluster,
+        serving(cluster.bootstrap_servers, tmp_path) as address,
+        BackendClient(address) as client,
+    ):
+        assert client.pipeline() == ABSENT
+        past = client.pipeline_past()
+        assert not any(rows.rows for rows in (past.etas, past.stalls, past.loads))
+        assert past.course.of == Delivered("rates")
+        assert client.pipeline_effects().rows == ()
+
+
+def test_results_are_served_with_age_and_source(tmp_path: Path) -> None:
+    samples = tmp_path / "a recording"
+    with running(ClusterSpec(brokers=plain_brokers(3))) as cluster:
+        create_topic(cluster.bootstrap_servers, "orders", [[1, 2], [2, 3]])
+        with (
+            serving(cluster.bootstrap_servers, tmp_path, "--samples", str(samples)) as address,
+            BackendClient(address) as client,
+        ):
+            first = until(client, lambda one: one.samples is not None)
+            assert first.state is PipelineState.ABSENT
+            assert first.command == f"kshunt pipeline run --samples '{samples}'"
+            written = until(
+                client, lambda one: one.samples is not None and bool(one.samples.written_ms)
+            )
+            assert written.samples is not None
+            assert not written.samples.problem
+            at_ms = delivered(samples / "results")
+            found = client.pipeline()
+            assert found.state is PipelineState.RUNNING
+            assert found.of("rates").newest_ms == at_ms
+            assert found.of("rates").source == STREAM
+            assert found.behind_s is not None
+            assert found.behind_s < 60
+            check_rows(client, at_ms)
+
+
+def check_rows(client: BackendClient, at_ms: int) -> None:
+    etas = client.pipeline_etas()
+    assert [(one.operation_id, one.p50_s, one.at_ms) for one in etas.rows] == [("op", 60.0, at_ms)]
+    assert (etas.of.source, etas.of.newest_ms) == (STREAM, at_ms)
+    assert client.pipeline_etas("other").rows == ()
+    assert client.pipeline_etas(copies=True).rows == ()
+    (stall,) = client.pipeline_stalls(replica=("orders", 0, 2)).rows
+    assert (stall.open, stall.cause) == (True, "broker_down")
+    assert client.pipeline_stalls(replica=("orders", 0, 3)).rows == ()
+    past = client.pipeline_past()
+    assert [one.broker for one in past.loads.rows] == [2]
+    assert past.causes.rows[0].cause == "broker_down"
+    assert sum(point.copies > 0 for point in past.course.course.points) >= 10
+    assert past.course.course.bucket_s == 60.0
+    assert client.pipeline_effects().rows[0].reason == "so"
+
+
+def test_results_elsewhere_are_served_too(tmp_path: Path) -> None:
+    results = tmp_path / "elsewhere"
+    delivered(results)
+    with (
+        running(ClusterSpec(brokers=plain_brokers(3))) as cluster,
+        serving(cluster.bootstrap_servers, tmp_path, "--results", str(results)) as address,
+        BackendClient(address) as client,
+    ):
+        found = client.pipeline()
+        assert (found.state, found.samples, found.folder) == (
+            PipelineState.RUNNING,
+            None,
+            str(results),
+        )
+        (results / "manifest.json").write_text("no")
+        assert client.pipeline().state is PipelineState.FAILED
+        assert "manifest.json cannot be read" in client.pipeline().reason
+
+
+# How it stands
+
+
+def test_a_process_that_has_just_begun_may_be_late() -> None:
+    begun = standing_of(seen(NOW_MS - 900_000, process=PipelineProcess(True, NOW_MS - 9_000)))
+    assert (begun.state, begun.reason) == (PipelineState.RUNNING, "It has begun, and catches up.")
+
+
+def seen(newest_ms: int | None = NOW_MS - 4_000, source: str = STREAM, **others: Any) -> Seen:
+    tables = (Delivered("rates", newest_ms, source), Delivered("quality", NOW_MS, BACKFILL))
+    said: dict[str, Any] = {
+        "folder": FOLDER,
+        "samples_folder": Path("/s"),
+        "samples": SamplesStanding(NOW_MS),
+        "process": None,
+        "now_ms": NOW_MS,
+        "tables": tables if newest_ms is not None else (),
+    }
+    return Seen(**{**said, **others})
+
+
+@pytest.mark.parametrize(
+    ("present", "state", "command"),
+    [
+        (
+            seen(folder=None, samples=None),
+            PipelineState.ABSENT,
+            "kshunt serve --samples DIR --pipeline",
+        ),
+        (seen(folder=None), PipelineState.ABSENT, "kshunt serve --results DIR"),
+        (seen(None), PipelineState.ABSENT, "kshunt pipeline run --samples /s"),
+        (
+            seen(None, samples=None, samples_folder=None),
+            PipelineState.ABSENT,
+            "kshunt pipeline run --samples /s",
+        ),
+        (
+            seen(None, samples=None, samples_folder=None, folder=Path("/r")),
+            PipelineState.ABSENT,
+            "kshunt pipeline run --samples DIR --results /r",
+        ),
+        (seen(None, process=PipelineProcess(True, NOW_MS)), PipelineState.RUNNING, ""),
+        (seen(), PipelineState.RUNNING, ""),
+        (seen(source=BACKFILL), PipelineState.STANDING, "kshunt pipeline run --samples /s"),
+        (seen(NOW_MS - 900_000), PipelineState.LATE, "kshunt pipeline run --samples /s"),
+        (seen(NOW_MS - 900_000, process=PipelineProcess(True, 0)), PipelineState.LATE, ""),
+        (seen(process=PipelineProcess(False, NOW_MS, 2, "no")), PipelineState.RESTARTING, ""),
+        (seen(unreadable="torn"), PipelineState.FAILED, ""),
+        (seen(process=PipelineProcess(False, NOW_MS)), PipelineState.RESTARTING, ""),
+    ],
+)
+def test_each_standing_says_what_to_run(present: Seen, state: str, command: str) -> None:
+    found = standing_of(present)
+    assert (found.state, found.command) == (state, command)
+    assert bool(found.reason) is (state != PipelineState.RUNNING or not present.tables)
+
+
+def test_how_far_behind_is_told_by_samples_or_else_by_the_clock() -> None:
+    assert standing_of(seen()).behind_s == 4.0
+    # A cluster that is silent is no reason to call its results old.
+    silent = SamplesStanding(NOW_MS - 900_000)
+    assert standing_of(seen(NOW_MS - 901_000, samples=silent)).state is PipelineState.RUNNING
+    assert standing_of(seen(NOW_MS - 901_000, samples=None)).state is PipelineState.LATE
+    assert standing_of(seen(samples=SamplesStanding())).behind_s is None
+
+
+def test_what_a_recorder_says_of_itself_is_handed_on() -> None:
+    gap = Gap(1, 2, Why.DROPPED, "Rows were let go.", rows=5)
+    recorder = Standing(10, 7, 0, 5, 2, 3, "No room.", (gap,))
+    assert samples_of(recorder) == SamplesStanding(
+        7, "No room.", 7, 3, (Missed(1, 2, "Rows were let go."),)
+    )
+    assert samples_of(Standing()).written_ms is None
+
+
+def test_a_standing_is_read_as_it_is_written() -> None:
+    samples = SamplesStanding(5, "", 0, 0, (Missed(1, 2, "a gap"),))
+    process = PipelineProcess(False, 5, 2, "Spark gave up.")
+    for found in (standing_of(seen(samples=samples, process=process)), ABSENT):
+        assert read_pipeline(jsonable_encoder(asdict(found))) == found
+    later = {**jsonable_encoder(asdict(ABSENT)), "of_a_later_version": 1}
+    assert read_pipeline(later) == ABSENT
+    assert replace(ABSENT, newest_ms=1).of("eta") == Delivered("eta")

@@ -1,0 +1,287 @@
+"""An operator's own settings: the file, the keys, the themes that are read anew."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backend.domain.operation import OperationState
+from backend.errors import ConfigError
+from tests.support.terminal import terminal
+from tests.support.tui.app import Shown, dashboard
+from tests.support.tui.cluster import incident, running_move
+from tui.actions import ACTIONS, actions_of, key_name, key_of, use_keys, view_key
+from tui.attention import attention
+from tui.screens.choose import ChooseScreen
+from tui.settings import DashboardSettings, load_settings, parse_settings
+from tui.store import Store
+from tui.theme import ThemeFolder
+from tui.views import BROKERS, PARTITIONS, VIEWS
+
+OWN = """
+name = "{name}"
+primary = "#7aa8e8"
+background = "{background}"
+foreground = "#ffffff"
+"""
+
+
+@pytest.fixture(autouse=True)
+def default_keys() -> Iterator[None]:
+    """Keys are kept for the whole process."""
+    yield
+    use_keys(ACTIONS, {})
+
+
+# The file
+
+
+def test_without_a_file_there_are_defaults(tmp_path: Path) -> None:
+    assert load_settings({"XDG_CONFIG_HOME": str(tmp_path)}) == DashboardSettings()
+
+
+def test_the_file_is_read_from_its_folder_or_from_where_it_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "kshunt"
+    folder.mkdir()
+    (folder / "dashboard.toml").write_text('theme = "mono"\n')
+    (tmp_path / "mine.toml").write_text('start_view = "brokers"\nrecord = false\n')
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    assert load_settings(environ).theme == "mono"
+    named = load_settings({**environ, "KSHUNT_SETTINGS": str(tmp_path / "mine.toml")})
+    assert (named.theme, named.start_view, named.record) == ("", BROKERS, False)
+
+
+def test_everything_in_it_is_read() -> None:
+    text = 'theme = "x"\nread_only = true\n[keys]\nfollow = "F"\ncancel_all = ["C", "Ctrl-X"]\n'
+    keys = {"follow": ("F",), "cancel_all": ("C", "Ctrl-X")}
+    assert parse_settings(text) == DashboardSettings(theme="x", read_only=True, keys=keys)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("theme = ", "no TOML"),
+        ('colour = "red"', "there is no setting 'colour'"),
+        ("theme = 3", "theme has to be a text"),
+        ('read_only = "yes"', "read_only has to be true or false"),
+        ('start_view = "start"', "no view 'start'"),
+        ('keys = "F"', "keys has to be a table"),
+        ("[keys]\nfollow = 3", "a key, or a list of keys"),
+        ("[keys]\nfollow = []", "a key, or a list of keys"),
+        ('[keys]\nfollow = [""]', "each key is a text"),
+    ],
+)
+def test_what_means_nothing_is_named(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=words):
+        parse_settings(text)
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=str(path)):
+        load_settings({"KSHUNT_SETTINGS": str(path)})
+
+
+def test_a_file_that_is_named_has_to_be_there_and_readable(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        load_settings({"KSHUNT_SETTINGS": str(tmp_path / "none.toml")})
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_settings({"KSHUNT_SETTINGS": str(tmp_path / "bytes.toml")})
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_settings({"KSHUNT_SETTINGS": str(tmp_path)})
+
+
+# Keys
+
+
+@pytest.mark.parametrize(
+    ("written", "key", "shown"),
+    [
+        ("F", "F", "F"),
+        ("/", "slash", "/"),
+        ("Ctrl-G", "ctrl+g", "Ctrl-G"),
+        ("ctrl+g", "ctrl+g", "Ctrl-G"),
+        ("PgDn", "pagedown", "PgDn"),
+        ("Space", "space", "Space"),
+        ("%", "percent_sign", "percent_sign"),
+    ],
+)
+def test_keys_are_written_as_the_help_writes_them(written: str, key: str, shown: str) -> None:
+    free = [action for action in ACTIONS if action.keys != (key,) and key not in action.keys]
+    use_keys(free, {"follow": [written]})
+    assert key_of("follow") in (shown, key_name(key))
+    assert next(a for a in actions_of(PARTITIONS) if a.id == "follow").keys == (key,)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"jump": ["J"]}, "there is no such action"),
+        ({"follow": ["F99"]}, "'F99' is no key"),
+        ({"follow": ["c"]}, "would both be on c"),
+        ({"brokers": ["2"]}, "would both be on 2"),
+    ],
+)
+def test_keys_that_cannot_be_used_are_named(keys: dict[str, list[str]], words: str) -> None:
+    before = [action.keys for action in actions_of(PARTITIONS)]
+    with pytest.raises(ConfigError, match=words):
+        use_keys(ACTIONS, keys)
+    assert [action.keys for action in actions_of(PARTITIONS)] == before
+
+
+def test_every_action_has_a_name_of_its_own() -> None:
+    names = [action.name for action in ACTIONS]
+    assert len(names) == len(set(names))
+    assert all(name.isascii() and " " not in name for name in names)
+
+
+async def test_chosen_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None:
+    use_keys(ACTIONS, {"follow": ["F"], "down": ["n", "down"], "brokers": ["b"]})
+    async with dashboard(tmp_path / "s", incident()) as shown:
+        assert "F follow" in shown.lines()[-1]
+        await shown.press("f")
+        assert "following" not in shown.frame()
+        await shown.press("F", "n", "j", "n")
+        assert "following" in shown.frame()
+        assert shown.grid.cursor_row == 2
+        await shown.press("b")
+        assert shown.app.current_mode == BROKERS
+
+
+async def test_texts_that_name_a_key_name_the_chosen_one(tmp_path: Path) -> None:
+    keys = {"throttles": ["z"], "adopt": ["Z"], "follow": ["F"], "brokers": ["ctrl-g"]}
+    use_keys(ACTIONS, keys)
+    assert [view_key(view) for view in VIEWS] == ["1", "2", "Ctrl-G", "z", "5", "6"]
+    size = (100, 40)
+    async with dashboard(tmp_path / "s", incident(), size=size, start_view="overview") as shown:
+        await shown.until(lambda: "6 moves of others" in shown.frame(), "they are pointed out")
+        (line,) = [text for text in shown.lines() if "6 moves of others" in text]
+        assert line.endswith("z Z")
+        assert " z Throttles " in shown.lines()[2] or " z Throttles " in shown.frame()
+        await shown.press("z")
+        await shown.until(lambda: "Z shows what they are" in shown.frame(), "and here")
+
+
+def test_every_key_in_a_sentence_is_the_chosen_one() -> None:
+    paused = replace(running_move(incident()), state=OperationState.PAUSED)
+    store = Store(lambda: 0.0, operations=(paused,))
+    (item,) = attention(store)
+    assert "5, then p, resumes it" in item.text
+    use_keys(ACTIONS, {"operations": ["o"], "pause": ["P"], "sort_choose": ["O"]})
+    (item,) = attention(store)
+    assert "o, then P, resumes it" in item.text
+    assert item.target is not None
+    assert item.target.keys == "o P"
+
+
+def test_the_settings_file_reaches_a_real_terminal(tmp_path: Path) -> None:
+    """Mistakes in it end the start with words, and not with a traceback."""
+    path = tmp_path / "s.toml"
+    path.write_text('[keys]\nfollow = "q"\n')
+    command = (sys.executable, "-m", "backend", "--backend", f"unix:{tmp_path / 'none'}")
+    environ = {"KSHUNT_SETTINGS": str(path)}
+    with terminal(command, environ) as shown:
+        shown.until(rb"kshunt: .*\[keys\] quit and follow|\[keys\] follow and quit", 20.0)
+        assert b"Traceback" not in shown.written
+        assert shown.ended(10.0) == 1
+
+
+def test_the_settings_file_is_read_once(tmp_path: Path) -> None:
+    """What a pipe says can be read once: whoever opens it again waits for ever."""
+    path = tmp_path / "s.toml"
+    os.mkfifo(path)
+    command = (sys.executable, "-m", "backend", "--backend", f"unix:{tmp_path / 'none'}")
+
+    def say() -> None:
+        path.write_text('start_view = "brokers"\nrecord = false\n')
+
+    writer = threading.Thread(target=say, daemon=True)
+    writer.start()
+    with terminal(command, {"KSHUNT_SETTINGS": str(path)}) as shown:
+        shown.until(rb"3 Brokers", 20.0)
+        writer.join(10.0)
+        assert not writer.is_alive()
+
+
+# Themes
+
+
+def own_theme(folder: Path, name: str, background: str) -> Path:
+    """Write one."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.toml"
+    path.write_text(OWN.format(name=name, background=background))
+    return path
+
+
+async def background_of(shown: Shown) -> str:
+    """The colour behind the table, as it is painted."""
+    await shown.pilot.pause()
+    return shown.view.styles.background.hex.lower()
+
+
+async def test_a_theme_is_read_again_while_it_is_worn(tmp_path: Path) -> None:
+    folder = tmp_path / "themes"
+    path = own_theme(folder, "mine", "#101010")
+    async with dashboard(
+        tmp_path / "s", incident(), theme="mine", themes=ThemeFolder(folder)
+    ) as shown:
+        assert await background_of(shown) == "#101010"
+        path.write_text(OWN.format(name="mine", background="#303030"))
+        await shown.app.wardrobe.look()
+        assert "mine was read again" in shown.said
+        assert await background_of(shown) == "#303030"
+        path.write_text('name = "mine"\nprimary = "nonsense"\n')
+        await shown.app.wardrobe.look()
+        assert "Theme mine.toml cannot be used" in shown.said
+        assert await background_of(shown) == "#303030", "what was shown stays"
+        path.unlink()
+        await shown.app.wardrobe.look()
+        assert await background_of(shown) == "#303030"
+
+
+async def test_a_theme_is_chosen_from_a_list(tmp_path: Path) -> None:
+    own_theme(tmp_path / "themes", "mine", "#404040")
+    async with dashboard(
+        tmp_path / "s", incident(), themes=ThemeFolder(tmp_path / "themes")
+    ) as shown:
+        await shown.press("ctrl+t")
+        chooser = await shown.dialog(ChooseScreen)
+        names = shown.app.wardrobe.names
+        assert {"mine", "midnight", "daylight", "contrast", "mono", "ansi"} <= set(names)
+        steps = names.index("mine") - names.index(shown.app.theme)
+        await shown.press(*(["j"] * steps if steps > 0 else ["k"] * -steps), "enter")
+        assert chooser is not shown.app.screen
+        await shown.until(lambda: shown.app.theme == "mine", "it is worn")
+
+
+async def test_a_broken_theme_is_said_at_the_start(tmp_path: Path) -> None:
+    folder = tmp_path / "themes"
+    folder.mkdir()
+    (folder / "broken.toml").write_text("name = ")
+    async with dashboard(tmp_path / "s", incident(), themes=ThemeFolder(folder)) as shown:
+        assert "Theme broken.toml cannot be used" in shown.said
+
+
+async def test_a_theme_that_is_not_there_is_an_error_that_lists_the_others(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no theme 'none'.*midnight"):
+        async with dashboard(tmp_path / "s", incident(), theme="none"):
+            pass
+
+
+def test_every_view_has_a_place_in_the_settings() -> None:
+    for view in VIEWS:
+        assert parse_settings(f'start_view = "{view}"').start_view == view
+
+
+async def test_a_terminal_of_sixteen_colours_offers_its_own_alone(tmp_path: Path) -> None:
+    own_theme(tmp_path / "themes", "mine", "#404040")
+    folder = ThemeFolder(tmp_path / "themes")
+    async with dashboard(tmp_path / "s", incident(), plain=True, themes=folder) as shown:
+        assert "ansi" in shown.app.wardrobe.names
+        assert not {"mine", "midnight"} & set(shown.app.wardrobe.names)

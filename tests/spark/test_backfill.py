@@ -1,0 +1,168 @@
+"""`kshunt pipeline backfill` as a process of its own, on classic Spark and on Spark Connect."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backend.clock import SystemClock
+from backend.domain.results import RATES, TABLES
+from backend.domain.samples import HOUR_MS, hour_folder
+from backend.pipeline.backfill import Made, backfill, check
+from backend.pipeline.paths import literal
+from backend.pipeline.schema import struct_of
+from backend.result_files import current_files, read_manifest
+from tests.support.pipeline.rates_reference import reference_rates
+from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, time_of, write
+from tests.support.pipeline.recorded_brokers import broker_sample, simulated_brokers, write_brokers
+from tests.support.pipeline.spark import QUICK_JAVA, same
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+DEADLINE_S = 600.0
+CLASSIC, CONNECT = "classic", "connect"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What two backfills of one recording left: one here, and a process on Spark Connect."""
+
+    samples: Path
+    good: Sequence[Row]
+    said: Sequence[Made]
+    code: int
+    out: str
+    error: str
+
+    def results(self, name: str) -> Path:
+        return self.samples / f"results-{name}"
+
+
+@pytest.fixture(scope="module")
+def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """Two hours of which little was recorded: the end of one and the begin of the other."""
+    folder = tmp_path_factory.mktemp("back{fill} [2]")
+    good = [late(row) for row in simulated(seed=8, replicas=20, seconds=1000)]
+    bad = [dict(good[0]), late(sample(7, 3, size_bytes=-4))]
+    write(folder, [*good, *bad])
+    brokers = [late(row) for row in simulated_brokers(seed=8, brokers=4, seconds=1000)]
+    write_brokers(folder, [*brokers, late(broker_sample(7, 4, log_bytes=-1))])
+    command = [sys.executable, "-m", "backend", "pipeline", "backfill", "--remote", "local[2]"]
+    command += ["--samples", str(folder), "--results", str(folder / f"results-{CONNECT}")]
+    with subprocess.Popen(
+        [*command, "--memory", "1g"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Spark's own switch for a Connect server on a port that is free, not on 15002.
+        env={**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA, "SPARK_TESTING": "1"},
+    ) as process:
+        try:
+            said: list[Made] = []
+            results = folder / f"results-{CLASSIC}"
+            period = check(folder, None, None)
+            backfill(spark, folder, results, period, SystemClock(), said.append)
+            out, error = process.communicate(timeout=DEADLINE_S)
+        finally:
+            process.kill()
+    return Done(folder, good, said, process.returncode, out, error)
+
+
+def late(row: Row) -> Row:
+    """Ten minutes before the hour ends, for what begins when it does."""
+    later = timedelta(minutes=50)
+    return row | {name: row[name] + later for name in ("at", "leader_at") if name in row}
+
+
+def rows_in(folder: Path, table: str, *order: str) -> list[dict[str, Any]]:
+    """A table as any reader of Parquet finds it through the manifest."""
+    parts = [pq.ParquetFile(path).read() for path in current_files(folder, table)]
+    rows: list[dict[str, Any]] = pa.concat_tables(parts).to_pylist()
+    return sorted(rows, key=lambda row: [str(row[name]) for name in order])
+
+
+def test_it_makes_every_table_and_says_so(done: Done) -> None:
+    assert done.code == 0, done.error
+    for table in TABLES:
+        assert f"\n{table.name} " in f"\n{done.out}"
+    assert "1 dropped: unique" in done.out
+    assert "1 quarantined: sizes_not_negative" in done.out
+    assert "Exception" not in done.error
+    assert [made.table for made in done.said] == [table.name for table in TABLES]
+
+
+def test_rates_are_those_of_the_reference(done: Done) -> None:
+    found = rows_in(done.results(CLASSIC), "rates")
+    found.sort(key=lambda row: (row["rid"], row["tick"]))
+    expected = reference_rates(done.good)
+    same(found, [{name: row[name] for name in RATES.names} for row in expected])
+    (run,) = read_manifest(done.results(CLASSIC)).runs.values()
+    assert run.samples_newest_ms is not None
+    assert time_of(run.samples_newest_ms) == max(row["at"] for row in done.good)
+
+
+def test_spark_connect_makes_the_same_of_it(done: Done) -> None:
+    keys = {
+        "rates": ("rid", "tick"),
+        "stalls": ("rid", "start"),
+        "move_pairs": ("start", "source", "destination", "throttled"),
+        "throttle_effect": ("start", "direction", "broker", "permitted_bytes_per_s"),
+        "eta": ("rid", "tick"),
+        "broker_load": ("start", "broker"),
+        "quality": ("of", "expectation"),
+        "quarantine": ("rid", "at"),
+        "quarantine_brokers": ("broker", "at"),
+    }
+    assert keys.keys() == {table.name for table in TABLES}
+    for table, order in keys.items():
+        classic, connect = (
+            rows_in(done.results(name), table, *order) for name in (CLASSIC, CONNECT)
+        )
+        assert classic
+        same(connect, classic)
+
+
+def test_other_readers_find_the_columns_as_they_are_described(done: Done) -> None:
+    for table in TABLES:
+        # A pattern of DuckDB's has no way to say that a bracket is one.
+        files = [str(path) for path in (done.results(CLASSIC) / table.name).rglob("*.parquet")]
+        with duckdb.connect() as reader:
+            found = reader.execute(f"describe from read_parquet({files})").fetchall()
+            rows = reader.execute(f"select count(*) from read_parquet({files})").fetchall()
+        names = [name for name, *_ in found if name not in ("date", "hour", "run")]
+        assert names == list(table.names)
+        assert rows == [(len(rows_in(done.results(CLASSIC), table.name)),)]
+
+
+def test_an_hour_alone_is_what_it_was_in_the_whole(
+    spark: SparkSession, done: Done, tmp_path: Path
+) -> None:
+    second = START_MS + HOUR_MS
+    period = check(done.samples, second, second + 1)
+    assert (period.start_ms, period.end_ms) == (second, second + HOUR_MS)
+    backfill(spark, done.samples, tmp_path, period, SystemClock(), lambda made: None)
+    assert {path.parent.parent.name for path in current_files(tmp_path, "rates")} == {"hour=04"}
+    whole = rows_in(done.results(CLASSIC), "rates", "rid", "tick")
+    same(
+        rows_in(tmp_path, "rates", "rid", "tick"),
+        [row for row in whole if row["at"] >= time_of(second)],
+    )
+    assert whole[0]["at"] < time_of(second)
+    # Spark reads what it has written, folder by folder.
+    hour = done.results(CLASSIC) / "rates" / hour_folder(second)
+    rows = spark.read.schema(struct_of(RATES.columns)).parquet(literal(hour)).count()
+    assert rows == len([row for row in whole if row["at"] >= time_of(second)])

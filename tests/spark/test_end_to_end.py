@@ -1,0 +1,127 @@
+"""A throttled move on real brokers: recorded, streamed, forecast while it runs, and reported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from backend.api.client import BackendClient
+from backend.domain.cluster import TopicPartition
+from backend.domain.lifecycle import OperationState
+from backend.domain.operation import Operation
+from backend.domain.pipeline import STREAM, EtaRow
+from backend.domain.plan import ReassignmentPlan
+from tests.support.brokers.launcher import RealKafka
+from tests.support.pipeline.spark import QUICK_JAVA, missing_java
+from tests.support.serving import serve_process
+from tests.support.topics import create_topic, produce
+from tests.support.waiting import require, wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+TOPIC = "forecast"
+RECORD_BYTES = 50_000
+MEGABYTES = (7, 4, 3)
+THROTTLE_BYTES_PER_S = 300_000
+START_DEADLINE_S, DEADLINE_S, END_DEADLINE_S = 300.0, 600.0, 60.0
+FAR = 3.0
+"""A range so much wider on both sides is missed by a defect alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A move, and what was said of it."""
+
+    operation: Operation
+    forecasts: tuple[EtaRow, ...]
+    """While it ran, the newest first seen of each moment."""
+    ended_ms: int
+    samples: Path
+
+
+def moved(client: BackendClient, samples: Path) -> Moved:
+    """Move all partitions to broker 3, and ask again and again when that will be done."""
+    targets = {TopicPartition(TOPIC, number): (3,) for number in range(len(MEGABYTES))}
+    answer = client.reassign(ReassignmentPlan(targets), throttle_bytes_per_s=THROTTLE_BYTES_PER_S)
+    assert answer.operation_id is not None
+    operation_id = answer.operation_id
+    said: dict[int, EtaRow] = {}
+
+    def ended() -> bool:
+        rows = client.pipeline_etas(operation_id)
+        said.update({row.at_ms: row for row in rows.rows})
+        assert not rows.rows or rows.of.source == STREAM
+        return found().state.ended
+
+    def found() -> Operation:
+        return next(one for one in client.operations() if one.id == operation_id)
+
+    wait_until(ended, DEADLINE_S, "the move has ended")
+    ended_ms = time.time_ns() // 1_000_000
+
+    def seen() -> bool:
+        newest_ms = client.pipeline().of("rates").newest_ms
+        return newest_ms is not None and newest_ms > ended_ms
+
+    wait_until(seen, DEADLINE_S, "the end of the move is among the results")
+    forecasts = tuple(row for at_ms, row in sorted(said.items()) if at_ms < ended_ms)
+    return Moved(found(), forecasts, ended_ms, samples)
+
+
+@pytest.fixture(scope="module")
+def move(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moved]:
+    """The move, by a backend that records and runs the pipeline."""
+    require(missing_java())
+    folder = tmp_path_factory.mktemp("end-to-end")
+    samples = folder / "samples"
+    create_topic(kafka.bootstrap_servers, TOPIC, [[1], [2], [1]])
+    for number, size in enumerate(MEGABYTES):
+        produce(
+            kafka.bootstrap_servers, TOPIC, size * 1_000_000 // RECORD_BYTES, RECORD_BYTES, number
+        )
+    options = ["--samples", str(samples), "--pipeline", "--pipeline-master", "local[2]"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA)
+        with (
+            serve_process(kafka.bootstrap_servers, folder / "s", *options) as process,
+            BackendClient(f"unix:{folder / 's'}") as client,
+        ):
+            wait_until(
+                lambda: client.pipeline().of("rates").newest_ms,
+                START_DEADLINE_S,
+                "the pipeline delivers",
+            )
+            yield moved(client, samples)
+            process.terminate()
+            process.wait(END_DEADLINE_S)
+
+
+def test_its_end_is_forecast_while_it_runs(move: Moved) -> None:
+    assert move.operation.state is OperationState.DONE
+    ranges = [
+        (row.at_ms, row.p10_s, row.p50_s, row.p90_s)
+        for row in move.forecasts
+        if row.p10_s is not None and row.p50_s is not None and row.p90_s is not None
+    ]
+    assert len(ranges) >= 2
+    assert all(p10_s <= p50_s <= p90_s for _, p10_s, p50_s, p90_s in ranges)
+    at_ms, p10_s, _, p90_s = ranges[len(ranges) // 2]
+    left_s = (move.ended_ms - at_ms) / 1000
+    assert p10_s / FAR <= left_s <= p90_s * FAR
+
+
+def test_its_report_tells_the_whole_of_it(move: Moved) -> None:
+    command = [sys.executable, "-m", "backend", "pipeline", "report"]
+    command += ["--samples", str(move.samples), "--operation", move.operation.id]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"# Operation {move.operation.id}" in done.stdout
+    assert "done: all 3 copies are in the ISR" in done.stdout
+    assert f"into 3 replicas of 3 partitions of {TOPIC}" in done.stdout
+    assert "300 kB/s" in done.stdout

@@ -1,0 +1,191 @@
+"""Forecasts against how it went: the reckoning by hand, and operations on an embedded core."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from backend.clock import SystemClock
+from backend.pipeline.backtest import NoOperations, backtest
+from backend.pipeline.calibration import (
+    FEWEST,
+    SHIPPED,
+    BadCalibration,
+    Bin,
+    Calibration,
+    Outcomes,
+    fitted,
+)
+from backend.pipeline.kernels.eta import STAGES
+from backend.pipeline.scores import Ended, Line, as_text, forecasts, lines
+from tests.support.pipeline.recorded import sample, write
+from tests.support.pipeline.simulated_operations import record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEEDS = range(900, 912)
+"""Neither the calibration's nor the evaluation's."""
+LONGEST_S = 150.0
+NO_RID = 0
+
+
+# --- the calibration
+
+
+def outcomes(operations: int, seed: int = 1) -> Outcomes:
+    """Ten forecasts each of copies in the middle stage, that are right but for a factor."""
+    dice = np.random.default_rng(seed)
+    count = operations * 10
+    return Outcomes(
+        kind=np.zeros(count, np.int64),
+        stage=np.full(count, 2),
+        throttled=np.ones(count, np.bool_),
+        young=np.zeros(count, np.bool_),
+        operation=np.repeat(np.arange(operations), 10),
+        log_ratio=np.repeat(dice.normal(0.0, 0.5, operations), 10),
+    )
+
+
+def test_a_calibrations_range_holds_eight_times_in_ten() -> None:
+    low, middle, high = fitted(outcomes(3_000), "test").quantiles()[0, 2, 1, 0]
+    assert middle == 0.0
+    later = outcomes(3_000, seed=2).log_ratio
+    assert np.mean((later >= low) & (later <= high)) == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_bin_of_few_operations_falls_into_a_coarser_one() -> None:
+    some = outcomes(FEWEST)
+    assert {(b.stage, b.throttled, b.young) for b in fitted(some, "").bins} == {
+        (None, None, None), (2, None, None), (2, True, None), (2, True, False),
+    }  # fmt: skip
+    found = fitted(some, "").quantiles()
+    assert (found[0, 0, 0, 1] == found[0, 2, 1, 0]).all()
+    assert (found[1] == 0).all()
+    assert fitted(outcomes(FEWEST - 1), "").bins == ()
+
+
+def test_each_operation_weighs_the_same() -> None:
+    some = outcomes(30)
+    many = np.append(np.arange(300), np.repeat(np.arange(10), 1_000))
+    heavy = Outcomes(*(getattr(some, name)[many] for name in Outcomes.__dataclass_fields__))
+    ours, theirs = (fitted(one, "").quantiles()[0, 2, 1, 0] for one in (some, heavy))
+    assert ours == pytest.approx(theirs, abs=0.02)
+
+
+def test_a_calibration_is_kept(tmp_path: Path) -> None:
+    made = fitted(outcomes(50), "50 operations")
+    path = tmp_path / "c.json"
+    path.write_text(made.to_json())
+    assert Calibration.read(path) == made
+    for broken in ("", "[]", made.to_json().replace('"model": 1', '"model": 99'), '{"model": 1}'):
+        path.write_text(broken)
+        with pytest.raises(BadCalibration):
+            Calibration.read(path)
+
+
+def test_the_middle_follows_only_what_is_off_by_much() -> None:
+    def middle(of: float) -> float:
+        return Bin("copy", None, None, None, 9, 9, -1.0, of, 1.0).used()[1]
+
+    assert [middle(0.05), middle(-0.1)] == [0.0, 0.0]
+    assert [middle(0.3), middle(-0.3)] == pytest.approx([0.2, -0.2])
+
+
+def test_the_shipped_calibration_covers_every_kind_of_forecast() -> None:
+    shipped = Calibration.read(SHIPPED)
+    found = shipped.quantiles()
+    assert found.shape == (2, STAGES, 2, 2, 3)
+    assert (found[..., 0] < 0).all()
+    assert (found[..., 2] > 0).all()
+    assert (found[..., 2] < math.log(20)).all()
+
+
+# --- the reckoning
+
+
+def test_what_became_of_forecasts() -> None:
+    """Two copies of one operation, the second of which is in the ISR after 30 s."""
+    turns = [(1, 0, False), (1, 20_000, True), (2, 0, False), (2, 30_000, True)]
+    moves = Ended(
+        operation=np.zeros(4, np.int64),
+        rid=np.array([rid for rid, _, _ in turns]),
+        at_ms=np.array([at for _, at, _ in turns]),
+        in_isr=np.array([there for _, _, there in turns]),
+        removing=np.zeros(4, np.bool_),
+    )
+    ticks = [(0, 3_000), (10_000, 2_000), (20_000, 500)]
+    rows = {
+        "operation": np.zeros(3, np.int64),
+        "is_operation": np.ones(3, np.bool_),
+        "rid": np.full(3, NO_RID),
+        "at_ms": np.array([at for at, _ in ticks]),
+        "throttled": np.ones(3, np.bool_),
+        "remaining": np.array([left for _, left in ticks], np.float64),
+        "stage": np.array([0.0, 0.4, 0.6]),
+        "p10_s": np.array([20.0, 30.0, math.nan]),
+        "p50_s": np.array([33.0, 40.0, math.nan]),
+        "p90_s": np.array([40.0, 50.0, math.nan]),
+    }
+    found = forecasts(rows, moves)
+    assert found.actual_s.tolist() == [30.0, 20.0, 10.0]
+    assert found.progress == pytest.approx([0.0, 1 / 3, 5 / 6])
+    two, mean = found.baselines.T
+    assert two[1:] == pytest.approx([20.0, 500 / 150])
+    assert mean[1:] == pytest.approx([20.0, 500 / 125])
+    by_stage = {line.stage: line for line in lines(found) if line.kind == "operation"}
+    assert (by_stage["0-20 %"].coverage, by_stage["20-40 %"].coverage) == (1.0, 0.0)
+    assert by_stage["0-20 %"].scores[0].error == pytest.approx(0.1)
+    assert by_stage["half-way"].scores[0].error == pytest.approx(1.0)
+    assert by_stage["80-100 %"].scores[0].silent == 1.0
+    text = as_text(lines(found))
+    assert "two-sample rate" in text[0]
+    unfinished = Ended(
+        moves.operation[:3], moves.rid[:3], moves.at_ms[:3], moves.in_isr[:3], moves.removing[:3]
+    )
+    assert len(forecasts(rows, unfinished).actual_s) == 0
+
+
+# --- operations
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("operations")
+    record(folder, SEEDS, LONGEST_S)
+    return folder
+
+
+def line(made: tuple[Line, ...], kind: str, stage: str) -> Line:
+    return next(one for one in made if (one.kind, one.stage) == (kind, stage))
+
+
+@pytest.mark.spark
+def test_simulated_operations_are_forecast_better_than_by_a_rate(
+    spark: SparkSession, recording: Path
+) -> None:
+    shipped = Calibration.read()
+    found = backtest(spark, [recording], shipped, SystemClock())
+    assert found.operations >= len(SEEDS) - 2
+    for kind in ("operation", "copy"):
+        ours, two_samples, lifetime = line(found.lines, kind, "half-way").scores
+        assert ours.error is not None
+        assert two_samples.error is not None
+        assert lifetime.error is not None
+        assert ours.error < min(two_samples.error, lifetime.error)
+        coverage = line(found.lines, kind, "all").coverage
+        assert coverage is not None
+        assert 0.5 < coverage < 1.0
+    json.dumps([one.coverage for one in found.lines])
+
+
+@pytest.mark.spark
+def test_samples_without_operations(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path, [sample(second, second * 10) for second in range(20)])
+    with pytest.raises(NoOperations):
+        backtest(spark, [tmp_path], Calibration(), SystemClock())

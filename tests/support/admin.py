@@ -1,0 +1,146 @@
+"""What the tests of `KafkaAdmin` on real brokers share."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from backend.admin.kafka import KafkaAdmin
+from backend.admin.port import PartitionResults
+from backend.admin.reach import reach
+from backend.domain.assignment import partition_states
+from backend.domain.cluster import PartitionState, TopicPartition
+from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
+from backend.settings import Settings
+from tests.support.topics import create_topic, produce
+from tests.support.waiting import wait_until_async
+
+NO_RATE = ThrottledRate(None, None)
+DEADLINE_S = 30.0
+TIMEOUT_S = 5.0
+NOWHERE = 99
+"""No broker has this id."""
+
+_numbers = itertools.count()
+
+
+@asynccontextmanager
+async def connected(
+    bootstrap_servers: str, command_config: Path | None = None
+) -> AsyncIterator[KafkaAdmin]:
+    """An admin of the cluster, closed at the end; `bootstrap_servers` as in `Settings`."""
+    admin = await reach(Settings(bootstrap_servers, command_config))
+    try:
+        await admin.connect()
+        yield admin
+    finally:
+        await admin.close()
+
+
+def fresh_name(what: str) -> str:
+    """A topic name that no other test has."""
+    return f"admin-{what}-{next(_numbers)}"
+
+
+async def topic_with(
+    admin: KafkaAdmin,
+    what: str,
+    replicas: Sequence[Sequence[int]],
+    *,
+    records: int = 0,
+    size_bytes: int = 1000,
+) -> str:
+    """A new topic with these replicas a partition, and records in partition 0."""
+    name = fresh_name(what)
+    servers = admin.bootstrap_servers
+    await asyncio.to_thread(create_topic, servers, name, replicas)
+    if records:
+        await asyncio.to_thread(produce, servers, name, records, size_bytes, 0)
+
+    async def known() -> bool:
+        return len(await states_of(admin, name)) == len(replicas)
+
+    await wait_until_async(known, DEADLINE_S, f"the broker that we ask knows {name}")
+    return name
+
+
+async def states_of(admin: KafkaAdmin, topic: str) -> Mapping[int, PartitionState]:
+    """The topic's partitions by number."""
+    state = await admin.describe([topic], timeout_s=TIMEOUT_S)
+    found = partition_states(state.assignment)
+    return {partition.partition: found[partition] for partition in found}
+
+
+async def lags_of(admin: KafkaAdmin, partition: TopicPartition) -> dict[int, int]:
+    """The lag of each replica, by broker."""
+    status = await admin.replica_status([partition], timeout_s=TIMEOUT_S)
+    return {lag.broker: lag.lag_messages for lag in status}
+
+
+async def replicas_become(
+    admin: KafkaAdmin, partition: TopicPartition, replicas: tuple[int, ...]
+) -> None:
+    """Wait until a partition has these replicas, in this order, and others may move."""
+
+    async def now() -> bool:
+        states = await states_of(admin, partition.topic)
+        there = states[partition.partition].replicas == replicas
+        return there and not await admin.accepts_moves(timeout_s=TIMEOUT_S)
+
+    await wait_until_async(now, DEADLINE_S, f"{partition} is on {replicas}")
+
+
+async def settled(admin: KafkaAdmin, topic: str) -> None:
+    """Wait until nothing of the topic moves."""
+
+    async def still() -> bool:
+        ongoing = await admin.list_reassignments(timeout_s=TIMEOUT_S)
+        return not any(partition.topic == topic for partition in ongoing)
+
+    await wait_until_async(still, DEADLINE_S, f"no partition of {topic} moves")
+
+
+async def unthrottle(admin: KafkaAdmin, brokers: Sequence[int]) -> None:
+    """Take every rate off the brokers and every list off the topics, for the tests that follow."""
+    topics = (await admin.describe(timeout_s=TIMEOUT_S)).assignment.topics
+    listed = (await admin.throttles([], topics, timeout_s=TIMEOUT_S)).replicas
+    await admin.alter_interbroker_throttled_replicas(
+        dict.fromkeys(listed, ThrottledReplicas()), validate_only=False, timeout_s=TIMEOUT_S
+    )
+    await admin.alter_interbroker_throttled_rates(
+        dict.fromkeys(brokers, NO_RATE),
+        log_dir_rates=dict.fromkeys(brokers),
+        validate_only=False,
+        timeout_s=TIMEOUT_S,
+    )
+
+
+def lists(leaders: str, followers: str) -> ThrottledReplicas:
+    """Throttled replicas from Kafka's notation."""
+    return ThrottledReplicas(ReplicaSet.parse(leaders), ReplicaSet.parse(followers))
+
+
+class Misdirected(KafkaAdmin):
+    """Sends some partitions to a broker that does not exist, so that the controller refuses."""
+
+    wrong: Sequence[TopicPartition] = ()
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
+    ) -> PartitionResults:
+        sent = {p: [NOWHERE] if p in self.wrong else target for p, target in targets.items()}
+        return await super().alter_reassignments(sent, timeout_s=timeout_s)
+
+
+@asynccontextmanager
+async def misdirected(
+    bootstrap_servers: str, wrong: Sequence[TopicPartition]
+) -> AsyncIterator[Misdirected]:
+    """Such an admin, closed at the end."""
+    admin = Misdirected(Settings(bootstrap_servers))
+    admin.wrong = wrong
+    try:
+        yield admin
+    finally:
+        await admin.close()

@@ -1,0 +1,1 @@
+"""Real Apache Kafka brokers on loopback, for the tests and the demo."""

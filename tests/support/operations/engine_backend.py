@@ -1,0 +1,401 @@
+"""Backends of one simulated world: the engine and its verbs, where any call may fail.
+
+`Door` is a `ClusterAdmin` that asks the embedded cluster's controller and its brokers directly,
+and composes the verbs as for any Kafka (`backend.admin.emulated`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from backend.admin import configs, emulated
+from backend.admin.alterations import CLUSTER_AUTHORIZATION_FAILED
+from backend.admin.configs import Changes, ConfigValue, Values
+from backend.admin.decisions import check_plan, fit_part, with_refused
+from backend.admin.faults import BrokerDown, item_error, raise_for_code
+from backend.admin.port import (
+    OK,
+    ItemResult,
+    PartitionResults,
+    ReassignOptions,
+    ReassignOutcome,
+    ReplicaLag,
+)
+from backend.domain.alteration import AlteredTopic
+from backend.domain.assignment import Assignment, ClusterState
+from backend.domain.cluster import Broker, OngoingReassignment, TopicPartition
+from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from backend.domain.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
+from backend.domain.shrink import DeletedPartition, DeletePartitions, ShrinkSupport
+from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
+from backend.domain.topic_config import TopicConfig
+from backend.domain.topics import TopicsDescribed
+from backend.embedded.metadata.records import ResourceType
+from backend.errors import (
+    BrokerUnreachable,
+    ClusterUnreachable,
+    JournalFenced,
+    JournalUnavailable,
+    NotActing,
+    NotSupported,
+)
+from backend.operations.context import Context
+from backend.operations.engine import Engine
+from backend.operations.journal import check_append
+from backend.operations.journal_codec import Body
+from backend.operations.mending import Mending
+from backend.operations.reassign import Reassignments
+from backend.operations.registry import Registry
+from backend.operations.steering import Steering
+from backend.operations.throttle import ThrottleChanges
+from tests.support.no_effects import NoEffects
+from tests.support.operations.engine_world import (
+    BROKER,
+    CLUSTER_ID,
+    TOPIC,
+    Crash,
+    Effect,
+    Fault,
+    Process,
+    World,
+)
+
+T = TypeVar("T")
+
+TIMEOUT_S: Final = 10.0
+
+
+class Backend(Process):
+    """One process of ours: it knows what the journal says, until it dies."""
+
+    def __init__(self, world: World, name: str = "one") -> None:
+        self.world = world
+        self.name = name
+        self.state = world.state
+        """What it knows to be committed."""
+        self.admin = Door(self)
+        self.registry = Registry(world.clock, lambda operation: None, self, name)
+        self.registry.load(world.state)
+        world.writer = self
+        context = Context(self.admin, self.registry, world.clock, TIMEOUT_S, lambda: world.latest())
+        self.engine = Engine(context)
+        self.reassignments = Reassignments(context, self.engine)
+        self.steering = Steering(context, self.engine, self.reassignments)
+        self.throttles = ThrottleChanges(context)
+        self.mending = Mending(context)
+
+    def require(self) -> None:
+        """As `Scribe.require`."""
+        if not self.alive:
+            raise Crash
+        if self.world.writer is not self:
+            raise NotActing("Another backend acts. Nothing was changed.")
+
+    async def append(
+        self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
+    ) -> None:
+        """As `Scribe.append`."""
+        world = self.world
+        fault = await world.at(self, Fault.REFUSED, Fault.IN_DOUBT, Fault.DIES_AFTER)
+        if world.writer is not self:
+            raise JournalFenced("Another backend acts. Nothing was written.")
+        self.state = world.state
+        check_append(world.state, entries, replacing)
+        if fault is Fault.REFUSED:
+            raise JournalUnavailable("The journal did not answer. Nothing was written.")
+        world.commit(entries, self.name)
+        if fault is Fault.DIES_AFTER:
+            self.alive = False
+            raise Crash
+        if fault is Fault.IN_DOUBT:
+            raise JournalUnavailable("The journal's answer was lost.", written=None)
+        self.state = world.state
+
+
+class Door(NoEffects):
+    """The cluster as one backend reaches it; see `ClusterAdmin` and `emulated.Primitives`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._world = backend.world
+        self._seen: dict[tuple[int, str, str], str | None] = {}
+
+    async def _read(self, what: Callable[[], T]) -> T:
+        fault = await self._world.at(self._backend, Fault.REFUSED, Fault.LOST)
+        if fault is not None:
+            raise ClusterUnreachable("No broker answered in time.")
+        return what()
+
+    async def _write(self, what: Callable[[], T]) -> T:
+        """Do something to the cluster.
+
+        Raises:
+            BrokerUnreachable: it was done or not.
+        """
+        ways = (Fault.REFUSED, Fault.LOST, Fault.DIES_AFTER, Fault.FOREIGN)
+        fault = await self._world.at(self._backend, *ways)
+        if fault is Fault.REFUSED:
+            raise BrokerUnreachable("The broker did not answer in time.")
+        answer = what()
+        if fault is Fault.DIES_AFTER:
+            self._backend.alive = False
+            raise Crash
+        if fault is Fault.LOST:
+            raise BrokerUnreachable("The broker did not answer in time.")
+        return answer
+
+    async def describe(
+        self, topics: Sequence[str] | None = None, *, timeout_s: float
+    ) -> ClusterState:
+        return await self._read(lambda: self._described(topics))
+
+    def _described(self, topics: Sequence[str] | None) -> ClusterState:
+        image = self._world.cluster.image
+        names = sorted(name for name in image.topics if topics is None or name in topics)
+        rows = [
+            (index, number, broker, place, found.leader, broker in found.isr,
+             not image.is_online(broker, found.log_dir(broker)))
+            for index, name in enumerate(names)
+            for number, found in sorted(image.topics[name].partitions.items())
+            for place, broker in enumerate(found.replicas)
+        ]  # fmt: skip
+        types = (np.int32, np.int32, np.int32, np.int16, np.int32, np.bool_, np.bool_)
+        columns: list[Any] = [
+            np.array([row[at] for row in rows], kind) for at, kind in enumerate(types)
+        ]
+        brokers = {b.id: Broker(b.id, b.host, b.port) for b in image.brokers.values()}
+        up = {broker: brokers[broker] for broker in self._world.live}
+        return ClusterState(CLUSTER_ID, image.controller, up, Assignment(tuple(names), *columns))
+
+    async def list_reassignments(
+        self, *, timeout_s: float
+    ) -> Mapping[TopicPartition, OngoingReassignment]:
+        return await self._read(lambda: self._world.ongoing)
+
+    async def log_end_offsets(
+        self, broker: int, partitions: PartitionColumns, *, timeout_s: float
+    ) -> OffsetColumns:
+        raise NotSupported("Nobody asks for offsets here.")
+
+    async def log_dirs(
+        self, broker: int, partitions: PartitionColumns | None = None, *, timeout_s: float
+    ) -> LogDirColumns:
+        raise NotSupported("Nobody asks for log directories here.")
+
+    async def throttles(
+        self, brokers: Sequence[int], topics: Sequence[str], *, timeout_s: float
+    ) -> Throttles:
+        of_brokers = await self.read_brokers(brokers, timeout_s=timeout_s)
+        of_topics = await self.read_topics(topics, timeout_s=timeout_s)
+        lists = {topic: configs.throttled_replicas(values) for topic, values in of_topics.items()}
+        return Throttles(
+            {broker: configs.broker_throttle(broker, v) for broker, v in of_brokers.items()},
+            {topic: found for topic, found in lists.items() if found},
+            tuple(broker for broker in brokers if broker not in of_brokers),
+        )
+
+    async def min_isr(
+        self, topics: Sequence[str] | None = None, *, timeout_s: float
+    ) -> Mapping[str, int]:
+        image = self._world.cluster.image
+        names = image.topics if topics is None else topics
+        key = configs.MIN_ISR
+        return await self._read(
+            lambda: {n: int(image.config(ResourceType.TOPIC, n, key).value or 1) for n in names}
+        )
+
+    async def topic_configs(
+        self, topic: str, *, timeout_s: float
+    ) -> tuple[TopicConfig, ...] | None:
+        raise NotImplementedError
+
+    # The verbs
+
+    async def reassign_partitions(
+        self,
+        assignments: Mapping[TopicPartition, Sequence[int]],
+        options: ReassignOptions,
+        log_dirs: Mapping[tuple[TopicPartition, int], str],
+    ) -> ReassignOutcome:
+        situation = await emulated.read_situation(self, assignments, log_dirs, options.timeout_s)
+        checked = check_plan(assignments, log_dirs, options, situation)
+        fit, dirs = fit_part(assignments, log_dirs, checked)
+        if options.validate_only or not fit:
+            return ReassignOutcome(checked, {}, {}, {})
+        started = await emulated.start_checked(self, situation, checked, fit, options, dirs)
+        return with_refused(started, checked)
+
+    async def cancel_reassignments(
+        self, partitions: Sequence[TopicPartition], *, timeout_s: float
+    ) -> PartitionResults:
+        return await self.alter_reassignments(dict.fromkeys(partitions), timeout_s=timeout_s)
+
+    async def alter_interbroker_throttled_rates(
+        self,
+        rates: Mapping[int, ThrottledRate],
+        *,
+        log_dir_rates: Mapping[int, int | None] | None = None,
+        validate_only: bool,
+        timeout_s: float,
+        as_found: bool = False,
+    ) -> Mapping[int, ItemResult]:
+        return await emulated.alter_rates(
+            self, rates, log_dir_rates or {}, validate_only=validate_only, timeout_s=timeout_s
+        )
+
+    async def alter_interbroker_throttled_replicas(
+        self,
+        replicas: Mapping[str, ThrottledReplicas],
+        *,
+        validate_only: bool,
+        timeout_s: float,
+        as_found: bool = False,
+    ) -> Mapping[str, ItemResult]:
+        return await emulated.alter_replicas(
+            self, replicas, validate_only=validate_only, timeout_s=timeout_s
+        )
+
+    async def alter_topics(
+        self, topics: Mapping[str, AlteredTopic], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[str, ItemResult]:
+        raise NotSupported("Topics stay as they are here.")
+
+    async def describe_topics(
+        self,
+        topics: Sequence[str] | None = None,
+        *,
+        configs: bool,
+        min_isr: bool,
+        timeout_s: float,
+    ) -> TopicsDescribed:
+        raise NotSupported("Nobody asks for topics here.")
+
+    async def topic_groups(self, topic: str, *, timeout_s: float) -> GroupsRead:
+        raise NotSupported("Nobody asks for groups here.")
+
+    async def topic_offsets(self, topic: str, *, timeout_s: float) -> OffsetsRead:
+        raise NotSupported("Nobody asks for offsets here.")
+
+    async def topic_producers(self, topic: str, *, timeout_s: float) -> ProducersRead:
+        raise NotSupported("Nobody asks for producers here.")
+
+    async def record_sample(
+        self, topic: str, ends: Mapping[int, tuple[int, int]], *, timeout_s: float
+    ) -> RecordSample:
+        raise NotSupported("Nobody reads records here.")
+
+    async def shrink_support(self, *, timeout_s: float) -> ShrinkSupport:
+        return ShrinkSupport.UNSUPPORTED
+
+    async def delete_partitions(
+        self, topics: Mapping[str, DeletePartitions], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[TopicPartition, DeletedPartition]:
+        raise NotSupported("Partitions stay as they are here.")
+
+    async def elect_preferred_leaders(
+        self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
+    ) -> PartitionResults:
+        raise NotSupported("There are no elections here.")
+
+    async def elect_unclean_leaders(
+        self, partitions: Sequence[TopicPartition], *, timeout_s: float
+    ) -> PartitionResults:
+        raise NotSupported("There are no elections here.")
+
+    async def replica_status(
+        self, partitions: Sequence[TopicPartition], *, timeout_s: float
+    ) -> Sequence[ReplicaLag]:
+        raise NotSupported("Nobody asks for lags here.")
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    # What they are composed from
+
+    async def read_brokers(
+        self, brokers: Sequence[int], *, timeout_s: float
+    ) -> Mapping[int, Values]:
+        try:
+            up = [broker for broker in brokers if broker not in self._world.down]
+            return await self._read(
+                lambda: {b: self._values(BROKER, str(b), configs.RATE_KEYS) for b in up}
+            )
+        except ClusterUnreachable:
+            return {}
+
+    async def read_topics(self, topics: Sequence[str], *, timeout_s: float) -> Mapping[str, Values]:
+        there = [topic for topic in topics if self._world.cluster.image.topic(topic) is not None]
+        return await self._read(
+            lambda: {t: self._values(TOPIC, t, configs.REPLICA_KEYS) for t in there}
+        )
+
+    def _values(self, kind: int, name: str, keys: Iterable[str]) -> Values:
+        found = {}
+        for key in keys:
+            one = self._world.cluster.image.config(ResourceType(kind), name, key)
+            self._seen[kind, name, key] = self._world.config(kind, name, key)
+            if one.value:
+                found[key] = ConfigValue(one.value, one.source.name)
+        return found
+
+    async def write_brokers(
+        self, changes: Mapping[int, Changes], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[int, ItemResult]:
+        if not changes:
+            return {}
+        await self._read(lambda: None)
+        results = {}
+        for broker, change in changes.items():
+            if broker in self._world.down:
+                results[broker] = item_error(BrokerDown(f"Broker {broker} is down."))
+            elif validate_only:
+                results[broker] = OK
+            else:
+                results[broker] = await self._set(BROKER, {str(broker): change})
+        return results
+
+    async def write_topics(
+        self, changes: Mapping[str, Changes], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[str, ItemResult]:
+        if not changes or validate_only:
+            return dict.fromkeys(changes, OK)
+        return dict.fromkeys(changes, await self._set(TOPIC, changes))
+
+    async def _set(self, kind: int, changes: Mapping[str, Changes]) -> ItemResult:
+        try:
+            return await self._write(lambda: self._set_now(kind, changes))
+        except BrokerUnreachable as error:
+            return item_error(error)
+
+    def _set_now(self, kind: int, changes: Mapping[str, Changes]) -> ItemResult:
+        for name, change in changes.items():
+            for key, value in change.items():
+                old, seen = self._world.config(kind, name, key), self._seen.get((kind, name, key))
+                if old != value:
+                    self._world.effected(Effect(kind, name, key, old, value, seen))
+                    self._world.set(kind, name, key, value)
+        return OK
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
+    ) -> PartitionResults:
+        fault = await self._world.at(self._backend, Fault.DENIED)
+        denied = CLUSTER_AUTHORIZATION_FAILED if fault is Fault.DENIED else 0
+        raise_for_code(self._world.whole_error or denied, None, "Reassigning partitions")
+        return await self._write(lambda: self._alter_now(targets))
+
+    def _alter_now(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> PartitionResults:
+        for partition, target in targets.items():
+            wanted = None if target is None else str(list(target))
+            self._world.effected(Effect(0, str(partition), "", None, wanted))
+        return self._world.alter(targets)
+
+    async def alter_log_dirs(
+        self, broker: int, paths: Mapping[TopicPartition, str], *, timeout_s: float
+    ) -> PartitionResults:
+        raise NotSupported("Nobody moves between directories here.")

@@ -1,0 +1,105 @@
+"""A streaming job over a recording in this process, and what it left.
+
+As `python -m tests.support.pipeline.streamed RECORDING RESULTS` a process of its own, to be
+killed: it takes a file a batch, and prints a line for each.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from backend.clock import Clock, SystemClock
+from backend.pipeline.batches import Workshop
+from backend.pipeline.session import start_session
+from backend.pipeline.sources import FolderSource
+from backend.pipeline.stream import Done, Streaming, begun, held, stream
+from backend.result_files import current_files
+from tests.support.pipeline.recorded import Row, write
+from tests.support.pipeline.spark import quick_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEYS = {
+    "rates": ("rid", "tick"),
+    "stalls": ("rid", "start"),
+    "move_pairs": ("start", "source", "destination", "throttled"),
+    "quality": ("expectation",),
+    "quarantine": ("at", "rid", "reasons"),
+}
+
+
+def streamed(
+    session: SparkSession,
+    folder: Path,
+    results: Path,
+    *,
+    files_most: int = 240,
+    clock: Clock | None = None,
+) -> list[Done]:
+    """Let a job read all that is there; its batches."""
+    clock = clock or SystemClock()
+    done: list[Done] = []
+    with held(results):
+        job = Streaming(
+            Workshop(session, results, clock),
+            FolderSource(folder, clock, files_most),
+            begun(results),
+            done.append,
+            threading.Event(),
+        )
+        stream(job, results, 1.0, once=True)
+    return done
+
+
+def flushed(folder: Path, flushes: Iterable[Sequence[Row]], number: int = 1) -> None:
+    """A recording: one file a flush, or two where the hour changes."""
+    for rows in flushes:
+        number += len(write(folder, rows, number=number))
+
+
+def by_time(rows: Iterable[Row], every_s: float) -> list[list[Row]]:
+    """The rows as a recorder flushes them, which is not in step with ticks."""
+    flushes: dict[int, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row["at"]):
+        flushes.setdefault(int((row["at"].timestamp() + 1.7) // every_s), []).append(row)
+    return list(flushes.values())
+
+
+def rows_in(folder: Path, table: str) -> list[dict[str, Any]]:
+    """A table as any reader finds it."""
+    parts = [pq.ParquetFile(path).read() for path in current_files(folder, table)]
+    rows: list[dict[str, Any]] = pa.concat_tables(parts).to_pylist() if parts else []
+    return sorted(rows, key=lambda row: [str(row[name]) for name in KEYS[table]])
+
+
+def main(folder: Path, results: Path) -> None:
+    """See the module's text."""
+    session = start_session(quick_settings())
+    clock = SystemClock()
+
+    def said(done: Done) -> None:
+        sys.stdout.write(f"{done.number}\n")
+        sys.stdout.flush()
+
+    with held(results):
+        job = Streaming(
+            Workshop(session, results, clock),
+            FolderSource(folder, clock, 1),
+            begun(results),
+            said,
+            threading.Event(),
+        )
+        stream(job, results, 1.0, once=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,85 @@
+"""A recorder that follows snapshots which a test publishes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from backend.clock import SystemClock
+from backend.domain.cluster import TopicPartition
+from backend.settings import RecordingSettings
+from backend.telemetry.hub import SnapshotHub
+from backend.telemetry.recording.recorder import Recorder
+from backend.telemetry.recording.writer import FolderSink, Sink
+from tests.support.recording.samples import later, many
+from tests.support.waiting import wait_until_async
+
+DEADLINE_S = 60.0
+
+
+class Followed:
+    """A recorder that follows a hub of its own."""
+
+    def __init__(self, sink: Sink, settings: RecordingSettings) -> None:
+        self.hub = SnapshotHub()
+        self.block: Callable[[], object] = dict
+        """Called for each snapshot, in the thread that makes rows."""
+        self.recorder = Recorder(
+            self.hub, self._operations, clock=SystemClock(), settings=settings, sink=sink
+        )
+        self.last = many(3)
+
+    def _operations(self) -> Mapping[TopicPartition, str]:
+        self.block()
+        return {}
+
+    async def publish(self, moments: int = 1) -> None:
+        """Snapshots of a second each, one after the other."""
+        for _ in range(moments):
+            self.last = later(self.last, 1)
+            await self.hub.publish(self.last)
+
+    async def settled(self) -> None:
+        """Wait until all that was published is written."""
+
+        def done() -> bool:
+            standing = self.recorder.standing
+            return standing.rows_written >= 6 * (self.last.version - 1) + 2
+
+        await wait_until_async(done, DEADLINE_S, "everything is written")
+
+
+@asynccontextmanager
+async def following(
+    folder: Path | None, sink: Sink | None = None, **settings: Any
+) -> AsyncIterator[Followed]:
+    """A recorder until the end of the block, which is a clean one.
+
+    Its moments are of a fixed day, and it tidies up by the clock: it keeps them for a century.
+    """
+    forever = {"folder": folder, "flush_s": 0.02, "keep_days": 36_500}
+    kept = RecordingSettings(**{**forever, **settings})
+    followed = Followed(sink or FolderSink(folder or Path()), kept)
+    task = asyncio.create_task(followed.recorder.run())
+    try:
+        yield followed
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def recorded_moments(followed: Followed, count: int) -> None:
+    """Publish one after the other, each once the one before was taken."""
+    for _ in range(count):
+        rows = followed.recorder.standing
+        before = rows.rows_written + rows.rows_waiting + rows.rows_dropped
+        await followed.publish()
+
+        def taken(before: int = before) -> bool:
+            now = followed.recorder.standing
+            return now.rows_written + now.rows_waiting + now.rows_dropped >= before + 6
+
+        await wait_until_async(taken, DEADLINE_S, "the moment is taken")

@@ -1,0 +1,353 @@
+"""Shrinks taken to their end by hand: by a runner that is stopped anywhere and begun anew.
+
+The clusters are real or embedded brokers. The job copies by what the real one's workers use, in
+this process and without Spark; it compares by reading both topics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from backend.admin.kafka import KafkaAdmin
+from backend.admin.placing import placing_of
+from backend.admin.port import ClusterAdmin
+from backend.domain.operation import Operation, OperationState
+from backend.domain.shrink_phases import ShrinkRequest
+from backend.errors import KshuntError
+from backend.operations.context import Context
+from backend.operations.journal_codec import Body, Entry, Header, JournalState
+from backend.operations.registry import Registry
+from backend.operations.shrink.command import JobCommand, JobStanding, RepartitionJob
+from backend.operations.shrink.runner import ShrinkRunner
+from backend.operations.shrink.step import Tools
+from backend.operations.shrink.verbs import Shrinks
+from backend.operations.shrink.work import ShrinkWork
+from backend.operations.shrink_check import ShrinkChecks
+from backend.pipeline.kernels.copy_errors import CopyFailed
+from backend.pipeline.kernels.copying import Copying, copy_range
+from backend.pipeline.repartition import begun, course, next_batch
+from backend.pipeline.repartition_topics import Topics
+from backend.settings import PlacerSettings, Settings
+from tests.support.shrink.copied_topics import Record, held
+
+TICKS_MAX: Final = 600
+CHANGES: Final = frozenset(
+    {
+        "create_topic",
+        "delete_topic",
+        "alter_topic_configs",
+        "alter_group_offsets",
+        "delete_groups",
+        "block_writes",
+        "unblock_writes",
+    }
+)
+"""Calls that have an effect."""
+
+
+class Crash(Exception):
+    """The backend is gone."""
+
+
+@dataclass(eq=False)
+class Clock:
+    """Time that passes when somebody waits, and with each tick."""
+
+    seconds: float = 1_000.0
+
+    def now_ms(self) -> int:
+        return round(self.seconds * 1000)
+
+    def monotonic_s(self) -> float:
+        return self.seconds
+
+    async def wait_s(self, seconds: float) -> None:
+        self.seconds += seconds
+        await asyncio.sleep(0)
+
+
+@dataclass(eq=False)
+class Trail:
+    """What was done, and where it is to break off."""
+
+    done: list[str] = field(default_factory=list)
+    breaks: Callable[[str], bool] = lambda place: False
+    """Whether to break off at a place."""
+
+    def passes(self, place: str) -> None:
+        """Come by a place where a backend may be lost."""
+        self.done.append(place)
+        if self.breaks(place):
+            raise Crash(place)
+
+
+@dataclass(eq=False)
+class Book:
+    """The journal, in memory."""
+
+    trail: Trail
+    state: JournalState = field(default_factory=JournalState)
+
+    def require(self) -> None:
+        return None
+
+    async def append(
+        self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
+    ) -> None:
+        merged = dict(self.state.entries)
+        for key, body in entries.items():
+            merged.pop(key, None)
+            if body is not None:
+                merged[key] = Entry(key, body, Header("here", "one", 0))
+        self.state = JournalState(merged)
+        self.trail.passes("written")
+
+
+class Door:
+    """A cluster's admin before and after whose effects a backend may be lost."""
+
+    def __init__(self, admin: KafkaAdmin, trail: Trail) -> None:
+        self._admin = admin
+        self._trail = trail
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._admin, name)
+        if name not in CHANGES:
+            return call
+
+        async def watched(*args: Any, **named: Any) -> Any:
+            self._trail.passes(f"before {name}")
+            answer = await call(*args, **named)
+            self._trail.passes(f"after {name}")
+            return answer
+
+        return watched
+
+
+@dataclass(eq=False)
+class QuickJob:
+    """A job that is done when it is started."""
+
+    servers: str
+    trail: Trail
+    _standing: JobStanding = field(default_factory=JobStanding)
+
+    async def start(self, command: JobCommand) -> None:
+        what = "verify" if command.verify else "copy"
+        self.trail.passes(f"before {what}")
+        work = _compared if command.verify else _copied
+        self._standing = await asyncio.to_thread(work, self.servers, command)
+        self.trail.passes(f"after {what}")
+
+    def standing(self) -> JobStanding:
+        return self._standing
+
+    async def end(self) -> None:
+        return None
+
+
+def _plan(servers: str, command: JobCommand) -> tuple[Topics, Copying]:
+    clients = {"bootstrap.servers": servers, "log_level": 0}
+    topics = Topics(clients)
+    return topics, Copying(
+        clients,
+        command.source,
+        command.target,
+        command.operation,
+        topics.partitions(command.target),
+        topics.limit_bytes(command.target),
+        strip_header=command.strip_header,
+        keyless=command.keyless,
+    )
+
+
+def _copied(servers: str, command: JobCommand) -> JobStanding:
+    try:
+        topics, plan = _plan(servers, command)
+        ends = topics.ends(command.source)
+        way = course(topics.starts(command.source), command.until or {}, ends, command.cuts)
+        at = begun(topics, plan, way)
+        while (batch := next_batch(at, way, 10_000)) is not None:
+            with ThreadPoolExecutor(len(batch.ranges)) as pool:
+                for done in pool.map(partial(copy_range, plan), batch.ranges):
+                    at[done.partition] = done.position
+                    if done.failure is not None:
+                        raise done.failure
+    except (CopyFailed, KshuntError) as failure:
+        return JobStanding(ended="failed", words=str(failure), retriable=failure.retriable)
+    return JobStanding(ended="complete", positions=at)
+
+
+def _compared(servers: str, command: JobCommand) -> JobStanding:
+    topics, plan = _plan(servers, command)
+    starts = topics.starts(command.source)
+    copied = topics.committed(plan.group, command.source, len(starts), settled=True)
+    ours = [one for one in held(servers, command.source) if one.offset < copied[one.partition]]
+    theirs = list(held(servers, command.target))
+    pairs = list(_paired(ours, theirs, by_rank=command.strip_header))
+    same = [one for one in pairs if one[0].content == one[1].content]
+    equal = len(same) == len(ours) == len(theirs)
+    _write_map(command.folder / "offset-map", pairs)
+    said = {
+        "equal": equal,
+        "source_records": len(ours),
+        "target_records": len(theirs),
+        "differing": [] if equal else [{"bucket": 7}],
+        "positions": {str(p): at for p, at in copied.items()},
+        "target_ends": {str(p): at for p, at in topics.settled_ends(command.target).items()},
+    }
+    return JobStanding(ended="complete", verified=said)
+
+
+def _paired(
+    ours: Sequence[Record], theirs: Sequence[Record], *, by_rank: bool
+) -> Iterator[tuple[Record, Record]]:
+    if not by_rank:
+        places = {(one.partition, one.offset): one for one in ours}
+        counts = Counter(one.source for one in theirs)
+        known = [one for one in theirs if one.source in places and counts[one.source] == 1]
+        yield from ((places[one.source], one) for one in known)
+        return
+    for partition in sorted({one.partition for one in ours}):
+        here = [one for one in ours if one.partition == partition]
+        there = [one for one in theirs if one.partition == partition]
+        yield from zip(here, there, strict=False)
+
+
+def _write_map(folder: Path, pairs: Sequence[tuple[Record, Record]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = pa.table(
+        {
+            "source_partition": pa.array([a.partition for a, _ in pairs], pa.int32()),
+            "source_offset": pa.array([a.offset for a, _ in pairs], pa.int64()),
+            "target_partition": pa.array([b.partition for _, b in pairs], pa.int32()),
+            "target_offset": pa.array([b.offset for _, b in pairs], pa.int64()),
+        }
+    )
+    pq.write_table(rows, folder / "part.parquet")
+    (folder / "_SUCCESS").touch()
+
+
+@dataclass(eq=False)
+class Driver:
+    """One shrink, and whoever is at work on it."""
+
+    servers: str
+    folder: Path
+    trail: Trail = field(default_factory=Trail)
+    clock: Clock = field(default_factory=Clock)
+    operation_id: str = ""
+    elsewhere: bool = False
+    """Whether each backend that takes over is on another machine, with no offset map."""
+    machines: int = 0
+    placer: PlacerSettings = field(default_factory=PlacerSettings)
+
+    def __post_init__(self) -> None:
+        self.book = Book(self.trail)
+
+    async def open(self) -> None:
+        """Reach the cluster, and begin with what the journal says."""
+        self.admin = KafkaAdmin(Settings(self.servers))
+        await self.admin.connect()
+        self.begin()
+
+    async def close(self) -> None:
+        await self.runner.let_go()
+        await self.admin.close()
+
+    def begin(self) -> None:
+        """A backend that has just taken over."""
+        registry = Registry(self.clock, lambda operation: None, self.book, "one")
+        registry.load(self.book.state)
+        admin = cast(ClusterAdmin, Door(self.admin, self.trail))
+        self.context = Context(admin, registry, self.clock, 10.0)
+        checks = ShrinkChecks(admin, self.clock, timeout_s=8.0)
+        folder = self.folder / f"machine-{self.machines}" if self.elsewhere else self.folder
+        placing = placing_of(self.placer, self.admin)
+        tools = Tools(self.context, checks, self._job, folder, placing)
+        self.runner = ShrinkRunner(tools)
+        self.verbs = Shrinks(self.context, checks)
+
+    def _job(self) -> RepartitionJob:
+        return QuickJob(self.servers, self.trail)
+
+    async def start(self, request: ShrinkRequest) -> None:
+        answer = await self.verbs.start(request, validate_only=False)
+        assert answer.operation_id is not None
+        self.operation_id = answer.operation_id
+
+    @property
+    def operation(self) -> Operation:
+        found = self.context.registry.get(self.operation_id)
+        assert found is not None
+        return found
+
+    @property
+    def work(self) -> ShrinkWork:
+        found = self.context.registry.shrink(self.operation_id)
+        assert found is not None
+        return found
+
+    @property
+    def needs(self) -> str:
+        return self.runner.course(self.operation, self.work).needs
+
+    @property
+    def words(self) -> str:
+        return self.runner.course(self.operation, self.work).words
+
+    async def tick(self) -> None:
+        """One step of whoever is at work; after a crash another one begins."""
+        try:
+            await self.runner.advance(self.operation, self.work)
+            task = self.runner._live[self.operation_id].task if self.runner._live else None
+            if task is not None:
+                with suppress(Exception):
+                    await asyncio.wait([task])
+        except Crash:
+            await self.runner.let_go()
+            self.machines += self.elsewhere
+            self.begin()
+        self.clock.seconds += 1.0
+
+    async def until(self, *needs: str) -> None:
+        """Go on until it waits for one of these, or has ended."""
+        for _ in range(TICKS_MAX):
+            if self.operation.state.ended or self.needs in needs:
+                return
+            await self.tick()
+        raise AssertionError(f"it does not come to this: {self.work.phase}: {self.words}")
+
+    async def to_end(self) -> None:
+        """Go on to the end, and type the name when it is asked for."""
+        while not self.operation.state.ended:
+            await self.until("confirm")
+            if not self.operation.state.ended:
+                await self.confirm()
+
+    async def confirm(self) -> None:
+        try:
+            await self.verbs.confirm(self.operation_id, self.work.topic)
+        except Crash:
+            self.begin()
+
+    async def cancel(self) -> None:
+        try:
+            await self.verbs.cancel(self.operation_id, validate_only=False)
+        except Crash:
+            self.begin()
+
+    @property
+    def done(self) -> bool:
+        return self.operation.state is OperationState.DONE

@@ -1,0 +1,56 @@
+"""Which tests `make test` runs, and which wait for `make test-all`.
+
+| tier    | what it holds                                                        | needs        |
+|---------|----------------------------------------------------------------------|--------------|
+| `quick` | `house`, `unit`, `property`, `contract` (embedded), `tui`, `story`   | Python       |
+| `slow`  | `served`, `kafka`, `zookeeper`, `spark`, and what is marked `slow`   | Java, Maven  |
+| `all`   | both                                                                 |              |
+
+A folder decides, then a mark: `kafka`, `zookeeper`, `spark` and `slow` put a test of a quick folder
+into the slow tier. Everything in `story` is quick, on real brokers too. A path or a name on the
+command line runs whatever it names. Benchmarks are of no tier (`make bench`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.paths import ROOT
+
+OPTION: Final = "--tier"
+QUICK: Final = "quick"
+SLOW: Final = "slow"
+ALL: Final = "all"
+
+SLOW_FOLDERS: Final = ("served", "kafka", "zookeeper", "spark")
+STORY_FOLDER: Final = "story"
+SLOW_MARKS: Final = ("kafka", "zookeeper", "spark", "slow")
+
+
+def chosen(config: pytest.Config) -> str:
+    """The tier of this run: as asked; else `quick`, or all of what the command line names."""
+    asked: str | None = config.getoption(OPTION)
+    if asked is not None:
+        return asked
+    whole = config.args_source is not pytest.Config.ArgsSource.ARGS
+    return QUICK if whole and not config.option.markexpr else ALL
+
+
+def left_out(path: Path, tier: str) -> bool:
+    """Whether nothing in a folder of `tests` is of the tier, so that it need not be imported."""
+    parts = path.relative_to(ROOT / "tests").parts if path.is_relative_to(ROOT / "tests") else ()
+    return tier == QUICK and parts[:1] != () and parts[0] in (*SLOW_FOLDERS, "bench")
+
+
+def is_of(item: pytest.Item, tier: str) -> bool:
+    """Whether a test is of the tier."""
+    folder = item.path.relative_to(ROOT / "tests").parts[0]
+    if folder == STORY_FOLDER:
+        slow = False
+    else:
+        marked = any(item.get_closest_marker(name) is not None for name in SLOW_MARKS)
+        slow = folder in SLOW_FOLDERS or marked
+    return tier == ALL or slow == (tier == SLOW)

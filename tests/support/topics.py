@@ -1,0 +1,79 @@
+"""Topics of any cluster that a test asks by librdkafka: made, and written into."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.support.waiting import wait_until
+
+BROKER_DEADLINE_S = 30.0
+PRODUCE_DEADLINE_S = 120.0
+ANY_PARTITION = -1  # librdkafka's own default: the partitioner chooses
+
+
+def create_topic(
+    bootstrap: str,
+    name: str,
+    assignment: Sequence[Sequence[int]],
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic with these replicas a partition, and wait for its leaders."""
+    admin = AdminClient({"log_level": 0, "bootstrap.servers": bootstrap})
+    topic = NewTopic(
+        name,
+        num_partitions=len(assignment),
+        replica_assignment=[list(replicas) for replicas in assignment],
+        config=dict(config or {}),
+    )
+    admin.create_topics([topic])[name].result(timeout=BROKER_DEADLINE_S)
+    wait_until(
+        lambda: _led_partitions(admin, name) == len(assignment),
+        BROKER_DEADLINE_S,
+        f"every partition of {name} has a leader",
+    )
+
+
+def _led_partitions(admin: AdminClient, topic: str) -> int:
+    partitions = admin.list_topics(topic, timeout=BROKER_DEADLINE_S).topics[topic].partitions
+    return sum(1 for partition in partitions.values() if partition.leader >= 0)
+
+
+def produce(
+    bootstrap: str, topic: str, count: int, size_bytes: int, partition: int | None = None
+) -> None:
+    """Write `count` records of `size_bytes` each, acknowledged by every in-sync replica."""
+    producer = Producer(
+        {"log_level": 0, "bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20}
+    )
+    errors: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            errors.append(error)
+
+    value = bytes(size_bytes)
+    for _ in range(count):
+        _send(producer, topic, value, ANY_PARTITION if partition is None else partition, delivered)
+    unsent = producer.flush(PRODUCE_DEADLINE_S)
+    if unsent or errors:
+        raise AssertionError(f"{topic}: {unsent} records unsent, errors {errors[:3]}")
+
+
+def _send(
+    producer: Producer,
+    topic: str,
+    value: bytes,
+    partition: int,
+    delivered: Callable[[KafkaError | None, Message], None],
+) -> None:
+    """Queue one record; a full queue is emptied some way first."""
+    while True:
+        try:
+            producer.produce(topic, value, partition=partition, on_delivery=delivered)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            producer.poll(0)
+            return

@@ -1,0 +1,154 @@
+"""A dashboard that is recorded, and a recording that is replayed; both driven by keys."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from tests.support.tui.app import DEADLINE_S, ManualTime, Shown, frame
+from tests.support.tui.backend import ScriptedBackend
+from tests.support.tui.cluster import ScriptedCluster
+from tests.support.waiting import wait_until_async
+from tui.app import KshuntApp
+from tui.recorder.recorder import Recorder
+from tui.recorder.reel import Reel
+from tui.screens.table import TableScreen
+from tui.store import ConnectionState
+from tui.views import PARTITIONS, TABLES
+
+WALL_S = 1_760_000_000.0
+"""What the clock on the wall says when the manual clock says 0."""
+
+
+@dataclass
+class Recorded(Shown):
+    """A running dashboard with a recorder."""
+
+    @property
+    def recorder(self) -> Recorder:
+        """What records it."""
+        assert self.app.travel.recorder is not None
+        return self.app.travel.recorder
+
+    async def quiet(self) -> None:
+        """Wait until every question was answered, and the answers are shown and on file."""
+        await self.until(lambda: not self.app.rounds._open, "every question is answered")
+        await self.settle()
+        assert self.recorder.flush(DEADLINE_S)
+
+    async def later(self, seconds: float, *, publish: bool = True) -> None:
+        """Let the clock go on, and the cluster with it."""
+        self.time.now += seconds
+        if publish:
+            await self.publish()
+        await self.quiet()
+
+    async def arrived(self) -> None:
+        """Wait until the screens are where they were sent in time."""
+        await arrived(self.app, self.pilot)
+
+    async def go(self, *keys: str) -> None:
+        """Press keys that move in time, and wait until they have."""
+        await go(self.app, self.pilot, *keys)
+
+
+@asynccontextmanager
+async def recorded(
+    folder: Path,
+    cluster: ScriptedCluster,
+    *,
+    size: tuple[int, int] = (80, 24),
+    recorder: Callable[[ManualTime], Recorder] | None = None,
+    **options: Any,
+) -> AsyncIterator[Recorded]:
+    """The dashboard on a scripted backend, recorded, once its first table is shown."""
+    time = ManualTime()
+    if recorder is not None:
+        records = recorder(time)
+    else:
+        records = Recorder(folder / "recordings", now_s=time, wall_s=lambda: WALL_S + time.now)
+    options = {"start_view": PARTITIONS, "retry_s": (0.02,), **options}
+    async with ScriptedBackend(folder / "s", cluster) as backend:
+        app = KshuntApp(backend.address, now_s=time, recorder=records, **options)
+        async with app.run_test(size=size) as pilot:
+            shown = Recorded(app, pilot, backend, time, size)
+            await shown.until(lambda: bool(app.store.jobs), "the first table is shown")
+            await shown.until(lambda: app.store.connection.state is ConnectionState.LIVE, "live")
+            await shown.quiet()
+            yield shown
+
+
+@dataclass
+class Replayed:
+    """A recording on the screen."""
+
+    app: KshuntApp
+    pilot: Pilot[None]
+
+    async def go(self, *keys: str) -> None:
+        """Press keys, and wait until their effect is on the screen."""
+        await go(self.app, self.pilot, *keys)
+
+    def lines(self) -> list[str]:
+        """What is on the screen, line by line."""
+        return frame(self.app).splitlines()
+
+    def frame(self) -> str:
+        """What is on the screen."""
+        return frame(self.app)
+
+    @property
+    def said(self) -> str:
+        """The message on the last line."""
+        return self.app.view.key_bar.message
+
+
+@asynccontextmanager
+async def replayed(
+    paths: Sequence[Path], *, size: tuple[int, int] = (80, 25), **options: Any
+) -> AsyncIterator[Replayed]:
+    """The dashboard of a recording, at its first moment."""
+    options = {"start_view": PARTITIONS, "now_s": ManualTime(), **options}
+    app = KshuntApp(str(paths[0]), reel=Reel(paths), **options)
+    async with app.run_test(size=size) as pilot:
+        await wait_until_async(lambda: bool(app.store.jobs), DEADLINE_S, "the first table is shown")
+        await arrived(app, pilot)
+        yield Replayed(app, pilot)
+
+
+async def go(app: KshuntApp, pilot: Pilot[None], *keys: str) -> None:
+    """Press keys, and wait until their effect is on the screen."""
+    for key in keys:
+        await pilot.press(key)
+        await arrived(app, pilot)
+    await arrived(app, pilot)
+
+
+async def arrived(app: KshuntApp, pilot: Pilot[None]) -> None:
+    """Wait until the screens are where they were sent in time."""
+    await pilot.pause()
+    await wait_until_async(lambda: _is_arrived(app), DEADLINE_S, "the moment is shown")
+    await pilot.pause()
+
+
+def _is_arrived(app: KshuntApp) -> bool:
+    store, view, screen = app.store, app.current_mode, app.view
+    moving = any(worker.group == "travel" and worker.is_running for worker in app.workers)
+    job = store.jobs.get(view)
+    return (
+        not moving
+        and app.travel._aim_ms is None
+        and job is not None
+        and job.snapshot is store.snapshot
+        and job.operations == store.operations
+        and job.drift == store.drift
+        and (
+            view not in TABLES
+            or (isinstance(screen, TableScreen) and screen.grid.table is store.tables[view])
+        )
+    )

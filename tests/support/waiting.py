@@ -1,0 +1,57 @@
+"""What many tests need: requirements, waiting for a condition, topics with records in them."""
+
+import asyncio
+import inspect
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+
+POLL_S = 0.02
+
+
+def in_ci() -> bool:
+    """Whether a test that cannot run must fail: a green CI run must have run it."""
+    return os.environ.get("CI", "").lower() == "true"
+
+
+def require(missing: str | None) -> None:
+    """Skip the test for this reason, if there is one; fail it in CI."""
+    if missing is None:
+        return
+    if in_ci():
+        pytest.fail(f"CI=true and {missing}", pytrace=False)
+    pytest.skip(missing)
+
+
+def wait_until(condition: Callable[[], object], deadline_s: float, what: str) -> None:
+    """Wait until `condition()` is true; fail with `what` at the deadline."""
+    give_up = time.monotonic() + deadline_s
+    pause = threading.Event()
+    while not condition():
+        _fail_after(give_up, deadline_s, what)
+        pause.wait(POLL_S)
+
+
+async def wait_until_async(
+    condition: Callable[[], object | Awaitable[object]], deadline_s: float, what: str
+) -> None:
+    """`wait_until` on an event loop; `condition` may be a plain or an async function."""
+    give_up = time.monotonic() + deadline_s
+    pause = asyncio.Event()
+    while not await _settled(condition()):
+        _fail_after(give_up, deadline_s, what)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(pause.wait(), POLL_S)
+
+
+async def _settled(value: object) -> object:
+    return await value if inspect.isawaitable(value) else value
+
+
+def _fail_after(give_up: float, deadline_s: float, what: str) -> None:
+    if time.monotonic() > give_up:
+        raise AssertionError(f"not within {deadline_s:g} s: {what}")

@@ -1,0 +1,117 @@
+"""Progress over all moves: it goes on while moves of one batch end, and begins anew after it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backend.domain.cluster import TopicPartition
+from tests.support.tui.cluster import ScriptedCluster, ScriptedPartition, incident, running_move
+from tui.tables.batch import Batch
+from tui.tables.facts import Facts
+from tui.tables.overview import Total, total_of
+
+PARTITIONS = 6
+END, CANCEL, SILENT = "end", "cancel", "silent"
+
+
+def moves() -> ScriptedCluster:
+    """Six partitions that somebody else moves to another broker each."""
+    cluster = ScriptedCluster.of(5, {"t": PARTITIONS})
+    for number in range(PARTITIONS):
+        name = TopicPartition("t", number)
+        begin(cluster, name)
+    cluster.step(5)
+    return cluster
+
+
+def begin(cluster: ScriptedCluster, name: TopicPartition) -> None:
+    """Its first replica goes to a broker that has none."""
+    replicas = cluster.partitions[name].replicas
+    adding = next(id for id in cluster.racks if id not in replicas)
+    cluster.move(name, [adding, *replicas[1:]])
+
+
+def total(cluster: ScriptedCluster, batch: Batch) -> Total:
+    operations = tuple(cluster.operations.values())
+    return total_of(Facts(cluster.snapshot()), operations, batch)
+
+
+def finish(cluster: ScriptedCluster, name: TopicPartition) -> None:
+    """A move arrives."""
+    state = cluster.partitions[name]
+    state.copied.update(dict.fromkeys(state.copied, state.size_bytes))
+    cluster.step(0)
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from((END, CANCEL, SILENT)), st.integers(0, PARTITIONS - 1)), max_size=12
+)
+
+
+@given(steps)
+def test_the_share_never_goes_back_while_moves_end(course: list[tuple[str, int]]) -> None:
+    cluster, batch = moves(), Batch()
+    share = total(cluster, batch).share
+    assert share > 0
+    for what, number in course:
+        name = TopicPartition("t", number)
+        if what == SILENT:
+            # A new topic before it moves every row's place and number.
+            cluster.partitions.setdefault(
+                TopicPartition(f"a{number}", 0), ScriptedPartition([1], 1, 5)
+            )
+        elif what == CANCEL:
+            cluster.cancel(name)
+        elif cluster.partitions[name].copied:
+            finish(cluster, name)
+        cluster.now_ms += 1_000
+        found = total(cluster, batch)
+        if not any(state.copied for state in cluster.partitions.values()):
+            assert found == Total()
+            return
+        assert found.share >= share
+        share = found.share
+
+
+def test_what_has_ended_counts_with_all_it_holds() -> None:
+    cluster, batch = moves(), Batch()
+    whole = total(cluster, batch).whole_bytes
+    finish(cluster, TopicPartition("t", 2))
+    assert total(cluster, batch).whole_bytes == whole
+    # Without it, what was done would leave the total.
+    assert total(cluster, Batch()).whole_bytes < whole
+
+
+def test_a_batch_ends_when_nothing_moves_and_the_next_begins_at_nothing() -> None:
+    cluster, batch = moves(), Batch()
+    total(cluster, batch)
+    for number in range(PARTITIONS):
+        finish(cluster, TopicPartition("t", number))
+    assert total(cluster, batch) == Total()
+    begin(cluster, TopicPartition("t", 0))
+    assert total(cluster, batch).done_bytes == 0
+
+
+def test_an_operation_that_ends_does_not_take_what_it_copied_with_it() -> None:
+    cluster, batch = incident(), Batch()
+    operation = running_move(cluster)
+    cluster.step(30)
+    first = operation.partitions[0]
+    finish(cluster, first)
+    share = total(cluster, batch).share
+    others = total_of(Facts(cluster.snapshot()), (), batch)
+    assert others.share == pytest.approx(share)
+
+
+def test_a_look_at_the_past_forgets_what_ended_after_it() -> None:
+    cluster, batch = moves(), Batch()
+    then = Facts(cluster.snapshot())
+    at_first = total_of(then, (), batch)
+    cluster.now_ms += 1_000
+    finish(cluster, TopicPartition("t", 2))
+    after = total(cluster, batch)
+    assert after.share > at_first.share
+    assert total_of(then, (), batch) == at_first
+    assert total(cluster, batch) == after

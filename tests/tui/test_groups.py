@@ -1,0 +1,349 @@
+"""Sorting, groups, hints and courses of lags, without a screen: what holds whatever the rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.snapshot import UNKNOWN
+from backend.domain.topic_config import TopicConfig
+from tests.support.tui.cluster import ScriptedCluster, incident, running_move
+from tests.tui.test_tables import facts_of, keys, partitions, row_words
+from tui.configs import TopicConfigs
+from tui.tables.about_partition import TopicSettings
+from tui.tables.base import LEVELS_MOST, NATURAL, Level, Order
+from tui.tables.facts import Facts, known_sum
+from tui.tables.filters import EXAMPLES, WORDS, parse_filter
+from tui.tables.group_table import GroupTable, group_table, partitions_of
+from tui.tables.groups import AT_REST, GROUPINGS, OTHERS, GroupKey
+from tui.tables.hints import completed, hint_for
+from tui.tables.lag_history import LOOKED_AT_MOST, SAMPLES_MOST, LagHistory
+from tui.tables.ordering import float_ranks, sorted_places
+from tui.tables.partitions import ReplicaKey, partition_table
+
+ORDERS = ReplicaKey("orders", 0, 5)
+
+
+def scrambled(seed: int) -> Facts:
+    """The incident's replicas with lags, rates and states at random, many of them alike."""
+    random = np.random.default_rng(seed)
+    snapshot = incident().snapshot()
+    rows, count = snapshot.replicas, len(snapshot.replicas)
+    rates = random.choice([math.nan, -1e6, 0.0, 1e6, 25e6], count).astype(np.float32)
+    changed = replace(
+        rows,
+        lag_bytes=random.choice([UNKNOWN, 0, 5, 10**9, 2**40], count),
+        lag_messages=random.integers(UNKNOWN, 4, count),
+        size_bytes=random.choice([UNKNOWN, 0, 7 * 10**9, 2**50 + 1], count),
+        status=random.integers(0, 4, count).astype(np.uint8),
+        in_isr=random.random(count) < 0.5,
+        adding=random.random(count) < 0.3,
+        cause=random.choice([0, 1, 2], count).astype(np.uint8),
+        eta_s=random.choice([math.nan, math.inf, 0.0, 60.0, 6e5], count).astype(np.float32),
+        catch_up_bytes_per_s=rates,
+        catch_up_messages_per_s=(rates / 1000).astype(np.float32),
+        fetched_bytes_per_s=np.abs(rates),
+    )
+    return Facts(replace(snapshot, replicas=changed))
+
+
+SEEDS = st.integers(0, 2**32 - 1)
+SORTABLE = [column.key for column in partitions(facts_of(incident())).columns if column.sortable]
+LEVELS = st.lists(
+    st.builds(Level, st.sampled_from(SORTABLE), st.booleans()),
+    min_size=1,
+    max_size=LEVELS_MOST,
+    unique_by=lambda level: level.key,
+)
+
+
+# Sorting
+
+
+@settings(deadline=None)
+@given(SEEDS, LEVELS)
+def test_sorting_by_several_columns_is_sorting_by_each_from_the_last(
+    seed: int, levels: list[Level]
+) -> None:
+    facts = scrambled(seed)
+    sorted_at_once = keys(partitions(facts, "", Order.of(levels)))
+    assert set(sorted_at_once) == set(keys(partitions(facts)))
+    by_one = {level: keys(partitions(facts, "", Order.of([level]))) for level in levels}
+    # Where rows differ in no column before one, that column decides; in the end their own order.
+    natural = keys(partitions(facts))
+    for first, second in pairwise(sorted_at_once):
+        for level in levels:
+            if not _alike(facts, level, first, second):
+                assert by_one[level].index(first) < by_one[level].index(second)
+                break
+        else:
+            assert natural.index(first) < natural.index(second)
+
+
+def _alike(facts: Facts, level: Level, first: object, second: object) -> bool:
+    """Whether two rows keep their own order whichever way round they are sorted."""
+    up, down = (keys(partitions(facts, "", Order(level.key, back))) for back in (False, True))
+    return (up.index(first) < up.index(second)) == (down.index(first) < down.index(second))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**44 - 1), st.integers(0, 2**44 - 1), st.integers(0, 2)),
+        max_size=40,
+    ),
+    st.tuples(st.booleans(), st.booleans(), st.booleans()),
+)
+def test_wide_values_are_sorted_as_python_does(
+    rows: list[tuple[int, int, int]], backwards: tuple[bool, bool, bool]
+) -> None:
+    columns = [np.array([row[place] for row in rows], np.int64) for place in range(3)]
+    found = sorted_places(list(zip(columns, backwards, strict=True)), len(rows))
+    signs = [-1 if back else 1 for back in backwards]
+    wanted = sorted(
+        range(len(rows)),
+        key=lambda n: (*(sign * value for sign, value in zip(signs, rows[n], strict=True)), n),
+    )
+    assert found.tolist() == wanted
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=2, max_size=30))
+def test_ranks_of_floats_sort_as_the_floats(values: list[float]) -> None:
+    ranks = float_ranks(np.array(values, np.float32), unknown=-1.0)
+    assert ranks.min() >= 0
+    for (a, one), (b, other) in pairwise(sorted(zip(values, ranks.tolist(), strict=True))):
+        assert one == other if a == b else one < other
+
+
+def test_an_order_takes_three_columns_and_turns_one_that_it_has() -> None:
+    order = NATURAL.adding("broker", False).adding("lag_bytes", True)
+    assert order.levels == (("broker", False), ("lag_bytes", True))
+    assert order.adding("broker", False).levels == (("broker", True), ("lag_bytes", True))
+    full = order.adding("eta", True).adding("size", True)
+    assert [level.key for level in full.levels] == ["broker", "lag_bytes", "size"]
+    assert full.without("broker").without("lag_bytes").levels == (("size", True),)
+    assert NATURAL.without("size") == NATURAL == Order.of([])
+
+
+# Groups
+
+
+def groups(
+    facts: Facts,
+    kind: str,
+    text: str = "",
+    order: Order = NATURAL,
+    operations: Sequence[object] = (),
+) -> GroupTable:
+    """The partitions view by groups."""
+    return group_table(facts, parse_filter(text), order, False, kind, operations)  # type: ignore[arg-type]
+
+
+@settings(deadline=None)
+@given(SEEDS, st.sampled_from(GROUPINGS), st.sampled_from(["", "moving", "behind:>1", "-stuck"]))
+def test_groups_add_up_to_what_is_not_grouped(seed: int, kind: str, text: str) -> None:
+    facts = scrambled(seed)
+    table, flat = groups(facts, kind, text), partitions(facts, text)
+    shown = [facts_row(facts, key) for key in keys(flat)]
+    rows, sums = facts.rows, table.sums
+    behind = [p for p in shown if facts.behind[p] and rows.leader[p] != rows.broker[p]]
+    assert int(sums.replicas.sum()) == table.replicas == len(flat)
+    assert int(sums.behind.sum()) == len(behind)
+    assert int(sums.stuck.sum()) == int(facts.stuck[shown].sum()) if shown else True
+    known, unknown = known_sum(rows.lag_bytes[behind])
+    assert int(sums.lag_bytes[sums.lag_bytes > 0].sum()) == max(known, 0)
+    assert int(sums.lag_unknown.sum()) == unknown
+    sizes = [int(rows.size_bytes[p]) for p in shown]
+    assert int(sums.size_bytes[sums.size_bytes > 0].sum()) == sum(
+        size for size in sizes if size > 0
+    )
+
+
+def facts_row(facts: Facts, key: object) -> int:
+    """A replica's place in the snapshot."""
+    assert isinstance(key, ReplicaKey)
+    places = facts.rows_of(key.topic, key.partition)
+    return next(place for place in places if facts.rows.broker[place] == key.broker)
+
+
+@settings(deadline=None)
+@given(SEEDS, st.sampled_from(GROUPINGS), st.sampled_from(["", "moving", "broker:3,5"]))
+def test_an_opened_group_holds_the_rows_that_it_counts(seed: int, kind: str, text: str) -> None:
+    facts, terms = scrambled(seed), parse_filter(text)
+    table = groups(facts, kind, text)
+    for row in range(len(table)):
+        key = table.key_of(row)
+        inside = partition_table(facts, terms, NATURAL, False, (), key)
+        assert len(inside) == table.sums.replicas[table.shown[row]] > 0
+        assert inside.row_of(key) == 0
+        assert all(table.row_of(replica) == row for replica in keys(inside))
+        named_partitions = {TopicPartition(one[0], one[1]) for one in keys(inside)}  # type: ignore[index]
+        assert partitions_of(facts, terms, False, [key], ()) == named_partitions
+
+
+@settings(deadline=None)
+@given(SEEDS, st.sampled_from(GROUPINGS), st.booleans())
+def test_groups_sort_without_losing_one(seed: int, kind: str, reverse: bool) -> None:
+    facts = scrambled(seed)
+    natural = keys(groups(facts, kind))
+    for column in groups(facts, kind).columns:
+        found = groups(facts, kind, "", Order(column.key, reverse))
+        assert sorted(map(str, keys(found))) == sorted(map(str, natural))
+        assert all(found.row_of(found.key_of(row)) == row for row in range(len(found)))
+
+
+def test_the_groups_eta_is_the_summarys() -> None:
+    cluster = incident()
+    operation = running_move(cluster)
+    facts = facts_of(cluster, 5.0)
+    table = groups(facts, "operation", "adding", operations=[operation])
+    assert keys(table) == [GroupKey("operation", "op-1")]
+    summary, place = facts.summary, int(table.shown[0])
+    assert table.sums.eta_s[place] == pytest.approx(summary.eta_s)
+    assert table.sums.eta_latest_s[place] == pytest.approx(summary.eta_latest_s)
+    assert row_words(table, 0, 30)["eta"].count(" to ") == 1
+    assert table.sums.moving[place] == summary.moving_replicas
+
+
+def test_one_replica_that_never_arrives_does_not_hide_the_others() -> None:
+    cluster = incident()
+    cluster.growing = {2}
+    table = groups(facts_of(cluster, 5.0), "topic", "adding", Order("eta", reverse=True))
+    words = row_words(table, 0, 30)
+    assert words["group"].startswith("clickstream")
+    assert words["eta"].endswith(", 1 never")
+    assert row_words(table, 0, 13)["eta"].endswith("+1never")
+    assert row_words(table, 0, 6)["eta"] == "never"
+
+
+def test_moves_of_somebody_else_are_a_group_of_their_own() -> None:
+    cluster = incident()
+    facts = facts_of(cluster)
+    assert keys(groups(facts, "operation")) == [
+        GroupKey("operation", OTHERS),
+        GroupKey("operation", AT_REST),
+    ]
+    said = [row_words(groups(facts, "operation"), row)["group"] for row in (0, 1)]
+    assert said == ["not ours", "no operation"]
+    operation = running_move(cluster)
+    owned = partition_table(facts, parse_filter("op:OP-1"), NATURAL, False, [operation])
+    assert len(owned) == 24
+    assert not len(partition_table(facts, parse_filter("op:1f"), NATURAL, False, [operation]))
+
+
+def test_an_empty_cluster_has_no_groups() -> None:
+    facts = facts_of(ScriptedCluster.of(0, {}))
+    for kind in GROUPINGS:
+        assert len(groups(facts, kind, "", Order("lag_bytes"))) == 0
+
+
+# The filter line
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "completions"),
+    [
+        ("", "topic:pay*", ()),
+        ("b", "broker:3  behind:>1000  behind", ("broker:", "behind:", "behind")),
+        ("pay -st", "stale  stuck", ("-stale", "-stuck")),
+        ("stu", "stuck: cannot arrive", ("stuck",)),
+        ("eta:", "eta:never", ()),
+        ("op:", "op:1f3a", ("op:op-1", "op:op-2")),
+        ("topic:or", "topic:orders", ("topic:orders",)),
+        ("colour:", "no such field", ()),
+        ("zzz", "topics with 'zzz' in their name", ()),
+    ],
+)
+def test_hints_say_what_can_be_typed_next(
+    text: str, words: str, completions: tuple[str, ...]
+) -> None:
+    hint = hint_for(text, ("op-1", "op-2"), ("audit-log", "orders"))
+    assert words in hint.words
+    assert hint.completions == completions
+
+
+@pytest.mark.parametrize(
+    ("text", "longer"),
+    [("stu", "stuck "), ("x b", "x b"), ("pay br", "pay broker:"), ("be", "behind"), ("zz", "zz")],
+)
+def test_completion_goes_as_far_as_what_fits_agrees(text: str, longer: str) -> None:
+    found = completed(text, hint_for(text))
+    assert found == longer or found.startswith(longer)
+
+
+@given(st.text("abemorstu: -", max_size=12))
+def test_a_completed_line_begins_as_it_was_typed(text: str) -> None:
+    found = completed(text, hint_for(text, ("op-1",), ("orders",)))
+    kept = text[: len(text) - len(text.split()[-1])] if text and not text[-1].isspace() else text
+    assert found.startswith(kept)
+
+
+def test_every_example_can_be_typed() -> None:
+    for example in (*EXAMPLES.values(), *WORDS, "eta:never", "eta:>1d2h3m4s", "-rate:<=1.5MB/s"):
+        assert len(parse_filter(example)) == 1
+
+
+# Details
+
+
+def test_the_course_of_a_lag_is_kept_within_bounds() -> None:
+    cluster, history = incident(), LagHistory()
+    for _ in range(SAMPLES_MOST + 20):
+        history.take(Facts(cluster.step(1.0)))
+    samples = history.samples(ORDERS)
+    assert len(samples) == SAMPLES_MOST
+    assert all(one.at_ms < other.at_ms for one, other in pairwise(samples))
+    assert all(one.lag_bytes >= other.lag_bytes for one, other in pairwise(samples))
+    assert history.samples(("orders", 0, 2)) == ()
+    for number in range(LOOKED_AT_MOST + 5):
+        history.look_at(("orders", number % 6, 1 + number % 5))
+    history.take(Facts(cluster.step(1.0)))
+    assert len(history.samples(("orders", 0, 2))) <= 1
+
+
+def test_going_back_in_time_forgets_what_comes_later() -> None:
+    cluster, history = incident(), LagHistory()
+    snapshots = [cluster.step(1.0) for _ in range(6)]
+    for snapshot in snapshots:
+        history.take(Facts(snapshot))
+    history.take(Facts(snapshots[2]))
+    assert [one.at_ms for one in history.samples(ORDERS)] == [s.taken_ms for s in snapshots[:3]]
+    other = replace(snapshots[5], cluster_id="another")
+    history.take(Facts(other))
+    assert len(history.samples(ORDERS)) == 1
+
+
+async def test_settings_of_topics_are_asked_once_and_again_when_they_are_old() -> None:
+    asked: list[str] = []
+    now = [0.0]
+
+    async def ask(question: object) -> tuple[TopicConfig, ...]:
+        asked.append("orders")
+        return (TopicConfig("a", "1", "DYNAMIC_TOPIC_CONFIG", is_default=False),)
+
+    configs = TopicConfigs(ask, lambda: now[0])
+    assert configs.wants("orders")
+    assert TopicSettings(*configs.known("orders")).words == "asking"
+    await configs.fetch("orders")
+    assert not configs.wants("orders")
+    assert TopicSettings(*configs.known("orders")).words == "a=1"
+    now[0] = 61.0
+    assert configs.wants("orders")
+    configs.forget()
+    assert configs.known("orders") == (None, "")
+
+
+def test_settings_name_what_differs_from_the_defaults() -> None:
+    topic = TopicConfig("retention.ms", "1000", "DYNAMIC_TOPIC_CONFIG", is_default=False)
+    broker = TopicConfig("a.b", None, "STATIC_BROKER_CONFIG", is_default=False)
+    shipped = TopicConfig("z", "1", "DEFAULT_CONFIG", is_default=True)
+    words = TopicSettings((broker, shipped, topic)).words
+    assert words == "retention.ms=1000, a.b=(hidden) (broker)"
+    assert TopicSettings((shipped,)).words == "nothing differs from Kafka's defaults"

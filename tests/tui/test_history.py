@@ -1,0 +1,205 @@
+"""The history: what this session saw, in plots and lines."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backend.domain.snapshot import HistoryPoint
+from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
+from tests.support.tui.cluster import START_MS, ScriptedCluster, incident
+from tests.tui.test_overview import board, choose, moving
+from tui.plotting import Series, plot_course
+from tui.tables.course import (
+    COARSE_MS,
+    FINE_POINTS,
+    Course,
+    broker_course,
+    permitted,
+    rates,
+    remaining,
+    steady,
+    within,
+)
+from tui.tables.facts import Facts
+from tui.text import ASCII, UNICODE, bytes_text
+from tui.views import HISTORY
+
+
+async def plotted(shown: Shown) -> None:
+    """Wait for the plot, and until somebody has said whether a pipeline runs."""
+    await shown.until(lambda: " ago " in shown.frame(), "the plot is drawn")
+    await shown.until(lambda: shown.app.store.pipeline is not None, "the pipeline is known")
+    await shown.until(lambda: "Nobody has said" not in shown.frame(), "it is shown")
+
+
+@pytest.mark.parametrize("size", sorted(SIZES))
+async def test_what_was(size: str, tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", moving(), size=SIZES[size], start_view=HISTORY) as shown:
+        await plotted(shown)
+        check_frame(f"history-{size}", shown)
+
+
+async def test_nothing_was_seen_yet(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", incident(), start_view=HISTORY) as shown:
+        await shown.until(lambda: "no history yet" in shown.frame(), "it says so")
+        assert "absent: This backend records no samples and" in " ".join(shown.frame().split()) or (
+            "Nobody has said yet" in shown.frame()
+        )
+
+
+async def test_the_span_and_what_is_plotted_are_chosen_by_keys(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", moving(), start_view=HISTORY) as shown:
+        await plotted(shown)
+        assert "at most 15m00s" in shown.frame()
+        await shown.press("less_than_sign", "less_than_sign")
+        assert "at most 5m00s" in shown.frame()
+        await shown.press(*["greater_than_sign"] * 9)
+        assert "at most 12h00m" in shown.frame()
+        for words in ("Bytes remaining", "Stuck replicas", "Throughput of moves"):
+            await shown.press("tab")
+            await shown.until(lambda words=words: words in shown.frame(), words)  # type: ignore[misc]
+
+
+async def test_a_broker_leads_to_its_row(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", moving(), start_view=HISTORY) as shown:
+        await choose(shown, ("broker", 3))
+        await shown.publish()
+        assert board(shown).cursor_key == ("broker", 3)
+        await shown.press("enter")
+        assert shown.app.current_mode == "brokers"
+        await shown.until(lambda: shown.grid.cursor_key == 3, "the cursor is on it")
+
+
+async def test_it_fits_every_terminal(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", moving(), start_view=HISTORY) as shown:
+        for width, height in ((20, 5), (40, 10), (200, 60), (80, 24)):
+            await shown.resize(width, height)
+            await shown.until(lambda h=height: len(shown.lines()) <= h, "it fits")  # type: ignore[misc]
+
+
+async def test_it_can_be_read_in_plain_ascii(tmp_path: Path) -> None:
+    async with dashboard(
+        tmp_path / "s", moving(), start_view=HISTORY, glyphs=ASCII, plain=True
+    ) as shown:
+        await plotted(shown)
+        assert shown.frame().isascii()
+
+
+# The course
+
+
+def taken(cluster: ScriptedCluster, seconds: float = 1.0) -> Facts:
+    return Facts(cluster.step(seconds))
+
+
+def test_what_the_backend_remembers_comes_before_what_was_seen() -> None:
+    cluster, course = incident(), Course()
+    for _ in range(5):
+        cluster.step()
+    course.take(taken(cluster))
+    moments = course.until(cluster.now_ms)
+    assert len(moments) == 6
+    assert [moment.load is None for moment in moments] == [True] * 5 + [False]
+    assert rates(moments)[-1] == pytest.approx(75_000_000)
+    assert permitted(moments)[-1] == 75_000_000
+    assert remaining(moments) == sorted(remaining(moments), reverse=True)
+
+
+def test_a_look_back_adds_nothing_and_shows_what_was() -> None:
+    cluster, course = incident(), Course()
+    first = taken(cluster)
+    course.take(first)
+    course.take(taken(cluster))
+    course.take(first)
+    assert len(course.until(cluster.now_ms)) == 2
+    assert len(course.until(first.snapshot.taken_ms)) == 1
+
+
+def test_half_a_day_is_kept_in_bounds() -> None:
+    cluster, course = incident(), Course()
+    facts = taken(cluster)
+    for second in range(3 * FINE_POINTS):
+        snapshot = replace(facts.snapshot, taken_ms=START_MS + second * 1_000, history=())
+        facts.snapshot = snapshot
+        course.take(facts)
+    moments = course.until(START_MS + 10**9)
+    older = 2 * FINE_POINTS * 1_000 // COARSE_MS
+    assert len(moments) == FINE_POINTS + older
+    assert [m.at_ms for m in moments] == sorted({m.at_ms for m in moments})
+    assert moments[0].at_ms == START_MS
+
+
+def test_another_cluster_begins_anew() -> None:
+    cluster, course = incident(), Course()
+    course.take(taken(cluster))
+    cluster.cluster_id = "another"
+    cluster.history.clear()
+    course.take(taken(cluster))
+    assert len(course.until(cluster.now_ms)) == 1
+
+
+def test_what_a_broker_receives_and_sends_adds_up() -> None:
+    cluster, course = incident(), Course()
+    facts = taken(cluster)
+    course.take(facts)
+    moments = course.until(cluster.now_ms)
+    series = [broker_course(moments, broker) for broker in cluster.racks]
+    fetched = facts.rows.fetched_bytes_per_s[facts.arriving]
+    assert sum(received[-1] for received, _ in series) == pytest.approx(float(np.nansum(fetched)))
+    assert sum(sent[-1] for _, sent in series) == pytest.approx(float(np.nansum(fetched)))
+    assert all(math.isnan(value) for value in broker_course(moments, 99)[0])
+
+
+def test_a_silent_brokers_rate_is_unknown_and_not_nought() -> None:
+    cluster, course = incident(), Course()
+    cluster.silent_lag = {5}
+    course.take(taken(cluster))
+    assert math.isnan(broker_course(course.until(cluster.now_ms), 5)[0][-1])
+
+
+def test_a_span_ends_at_the_newest_and_a_plot_moves_seldom() -> None:
+    cluster, course = incident(), Course()
+    for _ in range(30):
+        course.take(taken(cluster))
+    moments = course.until(cluster.now_ms)
+    assert len(within(moments, 10)) == 11
+    assert steady(moments)[-1].at_ms % 4_000 == 0
+    assert not within((), 10)
+    assert not steady(())
+
+
+# Plots
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_a_plot_has_its_size_and_leaves_out_what_is_unknown(glyphs) -> None:  # type: ignore[no-untyped-def]
+    times = [START_MS + second * 1_000 for second in range(400)]
+    values = [math.nan if 100 < second < 200 else second * 1e6 for second in range(400)]
+    limit = Series([2e8] * 400, "-")
+    text = plot_course("Rate", times, [limit, Series(values)], bytes_text, 60, 12, glyphs)
+    lines = text.plain.splitlines()
+    assert lines[0] == "Rate, last 6m39s"
+    assert len(lines) == 12
+    assert max(map(len, lines)) <= 60
+    assert any("-----" in line for line in lines[1:-2])
+    assert glyphs is UNICODE or text.plain.isascii()
+
+
+def test_nothing_known_is_said() -> None:
+    nothing = plot_course("Rate", [1, 2], [Series([math.nan] * 2)], bytes_text, 60, 12, UNICODE)
+    assert nothing.plain == "Rate: no history yet"
+
+
+def test_an_older_backends_history_has_no_rates() -> None:
+    cluster, course = incident(), Course()
+    facts = taken(cluster)
+    told = facts.snapshot.history[-1]
+    old = HistoryPoint(told.at_ms, told.remaining_bytes, told.moving_replicas)
+    facts.snapshot = replace(facts.snapshot, history=(old,))
+    course.take(facts)
+    assert rates(course.until(cluster.now_ms)) == [facts.summary.rate_bytes_per_s]

@@ -1,0 +1,211 @@
+"""Partitions that are read-only or being deleted (KIP-694), in the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.modes import PartitionMode
+from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.stuck import Cause, Stuck
+from backend.errors import BadInput
+from tests.support.tui.app import SIZES, Shown, dashboard
+from tests.support.tui.cluster import START_MS, ScriptedCluster
+from tests.tui.test_tables import facts_of, keys, partitions, row_words
+from tui.recorder.marks import counted
+from tui.tables.about_partition import TopicSettings, about
+from tui.tables.base import Order
+from tui.tables.facts import Facts
+from tui.tables.filters import parse_filter
+from tui.tables.health import health_of
+from tui.tables.hints import hint_for
+from tui.tables.leaving import Leaving, leaving_items
+from tui.tables.overview import worst_replicas
+from tui.tables.partitions import ReplicaKey
+from tui.text import UNICODE
+from tui.views import OVERVIEW
+
+RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
+MINUTE_MS = 60_000
+LATER, NOW = TopicPartition("orders", 4), TopicPartition("orders", 5)
+WAITS = Stuck.plain(NOW, 3, Cause.DELETION_WAITS)
+
+
+def shrinking() -> ScriptedCluster:
+    """orders-4 goes in three minutes; orders-5 is being deleted, which waits for broker 3."""
+    cluster = ScriptedCluster.of(3, {"orders": 6, "audit": 1})
+    cluster.min_isr = 2
+    cluster.partitions[LATER].mode = RO
+    cluster.partitions[LATER].deletes_ms = START_MS + 3 * MINUTE_MS
+    cluster.partitions[NOW].mode = NONE
+    cluster.partitions[NOW].leader = -1
+    return cluster
+
+
+def stopped() -> ScriptedCluster:
+    """The same, and broker 3 is down: only what is being deleted is on it."""
+    cluster = shrinking()
+    for partition, state in cluster.partitions.items():
+        if partition != NOW:
+            state.replicas = [broker for broker in state.replicas if broker != 3]
+            state.leader = state.replicas[0]
+    cluster.down = {3: "not registered: it is down or fenced"}
+    cluster.stuck = {(NOW, 3): WAITS}
+    return cluster
+
+
+DELETION = Operation(
+    "op-7",
+    OperationKind.DELETE_PARTITIONS,
+    state=OperationState.DONE,
+    summary="shrink orders: keeps 4 partitions",
+    started_ms=START_MS,
+    ended_ms=START_MS,
+    partitions=(LATER, NOW),
+    who="ada@bastion",
+)
+
+
+def test_nothing_is_offline_or_behind_that_is_being_deleted() -> None:
+    facts = facts_of(stopped(), 0)
+    summary, health = facts.summary, health_of(facts)
+    assert (summary.leaderless_partitions, summary.offline_replicas) == (0, 0)
+    assert (summary.misled_partitions, summary.behind_replicas, summary.eta_never) == (0, 0, 0)
+    assert (health.leaderless, health.under_replicated, health.under_min_isr) == (0, 0, 0)
+    assert summary.stuck == {Cause.DELETION_WAITS: 1}
+    counts = counted(facts.snapshot)
+    assert (counts.leaderless, counts.offline) == (0, 0)
+
+
+def test_the_same_partition_without_a_mode_is_offline() -> None:
+    cluster = stopped()
+    cluster.partitions[NOW].mode = RW
+    facts = facts_of(cluster, 0)
+    assert facts.summary.leaderless_partitions == 1
+    assert health_of(facts).under_replicated == 1
+
+
+def test_what_takes_no_records_is_not_under_min_isr() -> None:
+    cluster = shrinking()
+    cluster.min_isr = 3
+    cluster.down = {2: "gone"}
+    low = health_of(facts_of(cluster, 0)).under_min_isr
+    cluster.partitions[LATER].mode = RW
+    assert health_of(facts_of(cluster, 0)).under_min_isr == low + 1
+
+
+def test_facts_that_depend_on_the_mode_are_not_taken_over_when_it_changes() -> None:
+    cluster = shrinking()
+    first = Facts(cluster.step())
+    assert first.summary.leaderless_partitions == 0
+    rows = first.snapshot.replicas
+    other = replace(first.snapshot, replicas=replace(rows, mode=np.zeros_like(rows.mode)))
+    second = Facts(other, first)
+    assert second.summary.leaderless_partitions == 1
+    assert second.leaving == ()
+
+
+@pytest.mark.conforms("kip-694:metadata-shown")
+def test_a_column_tells_the_mode_where_any_partition_has_one() -> None:
+    table = partitions(facts_of(shrinking(), 0), "-mode:readwrite leader")
+    assert row_words(table, 0)["mode"] == "leaving in 3 min"
+    assert row_words(table, 0, 8)["mode"] == "ReadOnly"
+    table = partitions(facts_of(shrinking(), 0), "mode:none")
+    assert {row_words(table, row)["mode"] for row in range(3)} == {"being deleted"}
+    assert {row_words(table, row)["status"] for row in range(3)} == {"Deleting"}
+    plain = partitions(facts_of(ScriptedCluster.of(3, {"orders": 2}), 0))
+    assert "mode" not in {column.key for column in plain.columns}
+
+
+def test_rows_are_sorted_and_filtered_by_mode() -> None:
+    facts = facts_of(shrinking(), 0)
+    by_mode = keys(partitions(facts, "", Order("mode", reverse=True)))
+    assert [key[:2] for key in by_mode[:6]] == [NOW] * 3 + [LATER] * 3  # type: ignore[index]
+    for text, count in {
+        "mode:readonly": 3,
+        "mode:none": 3,
+        "mode:ReadOnly,none": 6,
+        "-mode:readwrite": 6,
+        "misled": 0,
+    }.items():
+        assert len(partitions(facts, text)) == count, text
+
+
+def test_a_mode_that_there_is_not_is_refused_and_those_there_are_are_offered() -> None:
+    with pytest.raises(BadInput, match="'gone' is no mode"):
+        parse_filter("mode:gone")
+    assert hint_for("mode:").completions == ("mode:readwrite", "mode:readonly", "mode:none")
+    assert hint_for("mode:rea").completions == ("mode:readwrite", "mode:readonly")
+    assert "about to be deleted" in hint_for("mode:").words
+
+
+def test_the_details_say_when_it_goes_and_who_asked() -> None:
+    facts = facts_of(shrinking(), 0)
+
+    def mode_line(partition: TopicPartition) -> str:
+        key = ReplicaKey(*partition, 1)
+        lines = about(facts, key, (), TopicSettings(), (DELETION,), UNICODE)
+        return next((line.text for line in lines if line.label == "Mode"), "")
+
+    assert mode_line(LATER) == (
+        "ReadOnly: leaving in 3 min (at 2025-10-09 08:56:20 UTC), as ada@bastion asked"
+    )
+    assert mode_line(NOW) == "None: being deleted, as ada@bastion asked"
+    assert mode_line(TopicPartition("orders", 0)) == ""
+
+
+def said(*leaving: Leaving) -> list[str]:
+    return [item.text for item in leaving_items(leaving, START_MS, (DELETION,))]
+
+
+def test_the_overview_says_what_leaves_and_by_whom() -> None:
+    at_ms = START_MS + 3 * MINUTE_MS
+    assert said(Leaving("orders", RO, 6, at_ms), Leaving("t", RO, 1), Leaving("u", NONE, 2)) == [
+        "6 partitions of orders leave in 3 min, as ada@bastion asked.",
+        "1 partition of t is read-only, and about to be deleted.",
+        "2 partitions of u are being deleted.",
+    ]
+    many = [Leaving(f"t{number}", RO, 2, at_ms + number) for number in range(4)]
+    assert said(*many) == [
+        "8 partitions of 4 topics are about to be deleted; the first is leaving in 3 min."
+    ]
+
+
+def test_a_deletion_that_waits_is_among_the_worst_and_has_no_eta() -> None:
+    (worst, *_), count = worst_replicas(facts_of(stopped(), 0))
+    assert count == 1
+    assert (worst.key, worst.cause) == (ReplicaKey(*NOW, 3), "deletion waits")
+
+
+@pytest.fixture(params=SIZES)
+async def shown(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shown]:
+    """The overview at each size."""
+    cluster = stopped()
+    cluster.operations = {DELETION.id: DELETION}
+    async with dashboard(
+        tmp_path / "s", cluster, size=SIZES[request.param], start_view=OVERVIEW
+    ) as running:
+        yield running
+
+
+async def test_a_broker_stops_while_partitions_are_deleted(shown: Shown) -> None:
+    await shown.until(lambda: "as ada@bastion asked" in shown.frame(), "who asked is said")
+    text = shown.frame()
+    assert "1 partition of orders leaves in 3 min" in text
+    assert "1 partition of orders is being deleted" in text
+    assert "deletion waits" in text
+    assert "0 offline" in text
+    assert "without a leader" not in text
+    assert "never" not in text
+    await shown.press("2")
+    await shown.press("slash")
+    await shown.write("mode:none")
+    await shown.press("enter")
+    await shown.until(lambda: "3 of" in shown.frame(), "its replicas are listed")
+    assert "Offline" not in shown.frame()
+    assert "Stuck" in shown.frame()

@@ -1,0 +1,114 @@
+"""Moves of others: whether their throttles stay on in the end, by what operations here own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.owned import OwnedThrottle, Share
+from backend.domain.throttle import Throttles
+from tests.support.tui.app import Shown, dashboard
+from tests.support.tui.cluster import ScriptedCluster, incident
+from tui.tables.about_throttles import about
+from tui.tables.others import Left, left_by_others, left_words
+
+RATE_KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LIST_KEYS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+
+
+def rates_operation(cluster: ScriptedCluster, **more: object) -> Operation:
+    """Rates that an operator set for moves of others, to come off with them."""
+    options = {"state": OperationState.RUNNING, **more}
+    return cluster.note(OperationKind.THROTTLED_RATES, "rates of 5 brokers", **options)
+
+
+def cell(setting: str, where: int | str, state: str = "held") -> OwnedThrottle:
+    """A setting in which the operation has a share."""
+    share = Share("op-1", "ada@bastion-1", "25000000 B/s", state)
+    broker, topic = (where, None) if isinstance(where, int) else (None, where)
+    return OwnedThrottle(setting, broker, topic, "v", "s", "no rate", "", (share,))
+
+
+def owns(throttles: Throttles, *, lists: bool, state: str = "held") -> list[OwnedThrottle]:
+    """Every rate that stands, and every list too."""
+    cells = [cell(key, broker, state) for broker in throttles.rates for key in RATE_KEYS]
+    if lists:
+        cells += [cell(key, topic, state) for topic in throttles.replicas for key in LIST_KEYS]
+    return cells
+
+
+def test_what_stays_is_what_no_running_operation_has_a_share_of() -> None:
+    cluster = incident()
+    throttles = cluster.snapshot().throttles
+    lists = 2 * len(throttles.replicas)
+    operation = rates_operation(cluster)
+    assert left_by_others([], throttles, []) == Left((), 10 + lists)
+    assert left_by_others([operation], throttles, None) == Left(("op-1",), None)
+    only_rates = owns(throttles, lists=False)
+    assert left_by_others([operation], throttles, only_rates) == Left(("op-1",), lists)
+    every = owns(throttles, lists=True)
+    assert left_by_others([operation], throttles, every).nothing
+    told_to_stay = owns(throttles, lists=True, state="left")
+    assert left_by_others([operation], throttles, told_to_stay).stays == 10 + lists
+    for other in (
+        replace(operation, auto_remove_throttle=False),
+        replace(operation, state=OperationState.DONE),
+        replace(operation, kind=OperationKind.ELECTION),
+    ):
+        assert left_by_others([other], throttles, every).operations == ()
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        (Left(), "throttles stay on when they end"),
+        (Left((), 3), "throttles stay on when they end"),
+        (Left(("op-1",), 0), "op-1 takes the throttles off when they end"),
+        (Left(("op-1", "op-2"), 0), "op-1, op-2 take the throttles off when they end"),
+        (Left(("op-1",), 1), "op-1 takes its own throttles off, 1 other stays on"),
+        (Left(("op-1",), 4), "op-1 takes its own throttles off, 4 others stay on"),
+        (Left(("op-1",)), "op-1 takes its own throttles off, others may stay on"),
+    ],
+)
+def test_it_is_said_who_takes_what_off(left: Left, words: str) -> None:
+    assert left_words(left) == words
+    _, lines = about(None, (), (), 6, left)
+    said = lines[0]
+    assert said.text.startswith("6 partitions move that no operation here owns")
+    assert (said.tone == "") == left.nothing
+    if left.operations:
+        assert words in said.text
+    else:
+        assert "nobody here takes them off in the end" in said.text
+
+
+@pytest.fixture
+async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
+    """The home screen during throttled moves that somebody else started."""
+    async with dashboard(
+        tmp_path / "s", incident(), size=(100, 40), start_view="overview"
+    ) as running:
+        yield running
+
+
+async def test_without_an_operation_the_throttles_stay_on(shown: Shown) -> None:
+    await shown.until(lambda: "of others" in shown.frame(), "it is said")
+    assert "6 moves of others: throttles stay on when they end." in shown.frame()
+
+
+async def test_a_rate_operation_takes_its_rates_off_with_them(shown: Shown) -> None:
+    cluster = shown.backend.cluster
+    shown.backend.announce(rates_operation(cluster))
+    shown.backend.owned = owns(cluster.snapshot().throttles, lists=True)
+    shown.time.now += 10
+    await shown.publish()
+    await shown.until(
+        lambda: "6 moves of others: op-1 takes the throttles off when they end." in shown.frame(),
+        "the truth is said",
+    )
+    await shown.press("4")
+    await shown.until(lambda: "op-1 takes the throttles off" in shown.frame(), "and here")

@@ -1,0 +1,269 @@
+"""What the data pipeline delivered, where the dashboard shows it: age and source everywhere."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backend.domain.pipeline import (
+    ABSENT,
+    Delivered,
+    PipelineProcess,
+    PipelineState,
+    SamplesStanding,
+)
+from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
+from tests.support.tui.backend import ScriptedBackend
+from tests.support.tui.cluster import ScriptedCluster
+from tests.support.tui.delivered import deliver, eta, gap, standing
+from tests.tui.test_overview import moving
+from tui.questions import DELIVERED, EFFECTS, FORECASTS, PIPELINE, Moment, wanted
+from tui.recorder.values import decode, encode
+from tui.tables.forecast import Forecast, age_text, full_text, of_all, of_operation, range_text
+from tui.tables.watched import pipeline_items
+from tui.text import ASCII
+from tui.views import HISTORY, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
+
+NOW_MS = 1_760_000_120_000
+
+
+async def delivered(shown: Shown) -> None:
+    """Have everything delivered, asked for and shown."""
+    deliver(shown.backend, shown.backend.cluster.now_ms)
+    shown.app.rounds.nudge()
+    await shown.until(lambda: shown.app.store.has_pipeline, "it is known that it runs")
+    shown.app.rounds.nudge()
+    await shown.until(lambda: bool(shown.app.store.forecasts), "forecasts are known")
+
+
+@pytest.mark.parametrize("size", sorted(SIZES))
+async def test_the_history_shows_what_was_delivered(size: str, tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", moving(), size=SIZES[size], start_view=HISTORY) as shown:
+        await delivered(shown)
+        await shown.until(lambda: shown.app.store.delivered is not None, "results are known")
+        await shown.press("tab", "tab", "tab")
+        await shown.until(lambda: "Throughput over days" in shown.frame(), "the days are plotted")
+        check_frame(f"history-pipeline-{size}", shown)
+
+
+async def test_tables_without_rows_and_files_that_are_torn_are_said(tmp_path: Path) -> None:
+    cluster = moving()
+    async with dashboard(
+        tmp_path / "s", cluster, size=SIZES["160x50"], start_view=HISTORY
+    ) as shown:
+        torn = Delivered("stalls", problem="stalls/batch_id=3/part-0.parquet is passed over")
+        found = standing(cluster.now_ms)
+        shown.backend.pipeline = replace(found, tables=(*found.tables[:2], torn))
+        shown.app.rounds.nudge()
+        await shown.until(lambda: "Stalls     none in a day" in shown.frame(), "it is shown")
+        assert "Not here: broker load, pairs, quality." in shown.frame()
+        assert "batch_id=3/part-0.parquet is passed over" in shown.frame()
+        assert "nothing was copied" in shown.frame()
+        assert "nothing runs that is forecast" in shown.frame()
+
+
+async def test_every_line_of_the_history_can_be_reached(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", moving(), start_view=HISTORY) as shown:
+        await delivered(shown)
+        await shown.until(lambda: shown.app.store.delivered is not None, "results are known")
+        seen = ""
+        for _ in range(40):
+            await shown.press("j")
+            seen += shown.frame()
+        for words in (
+            "leader throttle of broker 4",
+            "throughput",
+            "goes on",
+            "full in 1d14h",
+            "12 dropped: one row a moment",
+            "throttled",
+        ):
+            assert words in seen, words
+
+
+@pytest.mark.parametrize("size", sorted(SIZES))
+async def test_the_home_screen_takes_the_forecast_and_says_so(size: str, tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", moving(), size=SIZES[size], start_view=OVERVIEW) as shown:
+        await delivered(shown)
+        await shown.until(lambda: "(pipeline)" in shown.frame(), "the forecast is shown")
+        check_frame(f"overview-forecast-{size}", shown)
+
+
+async def test_an_old_forecast_gives_way_to_the_live_eta(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", moving(), start_view=OVERVIEW) as shown:
+        await delivered(shown)
+        await shown.until(lambda: "(pipeline)" in shown.frame(), "the forecast is shown")
+        await shown.publish(seconds=40.0)
+        await shown.until(lambda: "(live)" in shown.frame(), "the live one is shown")
+        assert "(pipeline)" not in shown.frame()
+
+
+async def test_an_operation_tells_both(tmp_path: Path) -> None:
+    async with dashboard(
+        tmp_path / "s", moving(), size=SIZES["160x50"], start_view=OPERATIONS
+    ) as shown:
+        await delivered(shown)
+        await shown.press("enter")
+        await shown.until(lambda: "8 in 10" in shown.frame(), "the forecast is told")
+        assert "12m00s to 31m00s (8 in 10), half by 19m00s; leader throttle of broker 4" in (
+            shown.frame()
+        )
+        assert "(live, by the rates of this moment)" in shown.frame()
+
+
+async def test_why_a_replica_is_stuck_tells_of_its_past(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", moving(), start_view=PARTITIONS) as shown:
+        await delivered(shown)
+        await shown.press("f")
+        await shown.until(lambda: "6 moving" in shown.frame() or shown.cursor != "", "it follows")
+        while shown.cursor != "orders-2 on broker 3":
+            await shown.press("j")
+        await shown.press("enter")
+        await shown.until(lambda: "in a day" in shown.frame(), "its past is told")
+        check_frame("details-stalls-80x24", shown)
+        asked = [path for path in shown.backend.looked if "/pipeline/stalls" in path]
+        assert any("topic=" in path and "broker=" in path for path in asked)
+
+
+async def test_a_throttle_is_recommended_with_its_reason(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", moving(), start_view=THROTTLES) as shown:
+        await delivered(shown)
+        await shown.until(lambda: shown.app.store.effects is not None, "effects are known")
+        await shown.until(lambda: "raise to 75.0 MB/s" in shown.frame(), "it is recommended")
+        check_frame("throttles-advice-80x24", shown)
+        assert "binds and steady followers keep up" in " ".join(shown.frame().split())
+
+
+async def test_it_fits_every_terminal_and_plain_ascii(tmp_path: Path) -> None:
+    async with dashboard(
+        tmp_path / "s", moving(), start_view=HISTORY, glyphs=ASCII, plain=True
+    ) as shown:
+        await delivered(shown)
+        await shown.until(lambda: shown.app.store.delivered is not None, "results are known")
+        for width, height in ((20, 5), (40, 10), (200, 60), (80, 24)):
+            await shown.resize(width, height)
+            await shown.until(lambda h=height: len(shown.lines()) <= h, "it fits")  # type: ignore[misc]
+            assert shown.frame().isascii()
+
+
+async def test_results_that_are_late_need_attention(tmp_path: Path) -> None:
+    cluster: ScriptedCluster = moving()
+    async with dashboard(tmp_path / "s", cluster, start_view=OVERVIEW) as shown:
+        shown.backend.pipeline = standing(
+            cluster.now_ms,
+            state=PipelineState.LATE,
+            behind_s=780.0,
+            command="kshunt pipeline run --samples /s",
+            process=None,
+        )
+        shown.app.rounds.nudge()
+        await shown.until(lambda: "are 13m behind" in shown.frame(), "it is said")
+
+
+def test_what_was_delivered_can_be_recorded(tmp_path: Path) -> None:
+    backend = ScriptedBackend(tmp_path / "s", moving())
+    deliver(backend, NOW_MS)
+    for value in (backend.pipeline, *backend.delivered.values()):
+        assert decode(json.loads(json.dumps(encode(value)))) == value
+
+
+# What is asked
+
+
+def test_results_are_asked_for_where_there_are_any() -> None:
+    live = Moment(0.0, True, True, False, past_in_sight=True, throttles_in_sight=True)
+    asked = {FORECASTS, EFFECTS, DELIVERED}
+    assert not wanted(live) & asked
+    assert PIPELINE in wanted(live)
+    tables = frozenset({"eta", "throttle_effect", "rates"})
+    assert wanted(replace(live, tables=tables)) >= asked
+    assert FORECASTS not in wanted(replace(live, tables=tables, running=False))
+    assert not wanted(replace(live, live=False, tables=tables))
+
+
+# Forecasts in words
+
+
+def test_a_forecast_counts_from_now_and_ends_being_fresh() -> None:
+    row = eta("op-1", NOW_MS)
+    found = of_operation([row], "op-1", NOW_MS)
+    assert found == Forecast(720.0, 1_140.0, 1_860.0, 4_000, "leader throttle of broker 4")
+    assert of_operation([row], "op-2", NOW_MS) is None
+    assert of_operation([row], "op-1", NOW_MS + 26_000) is None
+
+
+def test_of_several_operations_the_last_one_counts() -> None:
+    rows = [eta("a", NOW_MS), eta("b", NOW_MS, p50_s=2_004.0, p90_s=2_404.0, bound="link 1->4")]
+    found = of_all(rows, ["a", "b"], NOW_MS)
+    assert found is not None
+    assert range_text(found) == "12m00s to 40m00s"
+    assert found.bound == "link 1->4"
+    assert of_all(rows, ["a", "b", "c"], NOW_MS) is None
+    assert of_all(rows, [], NOW_MS) is None
+
+
+def test_never_is_said_with_its_reason_and_unknown_is_no_forecast() -> None:
+    never = eta(
+        "a", NOW_MS, p10_s=None, p50_s=None, p90_s=None, why="never: nothing is let through"
+    )
+    found = of_operation([never], "a", NOW_MS)
+    assert found is not None
+    assert found.never
+    assert full_text(found) == "never: nothing is let through (pipeline, <10s old)"
+    unknown = replace(never, why="its rate is not known")
+    assert of_operation([unknown], "a", NOW_MS) is None
+
+
+def test_a_far_end_is_open() -> None:
+    found = of_operation([eta("a", NOW_MS, p90_s=None)], "a", NOW_MS)
+    assert found is not None
+    assert range_text(found) == "12m00s to never"
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "text"),
+    [(0, "<10s"), (-5, "<10s"), (19_999, "10s"), (185_000, "3m"), (7_900_000, "2h10m")],
+)
+def test_an_age_does_not_change_each_second(age_ms: int, text: str) -> None:
+    assert age_text(age_ms) == text
+
+
+# What needs attention
+
+
+def said(**others: object) -> list[str]:
+    return [item.text for item in pipeline_items(standing(NOW_MS, **others), NOW_MS)]
+
+
+def test_a_pipeline_that_keeps_up_needs_nothing() -> None:
+    assert not said()
+    assert not pipeline_items(ABSENT, NOW_MS)
+
+
+def test_a_recorder_that_stands_is_said() -> None:
+    stands = SamplesStanding(NOW_MS - 300_000)
+    assert said(samples=stands) == ["No sample was recorded for 5m."]
+    full = SamplesStanding(NOW_MS - 300_000, "No space left on device (/s).")
+    assert said(samples=full) == ["Samples are not recorded: No space left on device (/s)."]
+    assert not said(samples=None)
+
+
+def test_gaps_are_said_for_an_hour() -> None:
+    lately = SamplesStanding(NOW_MS, missed=(gap(NOW_MS),))
+    assert said(samples=lately) == [
+        "Samples lack: The recorder was killed; samples of up to 9 s may lack."
+    ]
+    assert not said(samples=SamplesStanding(NOW_MS, missed=(gap(NOW_MS - 3_600_000),)))
+    twice = SamplesStanding(NOW_MS, missed=(gap(NOW_MS), gap(NOW_MS)))
+    assert said(samples=twice)[0].endswith("(and 1 more gap)")
+
+
+def test_a_pipeline_that_ends_again_and_again_is_said() -> None:
+    ended = PipelineProcess(False, NOW_MS, 3, "Spark gave up.")
+    found = said(state=PipelineState.RESTARTING, process=ended, reason="Spark gave up.")
+    assert found == ["The pipeline ended and is started again (3 times so far): Spark gave up."]
+    found = said(state=PipelineState.FAILED, reason="No manifest.")
+    assert found == ["Results of the pipeline cannot be read: No manifest."]

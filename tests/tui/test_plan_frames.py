@@ -1,0 +1,114 @@
+"""Golden frames of the plan wizard, at 80x24 and at 160x50; see `tests.tui.test_frames`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.tui.app import SIZES, Shown, at_step, check_frame, named
+from tests.support.tui.plans import (
+    Planning,
+    at_plan,
+    choose,
+    compared,
+    planning_shown,
+    proposed,
+    rehearsal_answer,
+    until,
+)
+from tui.planning.goals import PlanStep
+from tui.text import ASCII
+from tui.views import OVERVIEW
+from tui.wizard.model import Step
+
+
+@pytest.fixture(params=SIZES)
+async def both(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[tuple[Shown, Planning]]:
+    """The dashboard at each size, and the planners behind it."""
+    size = SIZES[request.param]
+    async with planning_shown(tmp_path, size=size, start_view=OVERVIEW) as running:
+        yield running
+
+
+@pytest.fixture
+def shown(both: tuple[Shown, Planning]) -> Shown:
+    return both[0]
+
+
+@pytest.fixture
+def planning(both: tuple[Shown, Planning]) -> Planning:
+    return both[1]
+
+
+async def drawn(shown: Shown) -> None:
+    """Wait for the plot with its axis."""
+    await shown.until(lambda: "0s" in shown.frame() and "┤" in shown.frame(), "it is drawn")
+
+
+async def test_goals_and_choices(shown: Shown) -> None:
+    await shown.press("P")
+    await at_plan(shown, PlanStep.GOAL)
+    check_frame(named("plan-goal", shown), shown)
+    await shown.pilot.press("escape")
+    await shown.closed()
+    form = await choose(shown)
+    await shown.pilot.press("j", "j", "j", "space")
+    await shown.until(lambda: form.text(0) == "4", "it is marked")
+    check_frame(named("plan-choices", shown), shown)
+
+
+async def test_a_proposal(shown: Shown, planning: Planning) -> None:
+    impact = replace(planning.answer.impact, phases=(5, 5, 1))
+    planning.answer = replace(planning.answer, impact=impact)
+    await proposed(shown)
+    await until(shown, "To drain broker 4")
+    check_frame(named("plan-brokers", shown), shown)
+    await shown.pilot.press("tab")
+    await until(shown, "[Partitions 11]")
+    check_frame(named("plan-diff", shown), shown)
+    await shown.pilot.press("tab")
+    await until(shown, "[Notes 1]")
+    check_frame(named("plan-notes", shown), shown)
+
+
+async def test_rehearsals_side_by_side(shown: Shown, planning: Planning) -> None:
+    planning.rehearsal = rehearsal_answer(planning.answer, deadline_s=3_600.0)
+    await proposed(shown)
+    await shown.pilot.press("enter")
+    await at_plan(shown, PlanStep.THROTTLES)
+    check_frame(named("plan-throttles", shown), shown)
+    await shown.pilot.press("escape", "escape", "escape", "escape")
+    await shown.closed()
+    await compared(shown, deadline="1h")
+    await drawn(shown)
+    check_frame(named("plan-rehearsal", shown), shown)
+    await shown.pilot.press("l", "l", "tab")
+    await until(shown, "Needs in")
+    check_frame(named("plan-courses", shown), shown)
+    await shown.pilot.press("tab")
+    await until(shown, "leaves the ISR of orders-0")
+    check_frame(named("plan-isr", shown), shown)
+    await shown.pilot.press("enter")
+    await at_step(shown, Step.CHOICES)
+    check_frame(named("plan-start", shown), shown)
+
+
+async def test_an_ascii_terminal_shows_the_same(tmp_path: Path) -> None:
+    async with planning_shown(tmp_path, glyphs=ASCII, start_view=OVERVIEW) as (shown, planning):
+        planning.rehearsal = rehearsal_answer(planning.answer, deadline_s=900.0, possible=False)
+        await proposed(shown)
+        await shown.pilot.press("tab")
+        await until(shown, "[Partitions 11]")
+        check_frame("plan-diff-ascii-80x24", shown)
+        await shown.pilot.press("escape", "escape", "escape")
+        await shown.closed()
+        await compared(shown, deadline="15m")
+        await until(shown, "Not possible by 09:08 UTC")
+        await shown.until(lambda: " 0 B/s+" in shown.frame(), "it is drawn")
+        check_frame("plan-rehearsal-ascii-80x24", shown)
+        assert shown.frame().isascii()

@@ -1,0 +1,434 @@
+"""What the plan wizard reads and says: fields, diff, totals, comparison, files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.plan import parse_plan
+from backend.domain.planning import Goal, PlanRequest, RehearsalAnswer, Weighing
+from backend.domain.proposal import Note
+from backend.domain.rehearsal import IsrEvent
+from backend.errors import BadInput
+from tests.support.tui.app import Shown
+from tests.support.tui.cluster import START_MS
+from tests.support.tui.plans import (
+    MB,
+    NOTE,
+    impact_of,
+    plan_answer,
+    planning_shown,
+    proposal_of,
+    proposed,
+    quiet,
+    rehearsal_answer,
+    rehearsed,
+    until,
+)
+from tui.paths import complete_path, new_audit_file, new_plan_file, plan_for, save_pair
+from tui.planning import compare, tables, typed, words
+from tui.planning.goals import fields_of, request_of
+from tui.planning.typed import About, TypedDeadline
+from tui.screens.form import FormPart
+from tui.screens.planned import ProposalPart, Proposed
+from tui.screens.save_plan import SavePlanScreen
+from tui.tables.base import Placed
+from tui.tables.facts import Facts
+from tui.text import ASCII, UNICODE
+from tui.views import OVERVIEW
+from tui.widgets.diff_grid import SIGNED, DiffGrid
+
+ABOUT = About(frozenset(range(1, 6)), ("orders", "payments"), ("/d1", "/d2"))
+HERE = "kSh-9xQmT4uB2vWcE0aLrg"
+
+
+# Fields
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_"),
+    [
+        ("500GB", 500 * 10**9),
+        ("2TiB", 2 * 2**40),
+        ("1.5 gb", 1_500_000_000),
+        ("1000", 1_000),
+        ("10k", 10_000),
+        ("none", None),
+        ("999999999999999 PB", 2**63 - 1),
+    ],
+)
+def test_limits_are_read(text: str, bytes_: int | None) -> None:
+    assert typed.a_limit(text) == bytes_
+
+
+@pytest.mark.parametrize("text", ["", "-1", "GB", "1e9", "5 i", "5ib", "1.2.3GB", "all"])
+def test_limits_that_cannot_be_meant_are_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        typed.a_limit(text)
+
+
+def test_throttles_are_read_each_once() -> None:
+    assert typed.throttles("25MB/s, none, 25MB/s,") == (25 * MB, None)
+    assert typed.throttles(" ") == ()
+    for wrong in ("fast", "1B/s", ", ".join(f"{n}MB/s" for n in range(1, 10))):
+        with pytest.raises(BadInput):
+            typed.throttles(wrong)
+
+
+def test_a_deadline_is_by_utc() -> None:
+    # 08:53:20 UTC.
+    found = typed.a_deadline("09:00", START_MS)
+    assert found == TypedDeadline("09:00", 400.0)
+    assert typed.a_deadline("none", START_MS) is typed.a_deadline("", START_MS) is None
+    with pytest.raises(BadInput):
+        typed.a_deadline("soon", START_MS)
+
+
+def test_many_topics_are_asked_for_by_a_pattern() -> None:
+    names = [f"t{n}" for n in range(1_001)]
+    with pytest.raises(BadInput, match="1,001 topics are too many to name"):
+        typed.patterns(", ".join(names), names)
+    assert typed.patterns("t*, t1", names) == ("t*", "t1")
+
+
+READERS: tuple[Callable[[str], object], ...] = (
+    lambda text: typed.brokers(text, Goal.DRAIN, ABOUT.brokers),
+    lambda text: typed.patterns(text, ABOUT.topics),
+    typed.excluded,
+    typed.a_weighing,
+    typed.a_tolerance,
+    typed.a_share,
+    typed.a_limit,
+    lambda text: typed.a_factor(text, 5),
+    lambda text: typed.directories(text, ABOUT.paths),
+    typed.throttles,
+    lambda text: typed.a_deadline(text, START_MS),
+)
+
+
+@given(st.text(max_size=40), st.sampled_from(range(len(READERS))))
+def test_what_is_typed_is_read_or_refused(text: str, reader: int) -> None:
+    try:
+        READERS[reader](text)
+    except BadInput:
+        return
+
+
+@pytest.mark.parametrize("goal", list(Goal))
+def test_the_defaults_of_every_goal_are_a_question(goal: Goal) -> None:
+    given = {"brokers": "4, 5" if goal is Goal.REPLACE else "4", "factor": "2"}
+    fields = fields_of(goal, ABOUT, given)
+    request = request_of(goal, tuple(field.parse(field.value) for field in fields))
+    assert isinstance(request, PlanRequest)
+    assert (request.goal, request.topics, request.by) == (goal, ("*",), Weighing.BYTES)
+    assert request.caps is not None
+
+
+# The diff
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "leader", "text"),
+    [
+        ((1, 2, 3), (4, 2, 3), 1, "-1* 2 3 > +4 2 3"),
+        ((1, 2), (1, 2, 3), 2, "1 2* > 1 2* +3"),
+        ((1, 2, 3), (1,), None, "1 -2 -3 > 1"),
+        ((1, 2), (2, 1), 1, "1* 2 > 2 1*  only their order"),
+    ],
+)
+def test_the_diff_says_by_signs_what_goes_and_comes(
+    before: tuple[int, ...], after: tuple[int, ...], leader: int | None, text: str
+) -> None:
+    assert tables.diff_text(before, after, leader, ASCII) == text
+
+
+def test_directories_are_told_with_their_broker() -> None:
+    partition = TopicPartition("orders", 0)
+    proposal = replace(
+        proposal_of(quiet()),
+        before={partition: (1, 2)},
+        targets={partition: (1, 2)},
+        log_dirs={(partition, 2): "/d2"},
+        log_dirs_before={(partition, 2): "/d1"},
+    )
+    table = tables.DiffTable(proposal, None, ASCII)
+    placed = [Placed(column, 40) for column in table.columns]
+    assert [cell.text for cell in table.cells(0, placed)] == ["orders-0", "2: /d1 > /d2"]
+    assert (len(table), table.row_of((partition, 2)), table.row_of(partition)) == (1, 0, None)
+    assert table.first(0) == table.more(0) == []
+
+
+def test_a_topic_that_looks_like_a_sign_is_none() -> None:
+    assert SIGNED.findall("-1* 2 +30 a-4 4-5 +x") == ["-1*", "+30"]
+
+
+def part_of(shown: Shown) -> ProposalPart:
+    return shown.app.screen.query_one(ProposalPart)
+
+
+async def test_what_goes_and_what_comes_have_colours_besides(tmp_path: Path) -> None:
+    async with planning_shown(tmp_path, start_view=OVERVIEW) as (shown, _):
+        await proposed(shown)
+        await shown.pilot.press("tab", "j")
+        grid = shown.app.screen.query_one(DiffGrid)
+        await shown.until(lambda: grid.cursor_row == 1, "the cursor is in the diff")
+        for row in (1, 2):
+            styles = {
+                segment.text: segment.style
+                for segment in grid.render_lines(grid.region.reset_offset)[row]
+            }
+            gone, come = (next(t for t in styles if t[:1] == sign) for sign in "-+")
+            assert styles[gone] != styles[come]
+            text = grid.render_lines(grid.region.reset_offset)[row].text
+            assert text.count(gone) == text.count(come) == 1
+            assert len(text) == grid.size.width
+
+
+async def test_twenty_thousand_partitions_are_written_as_they_come_into_sight(
+    tmp_path: Path,
+) -> None:
+    async with planning_shown(tmp_path, start_view=OVERVIEW) as (shown, planning):
+        before = {TopicPartition("orders", n): (4, 1, 2) for n in range(20_000)}
+        targets = dict.fromkeys(before, (5, 1, 2))
+        proposal = replace(planning.answer.proposal, before=before, targets=targets)
+        planning.answer = replace(planning.answer, proposal=proposal)
+        await proposed(shown)
+        await until(shown, "20,000 partitions change")
+        await shown.pilot.press("tab", "G")
+        await until(shown, "orders-19999")
+        await shown.pilot.press("pageup", "g")
+        await until(shown, "orders-0 ")
+
+
+# Totals
+
+
+def test_what_endangers_partitions_stands_out() -> None:
+    answer = plan_answer(quiet(), notes=())
+    said = words.summary(answer, ASCII)
+    assert [line.tone for line in said] == ["strong", "", "", "", "warn", ""]
+    impact = replace(
+        answer.impact,
+        fewer_racks=(TopicPartition("orders", 1),),
+        under_min_isr=tuple(TopicPartition("orders", n) for n in range(5)),
+        more_racks=2,
+        phases=tuple(range(1, 11)),
+        brokers=tuple(replace(row, disk_bytes=90 * 10**9) for row in answer.impact.brokers),
+    )
+    texts = dict(words.summary(replace(answer, impact=impact), ASCII))
+    assert texts["! Racks: 1 partition (orders-1) fewer, 2 partitions more."] == "warn"
+    under = "! Under min.insync.replicas: 5 partitions (orders-0, orders-1 and 3 more)."
+    assert texts[under] == "bad"
+    assert texts["! Fullest at its peak: broker 1, 122% (110 GB)."] == "bad"
+    assert "By 5/200 moves at once, 10 phases: 1, 2, 3, 4, 5 partitions and so on." in texts
+
+
+def test_what_is_not_known_is_said() -> None:
+    answer = plan_answer(quiet())
+    unknown = tuple(replace(row, disk_bytes=None) for row in answer.impact.brokers)
+    impact = replace(answer.impact, brokers=unknown)
+    said = [line.text for line in words.summary(replace(answer, impact=impact), ASCII)]
+    assert "Disks: their sizes are not known." in said
+    assert tables.shares_cell(unknown[0]).text == "?"
+
+
+def test_a_measure_without_bytes_is_a_number() -> None:
+    measure = replace(plan_answer(quiet()).proposal.measure, name="leaders outside the band")
+    counted = replace(measure, before=12.0, after=0.5)
+    assert words.measure_text(counted, ASCII) == "Leaders outside the band: 12 > 0.5"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(400.0, "09:00"), (60_000.0, "+1d 01:33"), (0.0, "08:53")]
+)
+def test_the_time_of_day_says_which_day(seconds: float, text: str) -> None:
+    assert words.clock_text(START_MS, seconds) == text
+
+
+def test_notes_are_wrapped_and_the_most_are_counted() -> None:
+    table = tables.notes_table((NOTE,) * 2, 40)
+    assert table.value_of(0) == "- partition audit-log-3, broker 4: It is"
+    assert str(table.value_of(1)).startswith("  being reassigned")
+    many = tables.notes_table((Note("No.", ""),) * 1_500, 40)
+    assert many.value_of(len(many) - 1) == "... and 500 more"
+
+
+def test_brokers_to_choose_from_and_everything_that_is_known_of_a_cluster() -> None:
+    cluster = quiet()
+    cluster.down = {2: "connection refused"}
+    facts = Facts(cluster.step())
+    table = tables.pick_table(facts)
+    rows = [
+        [cell.text for cell in table.cells(n, [Placed(c, 10) for c in table.columns])]
+        for n in range(len(table))
+    ]
+    assert rows[0][:5] == ["1", "rack-b", "up", "10", "4"]
+    assert rows[1][2] != "up"
+    about = tables.about(facts)
+    assert about.brokers == {1, 2, 3, 4, 5}
+    assert tuple(about.paths) == ("/var/lib/kafka",)
+
+
+# Rehearsals
+
+
+def test_the_throttle_of_a_deadline_is_a_column_once() -> None:
+    answer = rehearsal_answer(plan_answer(quiet()), deadline_s=3_600.0)
+    found = compare.candidates(answer)
+    assert [one.title for one in found] == ["25.0 MB/s", "100 MB/s", "none", "40.0 MB/s"]
+    assert answer.deadline is not None
+    same = replace(
+        answer.deadline, rehearsal=replace(answer.deadline.rehearsal, throttle_bytes_per_s=100 * MB)
+    )
+    again = compare.candidates(replace(answer, deadline=same))
+    assert [(one.title, one.for_deadline) for one in again] == [
+        ("25.0 MB/s", False),
+        ("100 MB/s", True),
+        ("none", False),
+    ]
+
+
+def test_least_is_what_the_busiest_broker_carries() -> None:
+    impact = impact_of(quiet(), proposal_of(quiet()))
+    busiest = max(max(row.received_bytes, row.sent_bytes) for row in impact.brokers)
+    assert compare.least_s(impact, 10 * MB) == busiest / (10 * MB)
+    assert compare.least_s(impact, None) is None
+
+
+def rows_by_label(answer: RehearsalAnswer) -> dict[str, list[tuple[str, str]]]:
+    rows = compare.rows_of(answer, compare.candidates(answer))
+    return {row.label: [(cell.text, cell.tone) for cell in row.cells] for row in rows}
+
+
+def test_what_never_ends_is_said_and_so_is_who_falls_behind() -> None:
+    plan = plan_answer(quiet())
+    never = rehearsed(plan, MB, None, why="Producers write faster than that.")
+    line = replace(never.timeline, under_min_isr=never.timeline.under_min_isr + 2)
+    answer = rehearsal_answer(plan, deadline_s=3_600.0)
+    found = rows_by_label(replace(answer, rehearsals=(replace(never, timeline=line),)))
+    assert found["Done at (UTC)"][0] == ("never", "bad")
+    assert found["Takes"][0] == ("-", "")
+    assert found["In time"][0] == ("no", "bad")
+    assert found["Under min ISR"][0] == ("2", "bad")
+    assert rows_by_label(answer)["ISR drops"] == [("0", ""), ("0", ""), ("3", "warn"), ("0", "")]
+    assert "In time" not in rows_by_label(rehearsal_answer(plan))
+
+
+def test_disks_of_unknown_size_are_compared_by_bytes() -> None:
+    answer = rehearsal_answer(plan_answer(quiet()))
+    unknown = tuple(replace(row, disk_bytes=None) for row in answer.impact.brokers)
+    found = rows_by_label(replace(answer, impact=replace(answer.impact, brokers=unknown)))
+    assert found["Fullest disk"][0] == ("1: 110GB", "")
+
+
+def test_a_deadline_is_answered_in_one_line() -> None:
+    plan = plan_answer(quiet())
+    by = TypedDeadline("1h", 3_600.0)
+    assert compare.deadline_words(rehearsal_answer(plan), None) is None
+    able = compare.deadline_words(rehearsal_answer(plan, deadline_s=3_600.0), by)
+    assert able == (
+        "Done by 09:53 UTC, in 1h00m: 40.0 MB/s for each broker, in and out.",
+        "good",
+    )
+    late = rehearsal_answer(plan, deadline_s=300.0, possible=False)
+    assert compare.deadline_words(late, by) == (
+        "Not possible by 08:58 UTC, in 5m00s; earliest is 09:00, without a throttle.",
+        "bad",
+    )
+    assert late.deadline is not None
+    stuck = replace(late.deadline.rehearsal, finish_s=None, why="Broker 5 is down.")
+    never = replace(late, deadline=replace(late.deadline, rehearsal=stuck))
+    said = compare.deadline_words(never, by)
+    assert said is not None
+    assert said.text == "Not possible by 08:58 UTC, in 5m00s: Broker 5 is down."
+
+
+def test_thousands_of_isr_events_are_counted() -> None:
+    run = rehearsed(plan_answer(quiet()), MB, 60.0)
+    assert compare.event_table(run, 80).value_of(0) == compare.NOBODY_LEAVES
+    never = replace(run, finish_s=None, why="Producers write faster than that.")
+    assert compare.event_table(never, 40).value_of(1) == "than that."
+    event = IsrEvent(1.0, TopicPartition("orders", 0), 2, True)
+    table = compare.event_table(replace(run, isr_events=(event,) * 2_500), 80)
+    assert table.value_of(len(table) - 1) == "... and 500 more"
+
+
+# Files
+
+
+def test_both_files_are_written_or_none(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.json", tmp_path / "a.rollback.json"
+    save_pair((first, "1"), (second, "2"))
+    assert (first.read_text(), second.read_text()) == ("1\n", "2\n")
+    other = tmp_path / "b.json"
+    with pytest.raises(BadInput, match="Nothing was written over"):
+        save_pair((other, "3"), (second, "4"))
+    assert not other.exists()
+    assert second.read_text() == "2\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "a", "a.txt", ".json", "no/such/a.json", "~nobody-here/a.json", "x" * 300 + ".json"],
+)
+def test_names_of_files_that_cannot_be_made_are_refused(name: str) -> None:
+    with pytest.raises(BadInput):
+        new_plan_file(name)
+
+
+def test_a_home_that_is_not_there_is_said_everywhere() -> None:
+    for read in (new_audit_file, lambda text: plan_for(text, HERE)):
+        with pytest.raises(BadInput, match="no home folder ~nobody-here"):
+            read("~nobody-here/a.json")
+    assert complete_path("~nobody-here/a") == ("~nobody-here/a", ())
+
+
+async def test_a_plan_is_saved_once_with_its_way_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with planning_shown(tmp_path, start_view=OVERVIEW) as (shown, planning):
+        await proposed(shown)
+        await shown.pilot.press("s", "enter")
+        await until(shown, "Written: kshunt-drain-20251009T085321Z.json and")
+        plan = tmp_path / "kshunt-drain-20251009T085321Z.json"
+        back = tmp_path / "kshunt-drain-20251009T085321Z.rollback.json"
+        proposal = planning.answer.proposal
+        assert parse_plan(plan.read_text()).replicas == proposal.targets
+        assert parse_plan(back.read_text()).replicas == proposal.before
+        assert json.loads(plan.read_text())["cluster_id"] == planning.answer.cluster_id
+        await shown.pilot.press("s", "enter")
+        await until(shown, "exists; it is not written over.")
+        screen = await shown.dialog(SavePlanScreen)
+        screen.query_one(FormPart).input(0).value = "other.txt"
+        await shown.pilot.press("enter")
+        await until(shown, "The name has to end in .json.")
+        await shown.pilot.press("escape")
+        await until(shown, "To drain broker 4")
+        assert parse_plan(plan.read_text()).replicas == proposal.targets
+
+
+def test_tables_of_a_proposal_keep_their_rows() -> None:
+    answer = plan_answer(quiet())
+    table = tables.impact_table(answer.impact, UNICODE)
+    made = Proposed(answer, table, tables.DiffTable(answer.proposal, None, UNICODE))
+    assert [made.brokers.key_of(n) for n in range(5)] == [1, 2, 3, 4, 5]
+    cells = table.cells(3, [Placed(column, 11) for column in table.columns])
+    assert [cell.text for cell in cells] == [
+        "4",
+        "81.5GB",
+        "81.5GB",
+        "0B",
+        "20%  20%   0%",
+        "11→0",
+        "3→0",
+        "0B",
+        "21.4GB",
+    ]

@@ -1,0 +1,203 @@
+"""What was asked is recorded in words; notes for whoever takes over, and of what happened."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from backend.__main__ import main
+from tests.support.tui.replay import Recorded, recorded
+from tests.tui.test_replay import live, scripted
+from tui.asked import answer_words, asked_words, stage_of
+from tui.feed import Scene
+from tui.recorder.notes import Told, handover, timeline
+from tui.recorder.reel import Reel
+from tui.recorder.textplot import HEIGHT, WIDTH, text_plot
+from tui.recorder.writing import told_until
+from tui.text import bytes_text
+
+__all__ = ["live"]
+
+EVERY = "leaders of every partition"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        (
+            "/v1/reassignments",
+            {
+                "plan": {"partitions": [{"topic": "a", "partition": 1}]},
+                "throttle_bytes_per_s": 5_000_000,
+            },
+            "start moving a-1, throttled to 5.00 MB/s",
+        ),
+        (
+            "/v1/reassignments/cancel",
+            {"partitions": [{"topic": "a", "partition": p} for p in range(5)]},
+            "cancel the moves of 5 partitions",
+        ),
+        (
+            "/v1/elections/preferred",
+            {"partitions": None},
+            "elect preferred leaders of every partition",
+        ),
+        ("/v1/operations/op-1/pause", {}, "pause operation op-1"),
+        (
+            "/v1/throttles/rates",
+            {
+                "rates": [
+                    {"broker": b, "leader_bytes_per_s": 10**6, "follower_bytes_per_s": None}
+                    for b in (1, 2)
+                ]
+            },
+            "set rates of brokers 1, 2 to 1.00 MB/s sent and none fetched",
+        ),
+        (
+            "/v1/throttles/replicas",
+            {"replicas": [{"topic": "a"}]},
+            "set the throttled replicas of a",
+        ),
+        ("/v1/throttles/adopt", {"partitions": None}, "take over the throttles of every partition"),
+        ("/v1/drift/reapply", {"ids": ["x"]}, "put our throttle back in 1 place"),
+        ("/v1/drift/accept", {"ids": ["x", "y"]}, "keep their throttle in 2 places"),
+        ("/v1/orphans/remove", {"ids": ["x"]}, "remove 1 orphan throttle"),
+        ("/v1/unheard-of", {}, "/v1/unheard-of"),
+        ("/v1/preview", {"action": "pause", "operation_id": "op-1"}, "pause operation op-1"),
+        (
+            "/v1/preview",
+            {"action": "elect", "partitions": None},
+            "elect preferred leaders of every partition",
+        ),
+    ],
+)
+def test_what_is_asked_is_said_in_words(path: str, body: dict[str, object], words: str) -> None:
+    assert asked_words(path, body) == words
+
+
+def test_how_far_a_change_has_come_and_what_became_of_it() -> None:
+    assert stage_of("/v1/preview", {}) == "previewed"
+    assert stage_of("/v1/reassignments", {"validate_only": True}) == "rehearsed"
+    assert stage_of("/v1/reassignments", {"validate_only": False}) == "sent"
+    done = {"item": "a-0", "error_code": 0, "error_name": "NONE", "message": ""}
+    failed = {"item": "a-1", "error_code": 60, "error_name": "IN_PROGRESS", "message": ""}
+    answer = {"operation_id": "op-2", "results": [done, failed]}
+    assert answer_words(answer) == "operation op-2, 1 of 2 done, a-1: IN_PROGRESS"
+
+
+async def cancelled(shown: Recorded) -> None:
+    """Cancel every move, by the keys of the dashboard's client."""
+    client_asked = shown.app.live.ask
+    partitions = [p for p, s in shown.backend.cluster.partitions.items() if s.copied]
+    await client_asked(
+        lambda client: client.cancel(partitions[:1], who="ada@bastion-1", reason="wrong brokers")
+    )
+    await shown.later(10)
+
+
+async def test_actions_are_recorded_with_who_and_why(live: Recorded) -> None:
+    live.time.now += 1
+    await cancelled(live)
+    reel = Reel(live.recorder.paths)
+    stages = [(action.stage, action.who, action.reason) for _, action in reel.actions()]
+    assert stages == [
+        ("sent", "ada@bastion-1", "wrong brokers"),
+        ("answered", "ada@bastion-1", ""),
+    ]
+    told = told_until(reel, reel.last_ms)
+    reel.close()
+    assert "Sent by ada@bastion-1: cancel the moves of clickstream" in timeline(told).replace(
+        "\\", ""
+    )
+    await live.go("left_parenthesis")
+    assert live.said.startswith("Sent by ada@bastion-1: cancel the moves of clickstream")
+
+
+async def test_a_handover_says_what_runs_what_is_wrong_and_what_was_done(live: Recorded) -> None:
+    live.time.now += 1
+    await cancelled(live)
+    reel = Reel(live.recorder.paths)
+    text = handover(told_until(reel, reel.last_ms)).replace("\\", "")
+    reel.close()
+    for words in (
+        "# Hand-over of cluster kSh-9xQmT4uB2vWcE0aLrg",
+        "**op-1**, running",
+        "by ada@bastion-1",
+        "drain broker 4 before its disk is replaced",
+        "Throttled to 25.0 MB/s.",
+        "Broker 3",
+        "Answered by ada@bastion-1: cancel the moves of",
+        "Watch that the throttles come off",
+        "Broker 1: sends 25.0 MB/s, fetches 25.0 MB/s",
+    ):
+        assert words in text, words
+
+
+async def test_a_timeline_has_times_incidents_and_plots(live: Recorded) -> None:
+    reel = Reel(live.recorder.paths)
+    text = timeline(told_until(reel, reel.last_ms)).replace("\\", "")
+    reel.close()
+    assert "| Broker 3 does not answer: connection refused | **incident** |" in text
+    assert "## Bytes that remain" in text
+    assert "#" * 20 in text
+    assert "| op-1 | ada@bastion-1 | move 6 partitions of 3 topics |" in text
+
+
+def test_without_a_snapshot_a_note_says_so() -> None:
+    told = Told(Scene(), 0, (), (), (), 0, ("x.kshunt is damaged.",))
+    assert "Nothing was known of the cluster" in handover(told)
+    assert "Not all of it could be read: x.kshunt is damaged." in timeline(told)
+
+
+async def test_text_from_the_cluster_is_no_markdown(tmp_path: Path) -> None:
+    cluster = scripted()
+    cluster.down = {3: "| `rm` <b>\x1b[2J\n# boom"}
+    async with recorded(tmp_path, cluster) as shown:
+        await shown.quiet()
+        reel = Reel(shown.recorder.paths)
+        told = told_until(reel, reel.last_ms)
+        reel.close()
+    for text in (handover(told), timeline(told)):
+        assert "\x1b" not in text
+        assert "\n# boom" not in text
+        assert "<b>" not in text.replace("\\<b\\>", "")
+
+
+async def test_a_key_writes_both_notes_and_never_over_another(
+    live: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    await live.go("W")
+    assert live.said.startswith("Written: kshunt-handover-")
+    names = sorted(path.name for path in folder.iterdir())
+    assert [name.split("-")[1] for name in names] == ["handover", "timeline"]
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    await live.go("W")
+    assert "exists" in live.said
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    await live.go("left_square_bracket", "W")
+    assert live.said.startswith("Written:")
+    assert len(list(folder.iterdir())) == 4
+
+
+async def test_the_command_writes_notes_of_a_file(
+    live: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, note, line = str(live.recorder.paths[0]), tmp_path / "a.md", tmp_path / "b.md"
+    assert main(["replay", file, "--handover", str(note), "--timeline", str(line)]) == 0
+    assert note.read_text().startswith("# Hand-over")
+    assert line.read_text().startswith("# Timeline")
+    assert main(["replay", file, "--handover", str(note)]) == 1
+    assert "exists" in capsys.readouterr().err
+    assert main(["replay", str(note)]) == 1
+    assert "is no recording of kshunt" in capsys.readouterr().err
+
+
+def test_plots_stay_within_their_frame() -> None:
+    lines = text_plot([0, 60_000, 120_000], [3e9, math.nan, 0.0], bytes_text, [4e9, 4e9, math.nan])
+    assert len(lines) == HEIGHT + 2
+    assert max(map(len, lines)) <= WIDTH + 13
+    assert text_plot([0, 1], [math.nan, math.nan], bytes_text) == ["(nothing is known)"]
+    assert text_plot([0, 1], [0.0, 0.0], bytes_text)[-1].endswith("00:00:00Z")

@@ -1,0 +1,313 @@
+"""Replay and going back in time: the same screens, and nothing can be sent from the past."""
+
+import os
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.operation import OperationState
+from backend.errors import Conflict
+from tests.support.tui.app import check_frame, dashboard, press_at_random
+from tests.support.tui.cluster import ScriptedCluster, incident, running_move
+from tests.support.tui.replay import Recorded, recorded, replayed
+from tui.actions import ACTIONS
+from tui.store import ConnectionState
+from tui.tables.facts import Facts
+
+VIEWS = ("2", "3", "4", "5")
+HEAD = 24
+"""Cells of the first line that do not depend on whether it is live."""
+BAR, KEYS = -2, -1
+"""Lines that are not what they were: the time bar, and the keys that are offered."""
+
+
+def scripted() -> ScriptedCluster:
+    """An incident with an operation that somebody asked for."""
+    cluster = incident()
+    running_move(cluster)
+    return cluster
+
+
+@pytest.fixture
+async def live(tmp_path: Path) -> AsyncIterator[Recorded]:
+    """A recorded dashboard, some moments into an incident."""
+    async with recorded(tmp_path, scripted()) as shown:
+        await shown.later(10)
+        shown.backend.cluster.down = {3: "connection refused"}
+        await shown.later(10)
+        await shown.later(10)
+        yield shown
+
+
+def body(lines: list[str], *, live: bool = False) -> list[str]:
+    """What is shown, without the time bar, the keys, and whether it is live or the past."""
+    shown = lines[:KEYS] if live else lines[:BAR]
+    return [shown[0][:HEAD], *shown[1:]]
+
+
+async def views_of(shown: Recorded) -> dict[str, list[str]]:
+    """Every view as it stands at this moment."""
+    for _ in range(2):
+        # The first round asks what only the view in sight wants to know.
+        frames = {}
+        for key in VIEWS:
+            await shown.press(key)
+            await shown.quiet()
+            frames[key] = body(shown.lines(), live=True)
+    return frames
+
+
+async def lose_and_find_the_backend(shown: Recorded) -> dict[str, list[str]]:
+    """Every view while the connection is lost."""
+    shown.time.now += 5
+    await shown.backend.stop()
+    await shown.until(
+        lambda: shown.app.store.connection.state is ConnectionState.LOST, "the loss is noticed"
+    )
+    shown.time.now += 5
+    frames = await views_of(shown)
+    shown.time.now += 10
+    shown.backend.snapshot = shown.backend.cluster.step()
+    await shown.backend.start()
+    await shown.until(
+        lambda: shown.app.store.connection.state is ConnectionState.LIVE, "it is back"
+    )
+    await shown.quiet()
+    return frames
+
+
+async def test_a_replay_shows_frame_for_frame_what_was_live(tmp_path: Path) -> None:
+    moments: list[dict[str, list[str]]] = []
+    async with recorded(tmp_path, scripted()) as shown:
+        cluster = shown.backend.cluster
+        moments.append(await views_of(shown))
+        await shown.later(10)
+        moments.append(await views_of(shown))
+        cluster.down = {3: "connection refused"}
+        await shown.later(10)
+        moments.append(await views_of(shown))
+        moments.append(await lose_and_find_the_backend(shown))
+        moments.append(await views_of(shown))
+        cluster.down = {}
+        shown.time.now += 5
+        done = cluster.operations["op-1"].to(OperationState.LIFTING, at_ms=cluster.now_ms)
+        shown.backend.announce(done)
+        await shown.until(lambda: shown.app.store.operations == (done,), "the operation goes on")
+        await shown.later(5)
+        moments.append(await views_of(shown))
+        paths = shown.recorder.paths
+    async with replayed(paths) as replay:
+        for number, frames in enumerate(moments):
+            if number:
+                await replay.go("right_square_bracket")
+            for key, lines in frames.items():
+                await replay.go(key)
+                assert body(replay.lines()) == lines, f"moment {number}, view {key}"
+                assert "REPLAY" in replay.lines()[0]
+                # Whoever recorded it sat here alone.
+                assert " here" not in replay.lines()[0]
+
+
+async def test_live_goes_on_and_is_recorded_while_the_past_is_shown(live: Recorded) -> None:
+    await live.press("j", "j", "space")
+    cursor, version = live.cursor, live.backend.snapshot.version
+    await live.go("left_square_bracket")
+    assert live.lines()[BAR].startswith(" BACK IN TIME · 10s ago")
+    assert live.lines()[0].endswith(" PAST")
+    shown = live.app.store.snapshot
+    assert shown is not None
+    assert shown.version < version
+    live.backend.publish()
+    live.time.now += 10
+    live.backend.alert("Seen while nobody looked.")
+    newest = live.backend.publish()
+    await live.until(lambda: live.app.travel.live.snapshot.version == newest.version, "it came")  # type: ignore[union-attr]
+    assert live.app.store.snapshot is shown, "what is live does not disturb the past"
+    assert "Seen while" not in live.said
+    assert live.cursor == cursor
+    await live.go("T")
+    assert live.said == "Live again."
+    assert live.lines()[0].endswith(" live, <2s old")
+    assert live.app.store.snapshot.version == newest.version
+    await live.settle()
+    assert live.cursor == cursor
+    assert live.grid.marked
+    await live.go("left_square_bracket", "dollar_sign")
+    assert live.app.store.snapshot is not None
+    assert live.app.store.snapshot.version == newest.version
+
+
+@pytest.mark.parametrize("key", ["r", "c", "C", "l", "L"])
+async def test_nothing_can_be_changed_from_the_past(live: Recorded, key: str) -> None:
+    await live.go("left_square_bracket")
+    await live.pilot.press(key)
+    assert live.said == "This is the past; T returns to live."
+    assert live.app.screen is live.view
+    with pytest.raises(Conflict, match="This is the past"):
+        await live.app.link.ask(lambda client: client.reassign)
+    assert live.backend.asked == []
+
+
+async def test_a_recording_sends_nothing_and_returns_to_no_present(live: Recorded) -> None:
+    await live.quiet()
+    async with replayed(live.recorder.paths) as replay:
+        await replay.go("T")
+        assert replay.said == "This is a recording, nothing is live; q leaves."
+        await replay.pilot.press("r")
+        assert replay.said == "This is a recording: nothing can be sent."
+        with pytest.raises(Conflict):
+            await replay.app.link.ask(lambda client: client.cluster())
+
+
+async def test_keys_jump_to_changes_and_incidents(live: Recorded) -> None:
+    await live.go("comma")
+    assert live.said.startswith("Broker 3 does not answer: connection refused")
+    assert "10s ago" in live.lines()[BAR]
+    await live.go("left_parenthesis")
+    assert "Operation op-1 by ada@bastion-1 is running" in live.said
+    await live.go("left_parenthesis")
+    assert live.said == "There is none before this."
+    await live.go("full_stop")
+    assert "Broker 3 does not answer" in live.said
+    await live.go("full_stop")
+    assert live.said == "There is none after this."
+    await live.go("circumflex_accent")
+    assert "30s ago" in live.lines()[BAR]
+    await live.go("right_curly_bracket")
+    assert "0s ago" in live.lines()[BAR]
+
+
+async def test_playing_moves_time_at_the_chosen_speed_and_holds_at_the_end(live: Recorded) -> None:
+    await live.quiet()
+    async with replayed(live.recorder.paths) as replay:
+        travel, clock = replay.app.travel, replay.app.travel.clock
+        begin = travel.position_ms
+        await replay.go("vertical_line")
+        assert "playing x1" in replay.lines()[BAR]
+        clock.now += 1  # type: ignore[attr-defined]
+        travel.tick()
+        await replay.go()
+        assert travel.position_ms == begin + 1_000
+        await replay.go("asterisk", "asterisk")
+        clock.now += 1  # type: ignore[attr-defined]
+        travel.tick()
+        await replay.go()
+        assert travel.position_ms == begin + 11_000
+        await replay.go("asterisk")
+        clock.now += 1  # type: ignore[attr-defined]
+        travel.tick()
+        await replay.go()
+        travel.tick()
+        await replay.pilot.pause()
+        assert replay.said == "This is the end of the recording."
+        assert not travel.playing
+        assert travel.position_ms == travel.last_ms
+
+
+async def test_without_a_recorder_there_is_no_past(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", incident()) as shown:
+        await shown.press("left_square_bracket")
+        assert shown.said.startswith("Nothing is recorded here")
+        await shown.press("right_square_bracket")
+        assert shown.said == "This is the present."
+        await shown.press("W")
+        assert shown.said.startswith("Nothing is recorded here")
+
+
+async def test_no_one_goes_back_while_a_change_is_under_way(live: Recorded) -> None:
+    live.app.changing = True
+    await live.go("left_square_bracket")
+    assert "A change is under way" in live.said
+    assert not live.app.travel.past
+
+
+async def test_another_cluster_in_the_past_loses_no_marks_of_wrong_rows(live: Recorded) -> None:
+    await live.backend.stop()
+    live.backend.cluster.cluster_id = "another-cluster-id"
+    live.backend.snapshot = live.backend.cluster.step()
+    live.time.now += 10
+    await live.backend.start()
+    await live.until(lambda: "another-cluster-id" in live.frame(), "the new cluster is named")
+    await live.press("space")
+    await live.quiet()
+    await live.go("left_square_bracket")
+    assert "kSh-9xQmT4uB2vWcE0aLrg" in live.frame()
+    assert not live.grid.marked
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50), (20, 5)])
+async def test_the_time_bar(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with recorded(tmp_path, scripted(), size=size) as shown:
+        for _ in range(4):
+            await shown.later(10)
+        await shown.go("2", "left_square_bracket", "left_square_bracket")
+        check_frame(f"replay-back-{size[0]}x{size[1]}", shown)
+        paths = shown.recorder.paths
+    async with replayed(paths, size=size) as replay:
+        await replay.go("right_square_bracket")
+        check_frame(f"replay-{size[0]}x{size[1]}", replay)  # type: ignore[arg-type]
+
+
+async def test_cursor_and_filter_stay_through_time(live: Recorded) -> None:
+    await live.press("slash")
+    await live.write("orders")
+    await live.press("enter", "j", "j")
+    cursor = live.cursor
+    await live.go("left_curly_bracket", "right_square_bracket", "T")
+    await live.settle()
+    assert live.cursor == cursor
+    assert live.app.store.queries["partitions"].filter_text == "orders"
+    assert isinstance(live.app.store.facts, Facts)
+    assert TopicPartition("orders", 0) in live.app.store.facts.moving_partitions
+
+
+KEYS_OF_TIME = sorted({key for action in ACTIONS if action.group == "Time" for key in action.keys})
+OTHER_KEYS = ["1", "2", "3", "4", "5", "6", "j", "k", "f", "s", "enter", "escape", "r", "c", "e"]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_random_keys_in_time_end_nothing_and_change_nothing(
+    live: Recorded, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    await press_at_random(live, lambda: KEYS_OF_TIME * 2 + OTHER_KEYS, 80, seed)
+
+
+def open_recordings() -> int:
+    """Descriptors of this process that a recording is open under."""
+    names = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]
+    return sum(name.is_symlink() and os.readlink(name).endswith(".kshunt") for name in names)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors as Linux does")
+async def test_two_keys_at_once_open_the_past_once(live: Recorded) -> None:
+    before = open_recordings()
+    live.app.travel.toggle()
+    live.app.travel.step(-60)
+    ways = [worker for worker in live.app.workers if worker.group == "travel"]
+    assert len(ways) == 2
+    await live.until(lambda: all(way.is_finished for way in ways), "both have arrived")
+    assert live.app.travel.past
+    assert open_recordings() == before + 1
+    live.app.travel.leave()
+    await live.until(lambda: open_recordings() == before, "it is let go of")
+
+
+async def test_leaving_from_the_past_lets_go_of_everything(tmp_path: Path) -> None:
+    before = {*threading.enumerate()}
+    async with recorded(tmp_path, scripted()) as shown:
+        await shown.later(10)
+        await shown.go("left_square_bracket", "vertical_line")
+        await shown.pilot.press("q")
+    more = {*threading.enumerate()} - before
+    assert not [thread for thread in more if thread.name.startswith("kshunt")]
+
+
+async def test_a_recording_that_stops_is_said_and_stays_said(live: Recorded) -> None:
+    live.app.travel._recording_stopped("Recording has stopped: the disk is full.")
+    await live.until(lambda: "Recording has stopped" in live.said, "it is said")
+    await live.press("exclamation_mark")
+    await live.until(lambda: "the disk is full" in live.frame(), "it stays listed")

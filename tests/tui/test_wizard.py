@@ -1,0 +1,292 @@
+"""The frame of every wizard: forth and back, typed names, what an election changes, the audit."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backend.domain.cluster import TopicPartition
+from backend.domain.operation import OperationState
+from backend.domain.steering import AuditLine
+from backend.errors import BadInput
+from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through, plan_file
+from tests.support.tui.backend import Problem
+from tests.support.tui.cluster import START_MS, incident, running_move
+from tui.intent import Target
+from tui.screens.audit import AuditScreen, EntryScreen
+from tui.screens.confirm import ConfirmScreen
+from tui.screens.result import ResultScreen
+from tui.screens.watch import WatchScreen
+from tui.tables.audit import audit_table, entry_facts, parse_audit_filter
+from tui.tables.facts import Facts
+from tui.tables.skew import leader_skew, skew_lines
+from tui.wizard.model import Page, Step, Wizard, step_line
+from tui.wizard.wizards import audit_wizard, election_wizard
+
+HERE = Target("kSh-9xQmT4uB2vWcE0aLrg", "k:9092")
+
+
+@pytest.fixture
+async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
+    """The dashboard during a move that an operation here owns."""
+    cluster = incident()
+    running_move(cluster)
+    async with dashboard(tmp_path / "s", cluster) as running:
+        yield running
+
+
+# Steps
+
+
+def test_where_one_is_can_be_told_without_colour() -> None:
+    assert step_line(Step.CHOICES) == "1 Goal > [2 Choices] > 3 Preview > 4 Confirm > 5 Watch"
+
+
+def test_steps_with_nothing_to_ask_are_passed_over() -> None:
+    facts = Facts(incident().step())
+    nothing = election_wizard(facts, HERE, None)
+    assert (nothing.first, nothing.before(Step.PREVIEW)) == (Step.PREVIEW, None)
+    assert nothing.before(Step.CONFIRM) is Step.PREVIEW
+    both = audit_wizard(HERE, ("op-1",), "op-1")
+    assert (both.first, both.after(Step.GOAL)) == (Step.GOAL, Step.CHOICES)
+    assert (both.after(Step.CHOICES), both.before(Step.CHOICES)) == (Step.PREVIEW, Step.GOAL)
+    assert both.before(Step.GOAL) is None
+    late = Wizard("w", both.build, choices=Page(fields=both.choices.fields))
+    assert (late.first, late.before(Step.CHOICES)) == (Step.CHOICES, None)
+
+
+async def test_back_and_forth_without_losing_what_was_typed(shown: Shown, tmp_path: Path) -> None:
+    path = plan_file(tmp_path, {("orders", 1): [1, 2, 3]})
+    await shown.press("r")
+    await answer_form(shown, str(path), "30MB/s", "all", "rack b")
+    wizard = await at_step(shown, Step.PREVIEW)
+    assert "[3 Preview]" in shown.frame()
+    await shown.pilot.press("enter")
+    await at_step(shown, Step.CONFIRM)
+    for step in (Step.PREVIEW, Step.CHOICES, Step.GOAL):
+        await shown.pilot.press("escape")
+        await at_step(shown, step)
+    assert [wizard.input(place).value for place in range(4)] == [
+        str(path),
+        "30MB/s",
+        "all",
+        "rack b",
+    ]
+    await shown.pilot.press("enter")
+    await at_step(shown, Step.CHOICES)
+    wizard.input(1).value = "40MB/s"
+    await shown.pilot.press("enter", "enter", "enter")
+    await at_step(shown, Step.PREVIEW)
+    assert "40.0 MB/s" in shown.frame()
+    assert shown.backend.changes == []
+    await go_through(shown)
+    ((_, body),) = shown.backend.changes
+    assert (body["throttle_bytes_per_s"], body["reason"]) == (40_000_000, "rack b")
+
+
+async def test_escape_at_the_first_step_changes_nothing(shown: Shown) -> None:
+    await shown.press("r")
+    await at_step(shown, Step.GOAL)
+    await shown.pilot.press("escape")
+    await shown.closed()
+    assert shown.said == "Nothing was changed."
+    assert shown.backend.asked == []
+
+
+async def test_a_refusal_is_said_in_the_preview_and_one_can_go_back(shown: Shown) -> None:
+    shown.backend.refuse = Problem(403, "The cluster refuses this principal.", "Ask for Alter.")
+    await shown.press("4", "e")
+    await answer_form(shown, "50MB/s", "50MB/s")
+    await shown.until(lambda: "refuses this principal" in shown.frame(), "it is refused")
+    assert "nothing was changed" in shown.frame()
+    await shown.pilot.press("enter")
+    shown.backend.refuse = None
+    await shown.pilot.press("escape")
+    wizard = await at_step(shown, Step.CHOICES)
+    assert wizard.input(0).value == "50MB/s"
+
+
+async def test_a_cluster_that_changed_shows_the_new_preview(shown: Shown) -> None:
+    await shown.press("L")
+    await at_step(shown, Step.PREVIEW)
+    await shown.pilot.press("enter")
+    await at_step(shown, Step.CONFIRM)
+    shown.backend.preview = replace(
+        shown.backend.preview, sentence="Touches 9 brokers.", fingerprint="b"
+    )
+    await shown.pilot.press("y")
+    await shown.until(lambda: "Since the preview a leader changed" in shown.frame(), "it is said")
+    assert "Touches 9 brokers." in shown.frame()
+    await go_through(shown)
+    assert [body["preview"] for _, body in shown.backend.changes] == ["a-1", "b"]
+
+
+async def test_the_result_is_live_and_names_the_way_back(shown: Shown, tmp_path: Path) -> None:
+    path = plan_file(tmp_path, {("orders", 1): [1, 2, 3]})
+    await shown.press("r")
+    await answer_form(shown, str(path), "30MB/s", "all", "")
+    wizard = await go_through(shown)
+    id = wizard.answer.operation_id if wizard.answer else ""
+    operation = shown.backend.cluster.operations[str(id)]
+    shown.backend.announce(replace(operation, actions=("pause", "cancel")))
+    await shown.publish()
+    await shown.until(lambda: "c cancels it" in shown.frame(), "the way back is named")
+    assert "It is running" in shown.frame()
+    ended = replace(operation, state=OperationState.DONE, actions=("undo",), outcome="all arrived")
+    shown.backend.cluster.operations[ended.id] = ended
+    shown.backend.announce(ended)
+    await shown.publish()
+    await shown.until(lambda: "u undoes it" in shown.frame(), "it has ended")
+    assert "It is done: all arrived" in shown.frame()
+    await shown.pilot.press("u")
+    await shown.dialog(ConfirmScreen)
+    assert f"Undo operation {id}" in shown.frame()
+
+
+# Names that have to be typed
+
+
+async def test_everything_is_cancelled_only_by_name(shown: Shown) -> None:
+    await shown.press("C")
+    await shown.dialog(ConfirmScreen)
+    await shown.pilot.press("enter")
+    await shown.write("prod")
+    await shown.pilot.press("enter")
+    await shown.until(lambda: "'prod' is not kSh-9x" in shown.frame(), "it is refused")
+    assert shown.backend.changes == []
+    await shown.pilot.press(*["backspace"] * 4)
+    await shown.write("kSh-9x")
+    await shown.pilot.press("enter")
+    await shown.dialog(ResultScreen)
+    ((path, _),) = shown.backend.changes
+    assert path == "/v1/reassignments/cancel"
+
+
+# Elections
+
+
+def test_who_leads_before_and_after_an_election() -> None:
+    facts = Facts(incident().step())
+    skew = leader_skew(facts, None)
+    assert skew.before == {1: 6, 2: 5, 3: 7, 4: 6, 5: 6}
+    assert skew.after == dict.fromkeys(range(1, 6), 6)
+    assert skew.spreads == (2, 0)
+    assert skew_lines(skew) == [
+        "Leaders a broker: 5 to 7 before, 6 after; spread 2 -> 0.",
+        "broker 2    5 #######... -> 6 #########.",
+        "broker 3    7 ########## -> 6 #########.",
+    ]
+    other = leader_skew(facts, [TopicPartition("orders", 1)])
+    assert other.before == other.after
+    assert skew_lines(other)[-1] == "Every broker leads as many as before."
+
+
+def test_a_preferred_replica_that_is_not_in_sync_is_not_counted_on() -> None:
+    cluster = incident()
+    partition = TopicPartition("audit-log", 1)
+    preferred = cluster.partitions[partition].replicas[0]
+    cluster.down = {preferred: "connection refused"}
+    skew = leader_skew(Facts(cluster.step()), [partition])
+    assert skew.before == skew.after
+
+
+async def test_an_election_says_what_became_of_the_skew(shown: Shown) -> None:
+    await shown.press("L")
+    await at_step(shown, Step.PREVIEW)
+    assert "5 to 7 before, 6 after; spread 2 -> 0." in shown.frame()
+    await go_through(shown)
+    assert "spread 2 -> 0." in shown.frame()
+
+
+# The audit, and watching
+
+
+LINES = (
+    AuditLine(START_MS - 7_200_000, "requested", "bob@laptop", "x", "op-0", "reassign", "x", ""),
+    AuditLine(START_MS, "started", "ada@bastion", "", "op-1", touched=("2 brokers: 1, 2",)),
+    AuditLine(None, "unreadable", "", "It is no JSON."),
+)
+
+
+def found(text: str) -> list[str]:
+    """The events to which a filter applies."""
+    table = audit_table(LINES, parse_audit_filter(text), START_MS)
+    return [str(table.key_of(row)) for row in range(len(table))]
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("", ["2", "1", "0"]),
+        ("op:op-1", ["1"]),
+        ("who:BOB", ["0"]),
+        ("since:1h", ["2", "1"]),
+        ("event:start", ["1"]),
+        ("brokers", ["1"]),
+        ("op:op who:ada since:2d", ["1"]),
+        ("json", ["2"]),
+        ("nothing", []),
+    ],
+)
+def test_the_audit_is_filtered(text: str, places: list[str]) -> None:
+    assert found(text) == places
+
+
+@pytest.mark.parametrize("text", ["op:", "since:soon", "colour:red", "since:99999999d"])
+def test_filters_that_cannot_be_meant_are_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        parse_audit_filter(text)
+
+
+@given(st.text(max_size=30))
+def test_a_filter_is_refused_or_works(text: str) -> None:
+    try:
+        wanted = parse_audit_filter(text)
+    except BadInput:
+        return
+    assert len(audit_table(LINES, wanted, START_MS)) <= len(LINES)
+
+
+def test_a_whole_entry_says_everything() -> None:
+    table = audit_table(LINES, parse_audit_filter(""), START_MS)
+    row = table.value_of(1)
+    assert row is not None
+    assert ("Touched", "2 brokers: 1, 2") in entry_facts(row)
+    unknown = table.value_of(2)
+    assert unknown is not None
+    assert entry_facts(unknown)[0] == ("When", "unknown")
+
+
+async def test_the_audit_is_opened_filtered_and_read(shown: Shown) -> None:
+    shown.backend.audit = [(line.operation, line) for line in LINES]
+    await shown.press("5", "v")
+    await shown.dialog(AuditScreen)
+    await shown.until(lambda: "1 of 3" in shown.frame(), "it is read")
+    assert "op:op-1" in shown.frame()
+    await shown.pilot.press("enter")
+    await shown.dialog(EntryScreen)
+    assert "2025-10-09 08:53:20 UTC" in shown.frame()
+    await shown.pilot.press("escape", "slash", *["backspace"] * 7)
+    await shown.until(lambda: "3 of 3" in shown.frame(), "all are shown")
+    await shown.write("who:bob")
+    await shown.until(lambda: "1 of 3" in shown.frame(), "it is filtered")
+    assert "requested" in shown.frame()
+    await shown.pilot.press("enter", "escape", "escape", "escape")
+    await shown.closed()
+
+
+async def test_an_operation_is_watched_from_its_row(shown: Shown) -> None:
+    await shown.press("5", "enter")
+    await shown.dialog(WatchScreen)
+    await shown.until(lambda: "0 of 6 replicas" in shown.frame(), "it is shown")
+    waits = replace(shown.backend.cluster.operations["op-1"], waiting=3)
+    shown.backend.announce(waits)
+    await shown.until(lambda: "3 partitions waiting" in shown.frame(), "it is live")
+    await shown.pilot.press("u")
+    assert isinstance(shown.app.screen, WatchScreen)
+    await shown.pilot.press("p")
+    await shown.dialog(ConfirmScreen)
+    assert "Pause operation op-1" in shown.frame()

@@ -1,0 +1,70 @@
+"""What a topic is configured with: from the cluster to the client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from backend.api.client import BackendClient
+from backend.embedded.background import running
+from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.errors import BackendError, ClusterUnreachable
+from tests.support.native import DESCRIBE_CONFIGS, TIMEOUT_S, administered, hang_up
+from tests.support.serving import serving
+from tests.support.topics import create_topic
+
+
+async def test_a_topics_own_settings_are_told_from_what_it_inherits() -> None:
+    async with administered() as (cluster, admin):
+        cluster.create("strict", [1, 2], min_insync_replicas="2")
+        found = await admin.topic_configs("strict", timeout_s=TIMEOUT_S)
+        assert found is not None
+        by_name = {one.name: one for one in found}
+        assert [one.name for one in found] == sorted(by_name)
+        own = by_name["min.insync.replicas"]
+        assert (own.value, own.source, own.is_default) == ("2", "DYNAMIC_TOPIC_CONFIG", False)
+        assert any(one.is_default for one in found)
+
+
+async def test_a_topic_that_is_not_there_has_none() -> None:
+    async with administered() as (_, admin):
+        assert await admin.topic_configs("nosuch", timeout_s=TIMEOUT_S) is None
+        assert await admin.topic_configs("no such!", timeout_s=TIMEOUT_S) is None
+
+
+async def test_a_cluster_that_does_not_answer_is_unreachable() -> None:
+    async with administered() as (cluster, admin):
+        cluster.instead[DESCRIBE_CONFIGS] = hang_up
+        with pytest.raises(ClusterUnreachable):
+            await admin.topic_configs("t", timeout_s=TIMEOUT_S)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
+    """A client of a backend on an embedded cluster."""
+    folder = tmp_path_factory.mktemp("configs")
+    with running(ClusterSpec(brokers=plain_brokers(2))) as cluster:
+        create_topic(cluster.bootstrap_servers, "orders", [[1], [2]])
+        with (
+            serving(cluster.bootstrap_servers, folder) as address,
+            BackendClient(address) as client,
+        ):
+            yield client
+
+
+def test_the_client_reads_what_the_route_says(client: BackendClient) -> None:
+    found = {one.name: one for one in client.topic_configs("orders")}
+    assert found["min.insync.replicas"].value == "1"
+    assert found["min.insync.replicas"].is_default
+
+
+@pytest.mark.parametrize(
+    "topic", ["nosuch", "a/../b", "x" * 249, "..", "%2e", "é", "\x00", "a b", "💥"]
+)
+def test_an_unknown_topic_is_a_problem_of_its_own(client: BackendClient, topic: str) -> None:
+    with pytest.raises(BackendError) as refusal:
+        client.topic_configs(topic)
+    # A name that means two things in a path is refused before a route is looked for.
+    assert refusal.value.status in (400, 404, 405)
+    assert refusal.value.message

@@ -1,0 +1,144 @@
+"""The history of moves with its rates, and min.insync.replicas, as sent."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backend.api.arrow import read_batches
+from backend.api.client import BackendClient
+from backend.api.frame_reader import HEADER_KEY, decode_frame
+from backend.api.frames import FrameWriter, encode_frame, read_snapshots
+from backend.domain.snapshot import UNKNOWN, HistoryPoint, Snapshot
+from backend.domain.stuck import Cause
+from backend.embedded.background import running
+from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.settings import LIMITS
+from backend.telemetry.course import extended, permitted_bytes_per_s
+from tests.support.serving import serving
+from tests.support.topics import create_topic
+from tests.support.tui.cluster import FREE_RATE, incident
+
+
+def course_of(snapshot: Snapshot, history: tuple[HistoryPoint, ...] = ()) -> HistoryPoint:
+    (*_, last) = extended(history, snapshot, snapshot.replicas.lag_bytes)
+    return last
+
+
+def test_a_point_says_what_was_moved_and_what_was_allowed() -> None:
+    snapshot = incident().step()
+    snapshot.replicas.cause[np.flatnonzero(snapshot.replicas.adding)[0]] = Cause.BROKER_DOWN
+    point = course_of(snapshot)
+    assert point.at_ms == snapshot.taken_ms
+    assert point.moving_replicas == 6
+    assert point.rate_bytes_per_s == pytest.approx(75_000_000)
+    assert point.permitted_bytes_per_s == 75_000_000
+    assert point.stuck_replicas == 1
+
+
+def test_nothing_bounds_what_one_broker_may_receive_freely() -> None:
+    cluster = incident()
+    del cluster.rates[5]
+    assert permitted_bytes_per_s(cluster.step()) is None
+    cluster = incident()
+    cluster.lists.clear()
+    snapshot = cluster.step()
+    assert permitted_bytes_per_s(snapshot) is None
+    assert course_of(snapshot).rate_bytes_per_s == pytest.approx(3 * FREE_RATE)
+
+
+def test_rates_that_nobody_told_are_unknown() -> None:
+    cluster = incident()
+    cluster.silent_lag = {2, 3, 5}
+    point = course_of(cluster.step())
+    assert math.isnan(point.rate_bytes_per_s)
+
+
+def test_the_end_of_a_move_is_one_point_and_then_there_is_silence() -> None:
+    cluster = incident()
+    moving = cluster.step()
+    history = extended((), moving, moving.replicas.lag_bytes)
+    for partition in list(cluster.partitions):
+        cluster.cancel(partition)
+    still = cluster.step()
+    ended = extended(history, still, still.replicas.lag_bytes)
+    assert (ended[-1].moving_replicas, ended[-1].remaining_bytes) == (0, 0)
+    assert ended[-1].rate_bytes_per_s == 0
+    assert extended(ended, still, still.replicas.lag_bytes) == ended
+    long = tuple(replace(history[0], at_ms=at) for at in range(LIMITS.history_points))
+    assert len(extended(long, moving, moving.replicas.lag_bytes)) == LIMITS.history_points
+
+
+# What travels
+
+
+POINTS = (
+    HistoryPoint(1, 20, 2, 5.0, 10, 1),
+    HistoryPoint(2, 10, 2, 5.0, None, 0),
+    HistoryPoint(3, UNKNOWN, 2),
+)
+
+
+def sent() -> list[Snapshot]:
+    """Two snapshots, of which the later has more history."""
+    cluster = incident()
+    cluster.min_isr = 2
+    first, later = cluster.step(), cluster.step()
+    return [replace(first, history=POINTS[:1]), replace(later, history=POINTS)]
+
+
+def test_rates_and_min_isr_travel_with_every_snapshot() -> None:
+    writer = FrameWriter()
+    snapshots = sent()
+    stream = io.BytesIO(b"".join(writer.write(snapshot) for snapshot in snapshots))
+    for got, wanted in zip(read_snapshots(stream), snapshots, strict=True):
+        assert repr(got.history) == repr(wanted.history)
+        assert got.min_isr == wanted.min_isr == (2, 2, 2, 2)
+
+
+def test_min_isr_is_sent_where_it_is_news() -> None:
+    first, later = sent()
+    assert "min_isr" in encode_frame(first).header
+    assert "min_isr" not in encode_frame(later, first).header
+    changed = replace(later, min_isr=(1, 2, 2, UNKNOWN))
+    writer = FrameWriter()
+    stream = io.BytesIO(b"".join(writer.write(one) for one in (first, later, changed)))
+    assert [one.min_isr for one in read_snapshots(stream)] == [
+        (2, 2, 2, 2),
+        (2, 2, 2, 2),
+        changed.min_isr,
+    ]
+
+
+def test_what_an_older_backend_sends_is_read_and_unknown() -> None:
+    (batch,) = read_batches(io.BytesIO(FrameWriter().write(sent()[1])))
+    header = json.loads(batch.metadata[HEADER_KEY])
+    del header["history_rates"], header["min_isr"]
+    got = decode_frame(batch, header, None)
+    assert [point.at_ms for point in got.history] == [1, 2, 3]
+    assert all(math.isnan(point.rate_bytes_per_s) for point in got.history)
+    assert {point.stuck_replicas for point in got.history} == {UNKNOWN}
+    assert got.min_isr == ()
+
+
+def test_an_older_reader_finds_what_it_expects() -> None:
+    header = encode_frame(sent()[1]).header
+    assert header["history"] == [[1, 20, 2], [2, 10, 2], [3, -1, 2]]
+
+
+def test_a_backend_tells_min_isr(tmp_path: Path) -> None:
+    with running(ClusterSpec(brokers=plain_brokers(3))) as cluster:
+        create_topic(cluster.bootstrap_servers, "with-min-isr", [[1, 2], [2, 3]])
+        with (
+            serving(cluster.bootstrap_servers, tmp_path) as address,
+            BackendClient(address) as client,
+        ):
+            snapshot = next(one for one in client.snapshots() if one.min_isr)
+            assert len(snapshot.min_isr) == len(snapshot.topics)
+            assert snapshot.min_isr[snapshot.topics.index("with-min-isr")] == 1

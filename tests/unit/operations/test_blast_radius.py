@@ -1,0 +1,177 @@
+"""What an action would touch, in one sentence, and whether a preview still holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
+from backend.domain.wording import size_text
+from backend.errors import Conflict
+from backend.operations.blast import (
+    CancelRequest,
+    ElectRequest,
+    PauseRequest,
+    Request,
+    StartRequest,
+    ThrottleRequest,
+    blast_radius,
+    check_fresh,
+)
+from backend.operations.schedule import Queue
+from backend.operations.view import ClusterView
+from tests.support.operations.engine import at, followers, moving, rated, tp, view_with
+
+MB = 1_000_000
+
+
+def cluster(**more: Any) -> ClusterView:
+    """a-0 at rest, a-1 on its way from 1,2 to 2,3, b-0 without one replica."""
+    values: dict[str, Any] = {
+        "ongoing": [moving("a-1", [1, 2], [2, 3])],
+        "min_isr": {"a": 1, "b": 2},
+        "sizes": {"a-0": 300 * MB, "a-1": 5 * MB},
+        "throttles": Throttles(rated(dict.fromkeys((1, 2, 3), (MB, MB))), followers(a="1:3")),
+        "usable": {4: 100 * MB},
+    }
+    states = [at("a-0", [1, 2]), at("a-1", [2, 3, 1], [1, 2], 1), at("b-0", [3, 4, 5], [4, 5], 4)]
+    return view_with(*states, **(values | more))
+
+
+PLAN = {tp("a-1"): (2, 3)}
+CANCEL = CancelRequest((tp("a-1"),), Queue(PLAN, started=frozenset(PLAN)), ("broker 3", "topic a"))
+START = StartRequest({tp("a-0"): (4, 5), tp("b-0"): (3, 4, 6)}, MB)
+REQUESTS: list[Request] = [
+    START,
+    CANCEL,
+    PauseRequest((tp("a-1"),)),
+    ElectRequest(None),
+    ThrottleRequest({1: ThrottledRate(None, None), 2: ThrottledRate(2 * MB, MB)}),
+]
+
+
+def test_a_start_says_what_it_copies_sets_and_waits_for() -> None:
+    blast = blast_radius(START, cluster())
+    assert blast.sentence == (
+        "Start: touches 6 brokers and 2 topics (2 partitions), copies 600 MB and 1 partition of "
+        "unknown size, sets 8 throttles, moves 1 leader, 1 partition at min-ISR."
+    )
+    assert blast.brokers == (1, 2, 3, 4, 5, 6)
+    assert blast.leaders_moving == (tp("a-0"),)
+    assert blast.at_min_isr == (tp("b-0"),)
+    assert blast.warnings == (
+        "1 partition would wait for broker 3 to be in sync: 2 in sync, and min.insync.replicas "
+        "is 2.",
+        "1 partition of other plans on the move.",
+        "Broker 4 would receive 300 MB and has 100 MB free.",
+    )
+
+
+def test_a_cancellation_says_what_it_lifts_and_throws_away() -> None:
+    blast = blast_radius(CANCEL, cluster())
+    assert blast.sentence == (
+        "Cancel: touches 3 brokers and 1 topic (1 partition), lifts 2 throttles, "
+        "0 partitions at min-ISR."
+    )
+    assert blast.warnings == ("What was copied for a-1 is thrown away.",)
+
+
+def test_a_cancellation_moves_a_leader_that_only_the_move_brought() -> None:
+    led = at("a-1", [2, 3, 1], [1, 2, 3], 3)
+    assert blast_radius(CANCEL, view_with(led, ongoing=cluster().ongoing.values())).leaders_moving
+
+
+def test_a_pause_slows_the_brokers_of_our_copies() -> None:
+    blast = blast_radius(PauseRequest((tp("a-1"),)), cluster())
+    assert (blast.brokers, blast.throttles_set) == ((3,), ("broker 3",))
+
+
+def test_an_election_moves_leaders_and_names_what_cannot_be_led() -> None:
+    blast = blast_radius(ElectRequest(None), cluster())
+    assert blast.leaders_moving == (tp("a-1"),)
+    assert blast.partitions == (tp("a-1"), tp("b-0"))
+    assert blast.warnings == (
+        "The preferred replica of b-0 is not in sync; there the leader stays.",
+    )
+    gone = blast_radius(ElectRequest((tp("a-9"),)), cluster())
+    assert gone.warnings == ("The cluster does not have a-9.",)
+
+
+def test_a_throttle_edit_says_what_it_sets_lifts_and_slows() -> None:
+    request = ThrottleRequest(
+        {1: ThrottledRate(None, None), 2: ThrottledRate(MB, MB), 9: ThrottledRate(MB, MB)},
+        {"a": ThrottledReplicas()},
+    )
+    blast = blast_radius(request, cluster())
+    assert blast.throttles_lifted == ("broker 1", "topic a")
+    assert blast.throttles_set == ("broker 9",), "broker 2 has that rate already"
+    assert blast.partitions == (tp("a-1"),)
+    assert blast.warnings == ("The rates of broker 9 could not be read.",)
+
+
+def test_partitions_under_min_isr_are_counted_apart() -> None:
+    low = cluster(min_isr={"a": 1, "b": 3})
+    assert blast_radius(START, low).sentence.endswith("0 partitions at min-ISR, 1 under it.")
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
+def test_a_preview_of_the_same_state_holds(request_: Request) -> None:
+    preview = blast_radius(request_, cluster()).fingerprint
+    check_fresh(preview, request_, cluster())
+    # Sizes and what happens elsewhere make no preview stale.
+    busy = cluster(sizes={"a-0": 7}, usable={})
+    elsewhere = replace(busy, partitions={**busy.partitions, tp("z-0"): at("z-0", [7])})
+    check_fresh(preview, request_, elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("request_", "changed", "what"),
+    [
+        (START, {"live": (1, 2, 3, 4, 6)}, "a broker"),
+        (START, {"min_isr": {"a": 2, "b": 2}}, "an ISR"),
+        (START, {"throttles": Throttles({}, {})}, "a throttle"),
+        (CANCEL, {"ongoing": []}, "a reassignment"),
+        (CANCEL, {"throttles": Throttles(rated({3: (1, 1)}), {})}, "a throttle"),
+    ],
+)
+def test_a_stale_preview_is_refused_and_says_what_changed(
+    request_: Request, changed: Any, what: str
+) -> None:
+    preview = blast_radius(request_, cluster()).fingerprint
+    with pytest.raises(Conflict, match=f"Since the preview .*{what}.* changed. Nothing was done"):
+        check_fresh(preview, request_, cluster(**changed))
+
+
+def test_a_moved_partition_or_leader_makes_a_preview_stale() -> None:
+    preview = blast_radius(START, cluster()).fingerprint
+    view = cluster()
+    for state, what in (
+        (at("a-0", [2, 1], None, 1), "the replicas of a partition"),
+        (at("a-0", [1, 2], None, 2), "a leader"),
+    ):
+        moved = replace(view, partitions={**view.partitions, state.partition: state})
+        with pytest.raises(Conflict, match=what):
+            check_fresh(preview, START, moved)
+
+
+def test_another_cluster_and_no_preview_are_refused() -> None:
+    preview = blast_radius(START, cluster()).fingerprint
+    with pytest.raises(Conflict):
+        check_fresh(preview, START, replace(cluster(), cluster_id="there"))
+    with pytest.raises(Conflict):
+        check_fresh("", START, cluster())
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1 kB"),
+        (71_234_000_000, "71.2 GB"),
+    ],
+)
+def test_sizes_have_three_digits(size_bytes: int, text: str) -> None:
+    assert size_text(size_bytes) == text

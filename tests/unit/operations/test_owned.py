@@ -1,0 +1,119 @@
+"""Whose a throttle is, and what comes back: as decided, as written, and as a client reads it."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from backend.api.client import BackendClient
+from backend.api.client_steering import read_owned
+from backend.api.steering_models import OwnedThrottleModel
+from backend.domain.cluster import TopicPartition
+from backend.domain.owned import OwnedThrottle, Share
+from backend.domain.plan import ReassignmentPlan
+from backend.domain.throttle import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    ReplicaSet,
+    ThrottledRate,
+)
+from backend.embedded.background import running
+from backend.embedded.scenario.model import Scenario, TopicSpec
+from backend.embedded.spec import plain_brokers
+from backend.operations.owned import owned_throttles
+from backend.operations.ownership import ListCellId, Ownership, Present, RateCellId, Shares
+from backend.operations.ownership_cells import FoundRate, ListKey, RateKey, Source
+from tests.support.serving import serving
+
+RATE: RateCellId = (1, RateKey.LEADER)
+LIST: ListCellId = ("t", ListKey.LEADERS)
+BEFORE = FoundRate(7_000, Source.DYNAMIC_DEFAULT)
+
+
+def present(rate: FoundRate, listed: str) -> Present:
+    return Present({RATE: rate}, {LIST: ReplicaSet.parse(listed)})
+
+
+def set_to(rate: int) -> FoundRate:
+    return FoundRate(rate, Source.DYNAMIC_BROKER)
+
+
+def asked_by(operation_id: str) -> str:
+    return {"a": "ada@bastion"}.get(operation_id, "")
+
+
+def two_operations() -> Ownership:
+    """`a` and `b` throttle one broker; only `a` throttles the topic."""
+    before = present(BEFORE, "9:9")
+    first = Ownership().record("a", Shares({RATE: 20_000}, {LIST: frozenset({(0, 1)})}), before)
+    one = first.after.confirm(present(set_to(20_000), "0:1,9:9"))
+    second = one.record("b", Shares({RATE: 10_000}), present(set_to(20_000), "0:1,9:9"))
+    return second.after.confirm(present(set_to(10_000), "0:1,9:9"))
+
+
+def test_a_setting_says_its_value_its_owners_and_what_comes_back() -> None:
+    rate, listed = owned_throttles(two_operations(), present(set_to(10_000), "0:1,9:9"), asked_by)
+    assert (rate.setting, rate.broker, rate.topic) == (LEADER_RATE, 1, None)
+    assert (rate.value, rate.source) == ("10000 B/s", "DYNAMIC_BROKER_CONFIG")
+    assert (rate.prior, rate.prior_source) == ("7000 B/s", "DYNAMIC_DEFAULT_BROKER_CONFIG")
+    assert rate.shares == (
+        Share("a", "ada@bastion", "20000 B/s", "held"),
+        Share("b", "", "10000 B/s", "held"),
+    )
+    assert (listed.topic, listed.value, listed.prior) == ("t", "0:1,9:9", "9:9")
+    assert listed.shares == (Share("a", "ada@bastion", "0:1", "held"),)
+    assert rate.drift == listed.drift == ""
+
+
+def test_what_somebody_else_did_is_named_and_what_was_not_read_is_unknown() -> None:
+    rate, listed = owned_throttles(two_operations(), present(set_to(99_000), ""), asked_by)
+    assert (rate.value, rate.drift) == ("99000 B/s", "changed")
+    assert (listed.value, listed.drift) == ("", "narrowed")
+    rate, listed = owned_throttles(two_operations(), Present({}, {}), asked_by)
+    assert (rate.value, rate.source, rate.drift) == (None, "", "")
+    assert listed.value is None
+    gone = Present({}, {}, frozenset({"t"}))
+    assert [one.broker for one in owned_throttles(two_operations(), gone, asked_by)] == [1]
+
+
+def test_what_is_being_taken_off_says_so() -> None:
+    now = present(set_to(10_000), "0:1,9:9")
+    lifted = two_operations().lift("a", now).after
+    rate, listed = owned_throttles(lifted, now, asked_by)
+    assert {share.operation: share.state for share in rate.shares} == {"a": "ending", "b": "held"}
+    assert listed.shares == (Share("a", "ada@bastion", "0:1", "ending"),)
+
+
+def test_it_is_read_as_it_is_written() -> None:
+    share = Share("a", "ada@bastion", "no rate", "left")
+    for one in (
+        OwnedThrottle(LEADER_RATE, 1, None, None, "", None, "", (share,), "deleted"),
+        OwnedThrottle("x", None, "t", "0:1", "", "*", "", (share, share)),
+    ):
+        document = json.loads(json.dumps(asdict(one)))
+        assert OwnedThrottleModel.model_validate(document).model_dump() == document
+        assert read_owned(document) == one
+
+
+def test_a_running_move_owns_its_throttle_and_what_was_set_before_is_kept(tmp_path: Path) -> None:
+    topic = TopicSpec("t", 1, bytes_per_partition=300_000_000, brokers=(1, 2, 3), leaders=(1,))
+    scenario = Scenario("mine", "t", "a", plain_brokers(4), topics=(topic,))
+    plan = ReassignmentPlan({TopicPartition("t", 0): (1, 2, 4)})
+    with (
+        running(scenario) as cluster,
+        serving(cluster.bootstrap_servers, tmp_path) as address,
+        BackendClient(address) as client,
+    ):
+        assert client.owned_throttles() == ()
+        client.alter_throttled_rates({4: ThrottledRate(None, 9_000_000)})
+        answer = client.reassign(plan, throttle_bytes_per_s=50_000, who="ada@bastion")
+        assert answer.failures == ()
+        owned = {(one.setting, one.broker or one.topic): one for one in client.owned_throttles()}
+        rate = owned[FOLLOWER_RATE, 4]
+        assert (rate.value, rate.prior) == ("50000 B/s", "9000000 B/s")
+        assert rate.shares == (
+            Share(answer.operation_id or "", "ada@bastion", "50000 B/s", "held"),
+        )
+        assert owned[LEADER_RATE, 1].prior == "no rate"
+        listed = owned[FOLLOWER_REPLICAS, "t"]
+        assert (listed.value, listed.prior) == ("0:4", "")

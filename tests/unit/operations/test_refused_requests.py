@@ -1,0 +1,157 @@
+"""What the cluster refuses as a whole is refused: told at once, taken back, and not done later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from backend.admin.whole_requests import FATES, Fate, fate_of
+from backend.domain.answers import ChangeAnswer
+from backend.domain.operation import OperationKind, OperationState
+from backend.errors import (
+    BrokerUnreachable,
+    ClusterError,
+    ClusterUnreachable,
+    KshuntError,
+    NotAuthorized,
+    NotSupported,
+)
+from backend.operations.audit import AuditEvent
+from backend.wire.codes import NAMES
+from tests.support.operations.engine import tp
+from tests.support.operations.engine_backend import TIMEOUT_S, Backend
+from tests.support.operations.engine_world import BROKER, Crash, Fault
+from tests.unit.operations.test_engine import RATE, Story
+
+DENIED, UNSUPPORTED, NOT_CONTROLLER, INVALID_REQUEST, INVALID_RECORD = 31, 35, 41, 42, 87
+State = OperationState
+
+
+@pytest.fixture
+def story() -> Iterator[Story]:
+    made = Story()
+    yield made
+    made.world.close()
+
+
+def cancelled(story: Story, *names: str) -> ChangeAnswer:
+    return story.world.run(
+        story.backend.reassignments.cancel(
+            [tp(name) for name in names],
+            preserve_throttles=False,
+            validate_only=False,
+            timeout_s=TIMEOUT_S,
+        )
+    )
+
+
+@pytest.mark.parametrize("code", [DENIED, UNSUPPORTED, INVALID_REQUEST, INVALID_RECORD])
+def test_a_refused_start_is_taken_back_at_once_and_never_starts(story: Story, code: int) -> None:
+    story.world.set(BROKER, "1", "leader.replication.throttled.rate", "7000000")
+    before = story.throttles()
+    story.world.whole_error = code
+    answer = story.start({"a-0": (3, 4), "a-1": (4, 5)})
+    assert [one.error_code for one in answer.results] == [code, code]
+    assert any("put back" in note for note in answer.notes)
+    operation = story.operation(answer)
+    assert (operation.state, story.throttles()) == (State.FAILED, before)
+    assert NAMES[code] in operation.outcome
+    story.world.whole_error = 0
+    story.tick(10)
+    assert not story.world.ongoing
+    assert not story.backend.registry.unfinished
+
+
+def test_a_later_batch_that_is_refused_takes_the_throttle_back(story: Story) -> None:
+    """The answer of the first request was lost, and the cluster refuses its repetition."""
+    story.world.plan_faults({calls_until_the_request(): Fault.DIES})
+    with pytest.raises(Crash):
+        story.start({"a-0": (3, 4)})
+    story.backend = Backend(story.world, "two")
+    story.world.plan_faults({})
+    story.world.whole_error = DENIED
+    story.tick()
+    story.until_over()
+    assert [one.state for one in story.backend.registry] == [State.FAILED]
+    assert story.throttles() == story.before
+    assert not story.world.ongoing
+
+
+def calls_until_the_request() -> int:
+    """The number of the call that starts the move, in a world like the story's."""
+    twin, numbers = Story(), []
+    twin.world.effected = lambda effect: numbers.append((effect.kind, twin.world.calls - 1))
+    twin.world.plan_faults({})
+    twin.start({"a-0": (3, 4)})
+    twin.world.close()
+    return next(call for kind, call in numbers if kind == 0)
+
+
+def test_a_start_without_a_controller_is_submitted_again(story: Story) -> None:
+    story.world.whole_error = NOT_CONTROLLER
+    answer = story.start({"a-0": (3, 4)})
+    assert "submitted again" in answer.results[0].message
+    assert story.operation(answer).state is State.STARTING
+    story.world.whole_error = 0
+    story.until_over()
+    assert story.operation(answer).state is State.DONE
+
+
+def test_a_refused_cancellation_leaves_the_move_and_its_throttle(story: Story) -> None:
+    started = story.start({"a-0": (1, 3)})
+    story.world.whole_error = DENIED
+    answer = cancelled(story, "a-0")
+    assert [one.error_code for one in answer.results] == [DENIED]
+    assert story.operation(answer).state is State.FAILED
+    story.tick()
+    assert story.rates(3) == (str(RATE), str(RATE))
+    story.world.whole_error = 0
+    story.tick()
+    assert tp("a-0") in story.world.ongoing, "a refused cancellation is not carried out later"
+    story.until_over()
+    assert story.operation(started).state is State.DONE
+    assert story.replicas("a-0") == (1, 3)
+    assert story.throttles() == story.before
+
+
+def test_the_audit_says_that_a_refused_start_ended(story: Story) -> None:
+    story.world.whole_error = DENIED
+    answer = story.start({"a-0": (3, 4)})
+    bodies = [entry.body for entry in story.world.state.entries.values()]
+    events = [b["event"] for b in bodies if b.get("operation_id") == answer.operation_id]
+    assert events[0] == AuditEvent.REQUESTED
+    assert events[-1] in (AuditEvent.REFUSED, AuditEvent.ENDED)
+    assert story.operation(answer).kind is OperationKind.REASSIGN
+
+
+def answered(code: int) -> KshuntError:
+    error = ClusterError("It answers.")
+    error.answered_code = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "fate"),
+    [
+        (answered(DENIED), Fate.REFUSED),
+        (answered(UNSUPPORTED), Fate.REFUSED),
+        (answered(NOT_CONTROLLER), Fate.RETRY),
+        (answered(7), Fate.IN_DOUBT),
+        (answered(-1), Fate.IN_DOUBT),
+        (answered(9_999), Fate.IN_DOUBT),
+        (NotAuthorized("refused"), Fate.REFUSED),
+        (NotSupported("refused"), Fate.REFUSED),
+        (BrokerUnreachable("silent"), Fate.IN_DOUBT),
+        (ClusterUnreachable("silent"), Fate.IN_DOUBT),
+    ],
+    ids=str,
+)
+def test_a_failure_of_a_whole_request_says_what_became_of_it(
+    error: KshuntError, fate: Fate
+) -> None:
+    assert fate_of(error) is fate
+
+
+def test_every_code_of_the_table_is_kafkas() -> None:
+    assert FATES.keys() <= NAMES.keys()

@@ -1,0 +1,148 @@
+"""An operation says where those of its partitions shall be that wait for their turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from backend.api.client import BackendClient
+from backend.domain.cluster import LogDir, TopicPartition
+from backend.domain.operation import Operation
+from backend.domain.plan import ReassignmentPlan
+from backend.domain.steering import MoveCaps
+from backend.embedded.background import running
+from backend.embedded.spec import ClusterSpec, plain_brokers
+from tests.support.serving import serve_process
+from tests.support.topics import create_topic, produce
+from tests.support.tui.cluster import ScriptedCluster, incident, running_move
+from tests.support.waiting import wait_until
+from tui.tables.about_broker import about
+from tui.tables.base import NATURAL
+from tui.tables.broker_row import BrokerRow
+from tui.tables.brokers import broker_table, disk_words
+from tui.tables.disks import disks_of
+from tui.tables.facts import Facts
+from tui.tables.queued import Queued, queued_of
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
+    """A backend of a small cluster in this process."""
+    path = tmp_path_factory.mktemp("waiting") / "k.sock"
+    with (
+        running(ClusterSpec(brokers=plain_brokers(3))) as cluster,
+        serve_process(cluster.bootstrap_servers, path),
+        BackendClient(f"unix:{path}") as found,
+    ):
+        create_topic(cluster.bootstrap_servers, "queued", [[1]] * 3)
+        for partition in range(3):
+            produce(cluster.bootstrap_servers, "queued", 200, 10_000, partition)
+        yield found
+
+
+def test_the_backend_says_where_what_waits_shall_be(client: BackendClient) -> None:
+    targets = {TopicPartition("queued", n): (2 + n % 2,) for n in range(3)}
+    answer = client.reassign(
+        ReassignmentPlan(targets), throttle_bytes_per_s=100_000, caps=MoveCaps(1, 1)
+    )
+
+    def now() -> Operation:
+        return next(one for one in client.operations() if one.id == answer.operation_id)
+
+    wait_until(lambda: now().waiting == 2, 20, "one moves and two wait")
+    plan = now().details["waiting_plan"]
+    named = {TopicPartition(e["topic"], e["partition"]): e["replicas"] for e in plan["partitions"]}
+    assert len(named) == 2
+    assert all(tuple(replicas) == targets[partition] for partition, replicas in named.items())
+    assert len(now().details["rollback_plan"]["partitions"]) == 3
+    client.cancel(list(targets))
+    wait_until(lambda: now().state.ended, 30, "it is cancelled")
+    assert "waiting_plan" not in now().details
+
+
+# What it adds to a broker's peak
+
+WAITING = {TopicPartition("orders", 4): (3, 4, 5), TopicPartition("audit-log", 0): (3, 4, 5)}
+
+
+def queued_move(cluster: ScriptedCluster, **details: object) -> Operation:
+    """The move that runs, with two partitions more that wait."""
+    operation = running_move(cluster)
+    entries = [
+        {"topic": p.topic, "partition": p.partition, "replicas": [*replicas]}
+        for p, replicas in WAITING.items()
+    ]
+    plan = {"version": 1, "partitions": entries}
+    told = {**operation.details, "waiting_plan": plan, **details}
+    return replace(operation, partitions=(*operation.partitions, *WAITING), waiting=2, details=told)
+
+
+def brought(cluster: ScriptedCluster) -> dict[int, int]:
+    """What the waiting partitions bring to each broker, worked out one by one."""
+    found: dict[int, int] = {}
+    for partition, target in WAITING.items():
+        state = cluster.partitions[partition]
+        for broker in set(target) - set(state.replicas):
+            found[broker] = found.get(broker, 0) + state.size_bytes
+    return found
+
+
+def row_of(facts: Facts, broker: int, *operations: Operation) -> BrokerRow:
+    row = broker_table(facts, NATURAL, operations).value_of(broker)
+    assert row is not None
+    return row
+
+
+def test_the_peak_counts_what_waits_for_its_turn() -> None:
+    cluster = incident()
+    operation = queued_move(cluster)
+    facts = Facts(cluster.step())
+    extra = brought(cluster)
+    assert extra
+    assert queued_of(facts, [operation]).size_bytes == extra
+    for broker, size in extra.items():
+        with_queue, without = row_of(facts, broker, operation).disk, row_of(facts, broker).disk
+        assert with_queue.peak_bytes == without.peak_bytes + size
+        assert (with_queue.queued_bytes, with_queue.at_least) == (size, False)
+        assert with_queue.receives
+    broker = min(extra)
+    (disk,) = disks_of(facts, broker, [operation])
+    assert disk.arriving_bytes == row_of(facts, broker, operation).disk.arriving_bytes
+    assert "of it waits" in disk_words(disk)
+    assert not any("may add to it" in line.text for line in about(facts, broker, [operation]))
+
+
+def test_with_several_directories_what_waits_may_come_to_each() -> None:
+    cluster = incident()
+    operation = queued_move(cluster)
+    broker = min(brought(cluster))
+    dirs = [LogDir(broker, path, 10**12, 5 * 10**11) for path in ("/a", "/b")]
+    facts = Facts(replace(cluster.step(), log_dirs=tuple(dirs), log_dir_paths=("/a", "/b")))
+    assert all(disk.at_least for disk in disks_of(facts, broker, [operation]))
+    assert row_of(facts, broker, operation).disk.queued_bytes == brought(cluster)[broker]
+    assert any("may add to it" in line.text for line in about(facts, broker, [operation]))
+
+
+def test_where_the_backend_does_not_say_it_the_peak_is_at_least() -> None:
+    cluster = incident()
+    operation = queued_move(cluster, waiting_plan=None)
+    facts = Facts(cluster.step())
+    assert queued_of(facts, [operation]) == Queued(untold=2)
+    disk = row_of(facts, 3, operation).disk
+    assert disk.at_least
+    assert disk_words(disk).partition("; ")[2].startswith(">")
+
+
+def test_what_is_of_no_known_size_is_counted() -> None:
+    cluster = incident()
+    operation = queued_move(cluster)
+    before = Facts(cluster.step())
+    del cluster.partitions[TopicPartition("audit-log", 0)]
+    gone = Facts(cluster.step())
+    found = queued_of(gone, [operation])
+    assert sum(found.unknown.values()) == 3
+    assert sum(found.size_bytes.values()) < sum(queued_of(before, [operation]).size_bytes.values())
+    done = replace(operation, waiting=0)
+    assert queued_of(before, [done]) == Queued()

@@ -1,0 +1,331 @@
+"""When copies will be in the ISR: the fluid beside a plain one, and what is concluded of a tick."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backend.domain.results import ETA, ETA_MODEL, RATES, TICK_S
+from backend.pipeline.calibration import Bin, Calibration
+from backend.pipeline.kernels import eta as kernel
+from backend.pipeline.kernels.eta import OUT, eta
+from backend.pipeline.kernels.fluid import Copies, course, shares
+from backend.pipeline.kernels.outlook import JOIN_S
+from backend.pipeline.kernels.ticks import COLUMNS
+from backend.pipeline.schema import struct_of
+from backend.pipeline.tables import eta as of_spark
+from tests.support.examples import many
+from tests.support.pipeline.recorded import START_MS, time_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MB = 1_000_000
+PLAIN = np.zeros((2, kernel.STAGES, 2, 2, 3))
+Row = dict[str, Any]
+
+
+# --- the fluid
+
+
+def filled(passes: list[list[int]], capacity: list[float]) -> list[float]:
+    """Max-min fair shares: all grow together, and stop where something is full."""
+    rates, growing = [0.0] * len(passes), set(range(len(passes)))
+    while growing:
+        used = [sum(rates[i] for i, p in enumerate(passes) if r in p) for r in range(len(capacity))]
+        more = min(
+            (capacity[r] - used[r]) / sum(r in passes[i] for i in growing)
+            for i in growing
+            for r in passes[i]
+        )
+        for i in growing:
+            rates[i] += more
+        full = {
+            r
+            for r in range(len(capacity))
+            if used[r] + 1e-9 >= capacity[r] - more * sum(r in passes[i] for i in growing)
+        }
+        growing = {i for i in growing if not full & set(passes[i])}
+    return rates
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> tuple[list[list[int]], list[float]]:
+    """Some flows, each through one or two of some resources."""
+    count = draw(st.integers(1, 5))
+    place = st.integers(0, count - 1)
+    passes = draw(
+        st.lists(st.lists(place, min_size=1, max_size=2, unique=True), min_size=1, max_size=8)
+    )
+    capacity = [float(draw(st.integers(1, 50))) for _ in range(count)]
+    return passes, capacity
+
+
+def as_arrays(passes: list[list[int]], capacity: list[float]) -> tuple[Any, Any]:
+    nothing = len(capacity)
+    wide = np.array([[*p, *[nothing] * (2 - len(p))] for p in passes])
+    return wide, np.array([*capacity, math.inf])
+
+
+@given(networks())
+def test_shares_are_max_min_fair(network: tuple[list[list[int]], list[float]]) -> None:
+    passes, capacity = as_arrays(*network)
+    rates, tight = shares(passes, np.ones(len(passes), np.int64), capacity)
+    assert rates == pytest.approx(filled(*network))
+    for own, resource in zip(network[0], tight.tolist(), strict=True):
+        assert resource in own
+
+
+@settings(max_examples=many(30))
+@given(networks(), st.data())
+def test_the_course_is_that_of_small_steps(
+    network: tuple[list[list[int]], list[float]], data: st.DataObject
+) -> None:
+    passes, capacity = as_arrays(*network)
+    sizes = st.lists(st.integers(1, 100), min_size=len(passes), max_size=len(passes))
+    remaining = np.array(data.draw(sizes), np.float64)
+    found = course(
+        Copies(remaining, np.zeros(len(passes)), passes, np.zeros(passes.shape)), capacity
+    )
+    left, ends, now_s, step_s = remaining.copy(), np.zeros(len(passes)), 0.0, 0.02
+    while (left > 0).any() and now_s < 30:
+        active = np.flatnonzero(left > 0)
+        rates, _ = shares(passes[active], np.ones(len(active), np.int64), capacity)
+        left[active] -= rates * step_s
+        now_s += step_s
+        ends[active[left[active] <= 0]] = now_s
+    over = left <= 0
+    assert found.seconds[over] == pytest.approx(ends[over], abs=0.2, rel=0.02)
+
+
+def test_what_is_written_meanwhile_has_to_be_copied_too() -> None:
+    passes, capacity = as_arrays([[0]], [10.0])
+    copies = Copies(np.array([100.0]), np.array([5.0]), passes, np.zeros((1, 2)))
+    assert course(copies, capacity).seconds.tolist() == [20.0]
+    too_much = Copies(np.array([100.0]), np.array([10.0]), passes, np.zeros((1, 2)))
+    assert course(too_much, capacity).seconds.tolist() == [math.inf]
+
+
+# --- a tick
+
+
+def row(broker: int, remaining_mb: float | None, **others: Any) -> Row:
+    """The rates of a copy from broker 1 that gets 10 MB/s of its follower's throttle."""
+    return {
+        "at": time_of(START_MS + 4_000),
+        "tick": time_of(START_MS),
+        "rid": 100 * others.get("partition", 0) + broker,
+        "topic": "t",
+        "partition": 0,
+        "broker": broker,
+        "leader": 1,
+        "segment_start": time_of(START_MS - 100_000),
+        "remaining_bytes": None if remaining_mb is None else int(remaining_mb * MB),
+        "elapsed_s": 5.0,
+        "advanced_bytes": 50 * MB,
+        "span_5m_s": 100.0,
+        "catch_up_30s_bytes_per_s": 10.0 * MB,
+        "catch_up_5m_bytes_per_s": 10.0 * MB,
+        "produced_30s_bytes_per_s": 0.0,
+        "produced_5m_bytes_per_s": 0.0,
+        "in_isr": False,
+        "adding": True,
+        "removing": False,
+        "leader_throttle_bytes_per_s": None,
+        "follower_throttle_bytes_per_s": 10 * MB,
+        "cause": None,
+        "operation_id": "op",
+        **others,
+    }
+
+
+SLOWER: Row = {
+    "catch_up_30s_bytes_per_s": 5.0 * MB,
+    "catch_up_5m_bytes_per_s": 5.0 * MB,
+    "advanced_bytes": 25 * MB,
+}
+
+
+def table(*rows: Row) -> Any:
+    types = {field.name: field.type for field in OUT}
+    names = {
+        "int32": ("partition", "broker", "leader"),
+        "int64": ("rid", "remaining_bytes", "advanced_bytes", "leader_throttle_bytes_per_s",
+                  "follower_throttle_bytes_per_s"),
+        "string": ("topic", "cause", "operation_id"),
+        "bool": ("in_isr", "adding", "removing"),
+    }  # fmt: skip
+    by_name = {name: pa.type_for_alias(alias) for alias, some in names.items() for name in some}
+    columns = {}
+    for name in COLUMNS:
+        time = types["at"] if name in ("at", "tick", "segment_start") else pa.float64()
+        columns[name] = pa.array([one[name] for one in rows], by_name.get(name, time))
+    return pa.table(columns)
+
+
+def forecast(*rows: Row, quantiles: Any = PLAIN) -> list[Row]:
+    found: list[Row] = eta(table(*rows), quantiles, ETA_MODEL).to_pylist()
+    return found
+
+
+def of_copies(found: list[Row]) -> dict[int, Row]:
+    return {one["rid"]: one for one in found if one["rid"] is not None}
+
+
+def of_operation(found: list[Row]) -> Row:
+    (one,) = (one for one in found if one["rid"] is None)
+    return one
+
+
+def test_two_copies_share_a_throttle_and_the_second_speeds_up() -> None:
+    found = forecast(row(4, 100, **SLOWER), row(4, 200, partition=1, **SLOWER))
+    copies = of_copies(found)
+    assert copies[4]["p50_s"] == pytest.approx(20 + JOIN_S)
+    assert copies[104]["p50_s"] == pytest.approx(30 + JOIN_S)
+    assert copies[4]["bound"] == "follower throttle of broker 4"
+    assert copies[4]["rate_bytes_per_s"] == 5 * MB
+    whole = of_operation(found)
+    assert whole["p50_s"] == copies[104]["p50_s"]
+    assert (whole["copies"], whole["remaining_bytes"]) == (2, 300 * MB)
+    assert (whole["operation_id"], whole["topic"], whole["throttled"]) == ("op", None, True)
+    assert whole["stage"] == pytest.approx(104 / (104 + 31))
+
+
+def test_copies_on_different_brokers_do_not_wait_for_each_other() -> None:
+    copies = of_copies(forecast(row(4, 100), row(3, 300, partition=1)))
+    assert copies[4]["p50_s"] == pytest.approx(10 + JOIN_S)
+    assert copies[103]["p50_s"] == pytest.approx(30 + JOIN_S)
+
+
+def test_in_sync_followers_use_a_throttle_up() -> None:
+    steady = row(4, 0, partition=1, in_isr=True, adding=False, produced_30s_bytes_per_s=5.0 * MB)
+    found = forecast(row(4, 100, **SLOWER), steady | {"produced_5m_bytes_per_s": 5.0 * MB})
+    assert of_copies(found)[4]["p50_s"] == pytest.approx(20 + JOIN_S)
+
+
+def test_a_throttle_that_was_just_changed_is_believed() -> None:
+    raised = row(4, 100, follower_throttle_bytes_per_s=50 * MB, advanced_bytes=250 * MB)
+    assert of_copies(forecast(raised))[4]["p50_s"] == pytest.approx(2 + JOIN_S)
+
+
+def test_what_the_throttle_does_not_hold_goes_as_it_was_seen_to() -> None:
+    link = row(4, 100, follower_throttle_bytes_per_s=90 * MB)
+    one = of_copies(forecast(link))[4]
+    assert one["p50_s"] == pytest.approx(10 + JOIN_S)
+    assert one["bound"] == "broker 4 receiving"
+
+
+def test_a_slow_link_is_told_from_a_slow_broker() -> None:
+    free: Row = {"follower_throttle_bytes_per_s": None}
+    slow = {**free, "catch_up_30s_bytes_per_s": 1.0 * MB, "catch_up_5m_bytes_per_s": 1.0 * MB}
+    rows = [row(4, 100, **free), row(3, 100, partition=1, leader=2, **free)]
+    rows += [row(4, 100, partition=2, leader=2, **slow)]
+    copies = of_copies(forecast(*rows))
+    assert copies[204]["bound"] == "link 2->4"
+    assert copies[204]["p50_s"] == pytest.approx(100 + JOIN_S)
+
+
+def test_never_where_nothing_is_left_of_a_throttle() -> None:
+    written = {f"produced_{window}_bytes_per_s": 10.0 * MB for window in ("30s", "5m")}
+    found = forecast(row(4, 100, **written), row(3, 100, partition=1))
+    one = of_copies(found)[4]
+    assert one["p10_s"] is one["p50_s"] is one["p90_s"] is one["stage"] is None
+    assert one["why"] == ("never: follower throttle of broker 4 gives no more than is written")
+    assert of_operation(found)["why"] == one["why"]
+    assert of_copies(found)[103]["p50_s"] == pytest.approx(10 + JOIN_S)
+    burst = written | {"produced_5m_bytes_per_s": 5.0 * MB, "produced_30s_bytes_per_s": 30.0 * MB}
+    assert of_copies(forecast(row(4, 100, **burst)))[4]["p50_s"] == pytest.approx(20 + JOIN_S)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"cause": "BROKER_DOWN"}, "broker_down"),
+        ({"leader": None}, "no_leader"),
+        (
+            dict.fromkeys(SLOWER, 0.0) | {"advanced_bytes": 0},
+            "it does not advance",
+        ),
+        (
+            dict.fromkeys(("follower_throttle_bytes_per_s", *SLOWER)),
+            "its rate is not known yet",
+        ),
+    ],
+)
+def test_no_end_in_sight(changes: Row, why: str) -> None:
+    found = forecast(row(4, 100) | changes, row(3, 100, partition=1))
+    assert of_copies(found)[4]["why"] == why
+    assert of_copies(found)[4]["p50_s"] is None
+    assert of_operation(found)["why"] == why
+    assert of_copies(found)[103]["why"] is None
+
+
+def test_who_waits_for_its_turn_is_not_stuck() -> None:
+    still = dict.fromkeys(SLOWER, 0.0) | {"advanced_bytes": 0, "cause": "WAITING_TURN"}
+    copies = of_copies(forecast(row(4, 100), row(4, 100, partition=1, **still)))
+    assert copies[104]["p50_s"] == pytest.approx(20 + JOIN_S)
+
+
+def test_a_copy_that_has_not_started() -> None:
+    found = forecast(row(4, None) | dict.fromkeys(SLOWER))
+    one = of_copies(found)[4]
+    assert (one["bound"], one["p50_s"]) == ("not started", None)
+    assert one["why"] == "what it lacks is not known yet"
+
+
+def test_an_operation_whose_copy_is_not_heard_of() -> None:
+    leaves = row(2, 0, partition=1, in_isr=True, adding=False, removing=True)
+    whole = of_operation(forecast(row(4, 100), leaves))
+    assert (whole["p50_s"], whole["why"]) == (None, kernel.SILENT)
+    came = row(4, 0, partition=1, in_isr=True, adding=False)
+    came = came | {"at": time_of(START_MS + 4_000)}
+    left = leaves | {"at": time_of(START_MS + 1_000)}
+    assert of_operation(forecast(row(4, 100), left, came))["p50_s"] is not None
+
+
+def test_ranges_are_those_of_the_calibration() -> None:
+    quantiles = PLAIN.copy()
+    one = of_copies(forecast(row(4, 100)))[4]
+    quantiles[0, int(one["stage"] * kernel.STAGES), 1, 0] = math.log(0.5), 0.0, math.log(3.0)
+    found = of_copies(forecast(row(4, 100), quantiles=quantiles))[4]
+    ends = [found[name] for name in ("p10_s", "p50_s", "p90_s")]
+    assert ends == pytest.approx([5.5, 11.0, 33.0])
+
+
+def test_ticks_are_worked_out_one_by_one() -> None:
+    later: Row = {"tick": time_of(START_MS + TICK_S * 1000), "at": time_of(START_MS + 9_000)}
+    rows = [row(4, 100), row(4, 50, partition=1), row(4, 60) | later]
+    together = forecast(*rows)
+    apart = forecast(*rows[:2]) + forecast(rows[2])
+    key = lambda one: (one["rid"] is None, one["at"], one["rid"])  # noqa: E731
+    assert sorted(together, key=key) == sorted(apart, key=key)
+    assert forecast(row(4, 0, in_isr=True)) == forecast() == []
+
+
+# --- the table
+
+
+def test_the_kernels_columns_are_those_of_the_tables() -> None:
+    assert tuple(OUT.names) == ETA.names
+    assert set(COLUMNS) <= set(RATES.names)
+
+
+@pytest.mark.spark
+def test_spark_makes_the_same_rows(spark: SparkSession) -> None:
+    later: Row = {"tick": time_of(START_MS + 60_000), "at": time_of(START_MS + 62_000)}
+    rows = [row(4, 100), row(4, 200, partition=1), row(3, 100, partition=2), row(4, 60) | later]
+    schema = struct_of([c for c in RATES.columns if c.name in COLUMNS])
+    frame = spark.createDataFrame(table(*rows).select(schema.names), schema)
+    found = of_spark.eta(frame, Calibration()).toArrow().to_pylist()
+    key = lambda one: (one["rid"] is None, one["at"], one["rid"])  # noqa: E731
+    assert sorted(found, key=key) == sorted(forecast(*rows), key=key)
+    bins = (Bin("copy", None, None, None, 99, 999, -0.5, 0.0, 0.5),)
+    wider = of_spark.eta(frame, Calibration(bins)).filter("rid is not null").toArrow().to_pylist()
+    for one in wider:
+        assert one["p90_s"] == pytest.approx(one["p50_s"] * math.exp(0.5))

@@ -1,0 +1,76 @@
+"""A broker that is slow is given longer, rather than asked for the same again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from backend.clock import SystemClock
+from backend.embedded.net.server import RequestContext
+from backend.settings import SamplerSettings
+from backend.telemetry.hub import SnapshotHub
+from backend.telemetry.patience import MOST, RESTS, Patience
+from backend.telemetry.sampler import Sampler
+from tests.support.native import LIST_OFFSETS, administered
+
+PATIENCE_S = 0.15
+_SAID = re.compile(r"Broker (\d+) .* did not answer within ([0-9.]+) s\.")
+
+
+def waited_s(problems: tuple[str, ...]) -> dict[int, float]:
+    """How long each broker was waited for in vain the last time, seconds."""
+    found = [match for text in problems if (match := _SAID.match(text))]
+    return {int(match[1]): float(match[2]) for match in found}
+
+
+def test_a_time_out_doubles_until_it_is_enough_and_falls_back() -> None:
+    patience = Patience(2.0)
+    key = ("offsets", 1)
+    given = []
+    for _ in range(5):
+        given.append(patience.timeout_s(key))
+        patience.note(key, given[-1])
+    assert given == [2.0, 4.0, 8.0, 16.0, 16.0]
+    patience.note(key, 3.0)
+    assert patience.timeout_s(key) == 8.0
+    patience.note(key, 0.2)
+    assert patience.timeout_s(key) == 2.0
+
+
+def test_a_slow_sweep_is_followed_by_a_longer_rest() -> None:
+    patience = Patience(2.0)
+    key = ("sweep", 1)
+    assert patience.rest_s(key, 10.0) == 10.0
+    patience.note(key, 1.0)
+    assert patience.rest_s(key, 10.0) == 10.0
+    patience.note(key, 6.0)
+    assert patience.rest_s(key, 10.0) == 6.0 * RESTS
+
+
+async def test_who_does_not_answer_in_time_is_given_longer_up_to_a_bound() -> None:
+    answers = asyncio.Event()
+    async with administered() as (cluster, admin):
+        usual = cluster.own[LIST_OFFSETS]
+
+        async def late(context: RequestContext, message: Any) -> Any:
+            if context.broker_id == 1:
+                await answers.wait()
+            return await usual(context, message)
+
+        cluster.instead[LIST_OFFSETS] = late
+        settings = SamplerSettings(tick_s=0.05, sweep_s=0.05, broker_timeout_s=PATIENCE_S)
+        sampler = Sampler(admin, SystemClock(), settings, SnapshotHub())
+        seen: list[float] = []
+        async with asyncio.timeout(60):
+            while not seen or seen[-1] < PATIENCE_S * MOST:
+                snapshot = await sampler.tick()
+                silent = {} if snapshot is None else waited_s(snapshot.problems)
+                if 1 in silent and silent[1] not in seen:
+                    seen.append(silent[1])
+            assert seen[0] == PATIENCE_S
+            assert seen == sorted(seen)
+            assert seen[-1] == PATIENCE_S * MOST
+            answers.set()
+            while snapshot is None or snapshot.brokers[1].problem:
+                snapshot = await sampler.tick()
