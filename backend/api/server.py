@@ -43,6 +43,9 @@ from backend.heap import Heap
 
 log = logging.getLogger(__name__)
 
+SWITCH_S: Final = 0.001
+"""After so long a computing thread hands the interpreter on: with Python's five milliseconds the
+event loop waits as long for each of several threads, whenever it has something to do."""
 NOTICE_S: Final = 1.0
 """From the signal to stop until a port is closed; a socket's clients are not sent elsewhere."""
 
@@ -323,6 +326,7 @@ class _Server(uvicorn.Server):
         await super().startup([])
         if self.started:
             self.heap.settle()
+            sys.setswitchinterval(SWITCH_S)
             for listener in sockets or []:
                 self.servers.append(self._acceptor(listener))  # type: ignore[arg-type]
             sys.stdout.write(f"{self._ready}\n")
