@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from backend.access.cluster_keys import KEYS_VARIABLE, write_keys
 from backend.api.client import BackendClient
-from tests.support import tiers
+from tests.support import examples, tiers
 from tests.support.brokers.launcher import RealKafka, missing_reason
 from tests.support.brokers.zookeeper import ZooKeeperKafka
 from tests.support.clusters import FLAVOURS, ContractCluster, flavours, found
@@ -33,9 +32,16 @@ atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 os.environ[KEYS_VARIABLE] = f"{_HOME}/cluster.keys"
 write_keys(Path(_HOME, "cluster.keys"), KEYS)
 
-# An example may take as long as it takes: a busy machine is no defect.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+
+@pytest.hookimpl(tryfirst=True)  # Hypothesis reads its options in a hook of the same name.
+def pytest_configure(config: pytest.Config) -> None:
+    """How many examples there are; a worker is told by the process that started it."""
+    examples.choose(config)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """What repeats the examples of this run."""
+    return examples.header(config)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -22,6 +22,7 @@ from backend.api.event_reader import Event, read_events
 from backend.api.frames import HEADER_KEY, SCHEMA, FrameWriter, encode_frame, read_snapshots
 from backend.domain.snapshot import COLUMNS, DTYPES, Snapshot
 from backend.errors import KshuntError
+from tests.support.examples import many
 from tests.support.tui.cluster import incident
 
 EXAMPLES = 250
@@ -93,13 +94,13 @@ def read(data: bytes) -> int:
     return count
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=many(EXAMPLES))
 @given(damaged(STREAM))
 def test_damaged_frames_are_used_or_refused(data: bytes) -> None:
     assert read(data) >= 0
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=many(EXAMPLES))
 @given(st.binary(max_size=400))
 def test_bytes_that_are_no_stream_hold_no_snapshot(data: bytes) -> None:
     assert read(data) == 0
@@ -160,7 +161,7 @@ def framed(header: Any) -> bytes:
     return data
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=many(EXAMPLES))
 @given(st.sampled_from(PLACES), JSON, st.booleans())
 def test_headers_of_another_shape_are_used_or_refused(
     path: tuple[Any, ...], value: Any, gone: bool
@@ -216,7 +217,7 @@ def events(data: bytes, size: int) -> list[Event]:
     return found
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=many(EXAMPLES))
 @given(damaged(EVENTS), st.integers(1, 64))
 def test_damaged_events_are_used_or_refused(data: bytes, size: int) -> None:
     for event in events(data, size):
@@ -229,7 +230,7 @@ def test_damaged_events_are_used_or_refused(data: bytes, size: int) -> None:
             continue
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=many(EXAMPLES))
 @given(st.binary(max_size=400), st.integers(1, 64))
 def test_bytes_that_are_no_events_are_used_or_refused(data: bytes, size: int) -> None:
     assert all(isinstance(event.document, dict) for event in events(data, size))

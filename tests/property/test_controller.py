@@ -36,6 +36,7 @@ from backend.embedded.metadata.records import NO_LEADER, PartitionMode, Record, 
 from backend.embedded.metadata.snapshot import image_records
 from backend.embedded.metadata.values import PartitionImage
 from tests.support.embedded.controller import Controller, replayed, tp
+from tests.support.examples import many
 
 BROKERS = 5
 T, B = ResourceType.TOPIC, ResourceType.BROKER
@@ -194,7 +195,7 @@ def check_throttles(image: ClusterImage) -> None:
         assert (image.replicas_removal, image.rates_removal) == ((), ())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=many(150), deadline=None)
 @given(st.lists(step, max_size=40))
 def test_whatever_is_asked_the_invariants_hold(
     steps: list[tuple[str, int, int, list[int]]],
@@ -236,7 +237,7 @@ def crash_everywhere(controller: Controller, records: tuple[Record, ...]) -> Non
 
 
 @pytest.mark.conforms("kip-179:crash-in-the-middle")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=many(60), deadline=None)
 @given(targets)
 def test_a_native_move_cut_off_anywhere_leaves_no_throttle_behind(wanted: Targets) -> None:
     controller = cluster()
@@ -247,7 +248,7 @@ def test_a_native_move_cut_off_anywhere_leaves_no_throttle_behind(wanted: Target
 
 
 @pytest.mark.conforms("kip-179:rates-crash", "kip-179:replicas-crash")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=many(30), deadline=None)
 @given(st.sets(st.integers(1, BROKERS), min_size=1), st.booleans(), st.booleans())
 def test_altered_throttles_cut_off_anywhere_go_with_the_move(
     brokers: set[int], running: bool, rates: bool

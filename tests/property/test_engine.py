@@ -35,6 +35,7 @@ from backend.operations.reassign import ReassignRequest
 from backend.operations.schedule import Caps
 from backend.operations.steering import PAUSABLE, RESUMABLE, UNDOABLE
 from backend.operations.work import Work
+from tests.support.examples import many
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_ghosts import Ghosts, pairs_of
 from tests.support.operations.engine_world import BROKER, TOPIC, Crash, Effect, Fault, World
@@ -469,6 +470,9 @@ class EngineLaw(RuleBasedStateMachine):
 
 
 EngineLaw.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=many(60),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 TestEngineLaw = EngineLaw.TestCase

@@ -14,6 +14,7 @@ from backend.embedded.coordinator.members import (
     SyncRequest,
     Ticket,
 )
+from tests.support.examples import many
 from tests.unit.embedded.test_groups import RANGE, STICKY, Clients
 
 
@@ -136,7 +137,7 @@ class GroupLaws(RuleBasedStateMachine):
 
 
 GroupLaws.TestCase.settings = settings(
-    max_examples=150,
+    max_examples=many(150),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -29,6 +29,7 @@ from backend.operations.ownership_json import (
     changed_documents,
     from_documents,
 )
+from tests.support.examples import many
 
 RATE_CELLS: tuple[RateCellId, ...] = (
     (1, RateKey.LEADER),
@@ -413,6 +414,9 @@ class OwnershipLaw(RuleBasedStateMachine):
 
 
 OwnershipLaw.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=many(100),
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 TestOwnershipLaw = OwnershipLaw.TestCase

@@ -18,6 +18,7 @@ from backend.placement.by_rules import RulesPlacer
 from backend.placement.placer import ReplicaPlacementFailed, ReplicaPlacer, UsableBroker
 from backend.placement.prefer_new import PreferNewBrokers
 from backend.placement.striped import StripedReplicaPlacer
+from tests.support.examples import many
 from tests.support.placement.placers import ask, clusters
 
 Maker = Callable[[Random, Random, Sequence[UsableBroker]], ReplicaPlacer]
@@ -82,7 +83,7 @@ def made(make: Maker, brokers: Sequence[UsableBroker], data: st.DataObject) -> R
 
 @pytest.mark.parametrize("make", EVERY)
 @given(brokers=clusters(), data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 def test_a_list_has_its_length_no_broker_twice_and_a_leader_that_is_up(
     make: Maker, brokers: list[UsableBroker], data: st.DataObject
 ) -> None:
@@ -104,7 +105,7 @@ def test_a_list_has_its_length_no_broker_twice_and_a_leader_that_is_up(
 
 @pytest.mark.parametrize("make", [striped, prefer_new, rules])
 @given(brokers=clusters(), data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 def test_racks_are_as_spread_as_can_be_and_fenced_brokers_come_last(
     make: Maker, brokers: list[UsableBroker], data: st.DataObject
 ) -> None:
@@ -122,7 +123,7 @@ def test_racks_are_as_spread_as_can_be_and_fenced_brokers_come_last(
 
 @pytest.mark.parametrize("make", EVERY)
 @given(brokers=clusters(), data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=many(20))
 def test_the_seed_decides(make: Maker, brokers: list[UsableBroker], data: st.DataObject) -> None:
     num_replicas = data.draw(st.integers(1, len(brokers)))
     seed, chance = data.draw(st.integers()), data.draw(st.integers())
@@ -135,7 +136,7 @@ def test_the_seed_decides(make: Maker, brokers: list[UsableBroker], data: st.Dat
 
 
 @given(clusters(even=True, fences=False), st.integers(1, 30), st.data())
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 def test_without_preferences_brokers_differ_by_one_replica_and_no_leader_could_be_better(
     brokers: list[UsableBroker], num_partitions: int, data: st.DataObject
 ) -> None:
@@ -151,7 +152,7 @@ def test_without_preferences_brokers_differ_by_one_replica_and_no_leader_could_b
 
 
 @given(clusters(racks=False, fences=False), st.integers(1, 30), st.data())
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 def test_new_brokers_catch_up_and_nobody_gets_more_than_levels_them(
     brokers: list[UsableBroker], num_partitions: int, data: st.DataObject
 ) -> None:

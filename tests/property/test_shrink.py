@@ -28,6 +28,7 @@ from backend.embedded.net.server import RequestContext
 from backend.embedded.world import World
 from tests.support.embedded.controller import tp
 from tests.support.embedded.core import SmallCluster, check_plane
+from tests.support.examples import many
 
 BROKERS: Final = 4
 TOPIC: Final = "t"
@@ -298,7 +299,7 @@ def _values(data: bytes) -> Iterator[bytes]:
             yield record.value or b""
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 @given(st.lists(commands, max_size=25))
 def test_whatever_fails_while_a_topic_shrinks_the_laws_hold(
     asked: list[tuple[Any, ...]],

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from backend.domain.snapshot import DTYPES, Replicas, Snapshot
 from tests.bench.tui_load import LoadCluster
+from tests.support.examples import many
 from tests.support.tui.cluster import incident
 from tui.jobs import Job, Query
 from tui.tables.base import NATURAL, Level, Order
@@ -56,7 +57,7 @@ def changed(snapshot: Snapshot, seed: int, share: float) -> Snapshot:
     return replace(snapshot, version=snapshot.version + 1, replicas=replicas)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=many(100), deadline=None)
 @given(
     ORDERS,
     st.lists(CHANGES, max_size=5),

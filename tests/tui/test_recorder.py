@@ -17,6 +17,7 @@ from textual.message import Message
 from backend.domain.operation import OperationState
 from backend.domain.snapshot import COLUMNS, DTYPES, HistoryPoint, Replicas, Snapshot
 from backend.domain.steering import AuditLine, ShownDrift, Standing
+from tests.support.examples import many
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.waiting import wait_until
 from tui.feed import (
@@ -156,7 +157,7 @@ def _rows(random: np.random.Generator, slots: Sequence[tuple[int, int, int]]) ->
 
 
 @given(snapshots())
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 def test_any_course_of_snapshots_is_read_as_it_was_written(found: list[Snapshot]) -> None:
     canvas, before = Canvas(), None
     for snapshot in found:
@@ -183,7 +184,7 @@ messages = st.one_of(
 
 
 @given(st.lists(messages, max_size=12))
-@settings(max_examples=30)
+@settings(max_examples=many(30))
 def test_any_sequence_of_messages_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[Message | int]
 ) -> None:

@@ -16,6 +16,7 @@ from backend.access.roles import Role
 from backend.api.answers import LARGE, PIECE, entries_of, json_of, written
 from backend.api.models import ChangeModel, GeneratedModel, OperationsModel, ProgressModel
 from backend.api.routes import Routes
+from tests.support.examples import many
 
 
 def results(count: int) -> list[dict[str, Any]]:
@@ -71,7 +72,7 @@ def test_pieces_are_the_whole(model: type[BaseModel], document: dict[str, Any]) 
 
 
 @given(count=st.integers(0, 4 * PIECE), rollback=st.none() | st.integers(0, 3 * PIECE))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=many(25), deadline=None)
 def test_pieces_are_the_whole_at_each_length(count: int, rollback: int | None) -> None:
     document = change(count, rollback)
     whole = ChangeModel.model_validate(document).model_dump(mode="json")

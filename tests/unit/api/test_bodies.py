@@ -21,6 +21,7 @@ from backend.aside import ASIDE_MIN, aside
 from backend.embedded.background import running
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.settings import LIMITS
+from tests.support.examples import many
 from tests.support.serving import serving
 from tests.support.topics import create_topic
 
@@ -52,7 +53,7 @@ def test_what_is_read_in_pieces_is_what_is_read_at_once(count: int) -> None:
 
 
 @given(at=st.integers(0, 3 * PIECE), bad=st.sampled_from([{}, 3, {"topic": "a", "partition": -1}]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=many(30), deadline=None)
 def test_a_fault_is_named_where_it_is(at: int, bad: Any) -> None:
     document = plan(3 * PIECE + 1)
     document["plan"]["partitions"][at] = bad

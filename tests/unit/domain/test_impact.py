@@ -11,6 +11,7 @@ from backend.domain.impact import BrokerImpact
 from backend.errors import BadInput
 from backend.placement.impact import impact
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from tests.support.examples import many
 
 
 def named(partition: int) -> TopicPartition:
@@ -83,7 +84,7 @@ BROKERS = range(1, 6)
 LISTS = st.lists(st.sampled_from(BROKERS), min_size=1, max_size=4, unique=True)
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 @given(rows=st.lists(st.tuples(LISTS, LISTS, st.integers(0, 10**15)), min_size=1, max_size=12))
 def test_nothing_is_lost_between_before_and_after(
     rows: list[tuple[list[int], list[int], int]],

@@ -20,6 +20,7 @@ from backend.domain.lifecycle import (
 )
 from backend.domain.operation import Operation, OperationKind
 from backend.errors import Conflict
+from tests.support.examples import many
 
 S = OperationState
 FINAL = {
@@ -339,7 +340,7 @@ class Walk(RuleBasedStateMachine):
 
 TestWalk = Walk.TestCase
 TestWalk.settings = settings(
-    max_examples=200,
+    max_examples=many(200),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

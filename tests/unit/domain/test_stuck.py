@@ -23,6 +23,7 @@ from backend.embedded.scenario.reading import load_scenario
 from backend.embedded.spec import BrokerSpec
 from tests.support.embedded.core import MB, SmallCluster
 from tests.support.embedded.scenarios import Played
+from tests.support.examples import many
 from tests.support.operations.stuck import (
     Observer,
     apply_needs,
@@ -357,7 +358,7 @@ def test_the_rack_that_is_lost() -> None:
 # --- the rate that would do
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=many(6), deadline=None)
 @given(
     written=st.lists(st.integers(0, 4 * MB), min_size=1, max_size=3),
     throttle=st.integers(20_000, 6 * MB),

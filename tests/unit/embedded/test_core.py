@@ -20,6 +20,7 @@ from backend.embedded.core import ControllerLost
 from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.metadata.records import PartitionMode, Record, ResourceType, encode
 from tests.support.embedded.core import MB, SmallCluster, check_plane
+from tests.support.examples import many
 
 T, B = ResourceType.TOPIC, ResourceType.BROKER
 
@@ -299,7 +300,7 @@ step = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=many(60), deadline=None)
 @given(st.lists(step, max_size=12))
 def test_the_data_follows_whatever_happens(
     steps: list[tuple[str, int, int, list[int]]],

@@ -22,6 +22,7 @@ from backend.embedded.replication.columns import (
 )
 from backend.embedded.replication.model import LAG_TIME_MAX_MS, Replication
 from backend.errors import Conflict
+from tests.support.examples import many
 
 MB = 1_000_000.0
 RECORD = 100.0
@@ -383,7 +384,7 @@ def test_nothing_is_created_lost_or_faster_than_its_limits(
         assert (throttled <= throttles * LOOK_S * (1 + 1e-6) + 1).all()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=many(30))
 @given(clusters(lag_time_max_ms=NEVER_MS))
 def test_long_steps_come_to_what_short_ones_come_to(make: Callable[[], Replication]) -> None:
     long, short = make(), make()
@@ -395,7 +396,7 @@ def test_long_steps_come_to_what_short_ones_come_to(make: Callable[[], Replicati
     assert long.replicas.position.sum() == pytest.approx(short.replicas.position.sum(), rel=0.01)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=many(30))
 @given(clusters())
 def test_the_same_calls_give_the_same_bytes(make: Callable[[], Replication]) -> None:
     one, two = make(), make()

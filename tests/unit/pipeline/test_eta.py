@@ -20,6 +20,7 @@ from backend.pipeline.kernels.outlook import JOIN_S
 from backend.pipeline.kernels.ticks import COLUMNS
 from backend.pipeline.schema import struct_of
 from backend.pipeline.tables import eta as of_spark
+from tests.support.examples import many
 from tests.support.pipeline.recorded import START_MS, time_of
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def test_shares_are_max_min_fair(network: tuple[list[list[int]], list[float]]) -
         assert resource in own
 
 
-@settings(max_examples=30)
+@settings(max_examples=many(30))
 @given(networks(), st.data())
 def test_the_course_is_that_of_small_steps(
     network: tuple[list[list[int]], list[float]], data: st.DataObject

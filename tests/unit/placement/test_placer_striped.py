@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from backend.placement.placer import InvalidReplicationFactor, ReplicaPlacementFailed, UsableBroker
 from backend.placement.striped import StripedReplicaPlacer
+from tests.support.examples import many
 from tests.support.placement.placers import broker, brokers, clusters, in_racks, racks_of
 
 
@@ -173,7 +174,7 @@ def test_some_brokers_without_a_rack_are_an_error_of_its_own() -> None:
 
 
 @given(clusters(racks=False, fences=False), st.integers(1, 40), st.data())
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 def test_without_racks_each_place_of_the_lists_is_even(
     given: list[UsableBroker], num_partitions: int, data: st.DataObject
 ) -> None:
@@ -186,7 +187,7 @@ def test_without_racks_each_place_of_the_lists_is_even(
 
 
 @given(clusters(racks=True), st.data())
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 def test_the_racks_of_a_partition_differ_by_one_where_they_have_brokers(
     given: list[UsableBroker], data: st.DataObject
 ) -> None:

@@ -13,6 +13,7 @@ from backend.errors import BadInput
 from backend.placement.plans.expand import expand
 from backend.placement.plans.rebalance import rebalance
 from backend.placement.plans.scope import Scope
+from tests.support.examples import many
 from tests.support.placement.plans import (
     GB,
     Placement,
@@ -27,7 +28,7 @@ from tests.support.placement.plans import (
     worlds,
 )
 
-FEW = settings(max_examples=60)
+FEW = settings(max_examples=many(60))
 SLACK = 1e-4
 
 
@@ -106,7 +107,7 @@ def test_rebalance_keeps_what_it_must_for_the_fewest_bytes(
     assert bool(proposal.notes) or reached <= SLACK
 
 
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 @given(worlds(partitions=2, brokers=4, traffic=True), st.sampled_from((0.0, 0.2)))
 def test_traffic_is_evened_out_by_the_fewest_bytes_too(found: World, tolerance: float) -> None:
     proposal = rebalance(found.situation(), Weighing.LOAD, tolerance=tolerance)
@@ -233,7 +234,7 @@ def test_what_cannot_be_meant_is_refused() -> None:
         Scope(disk_fraction=1.2)
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(
     worlds(partitions=14, brokers=7, traffic=True),
     st.sampled_from(Weighing),

@@ -18,6 +18,7 @@ from backend.placement.plans.racks import repair_racks
 from backend.placement.plans.replication import set_replication_factor
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from tests.support.examples import many
 from tests.support.placement.plans import (
     GB,
     Placement,
@@ -32,7 +33,7 @@ from tests.support.placement.plans import (
     worlds,
 )
 
-FEW = settings(max_examples=100)
+FEW = settings(max_examples=many(100))
 
 
 def led_outside(found: World, tolerance: float, after: Placement) -> float:

@@ -16,6 +16,7 @@ from backend.errors import BadInput
 from backend.placement.plans.log_dirs import move_log_dirs
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from tests.support.examples import many
 from tests.support.placement.plans import tp
 
 Dirs = dict[str, int | None]
@@ -82,7 +83,7 @@ disks = st.dictionaries(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=many(100))
 @given(disks, st.data(), st.sampled_from((0.0, 0.2)))
 def test_directories_are_evened_out_by_the_fewest_bytes(
     dirs: Dirs, data: st.DataObject, tolerance: float
@@ -113,7 +114,7 @@ def test_directories_are_evened_out_by_the_fewest_bytes(
     assert bool(proposal.notes) == (reached > 1e-4)
 
 
-@settings(max_examples=100)
+@settings(max_examples=many(100))
 @given(disks, st.data())
 def test_an_emptied_directory_keeps_only_what_fits_nowhere(dirs: Dirs, data: st.DataObject) -> None:
     replica = st.tuples(st.sampled_from(sorted(dirs)), st.integers(1, 100))

@@ -12,6 +12,7 @@ from backend.placement.plans.drain import drain
 from backend.placement.plans.replace import replace
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from tests.support.examples import many
 from tests.support.placement.plans import (
     GB,
     Placement,
@@ -26,7 +27,7 @@ from tests.support.placement.plans import (
     worlds,
 )
 
-FEW = settings(max_examples=150)
+FEW = settings(max_examples=many(150))
 
 
 def bytes_on(found: World, brokers: set[int], after: Placement) -> int:

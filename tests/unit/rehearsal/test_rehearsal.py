@@ -21,6 +21,7 @@ from backend.errors import BadInput
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 from backend.rehearsal.picture import Capacity, Picture
 from backend.rehearsal.run import LIMIT_S, rehearse
+from tests.support.examples import many
 
 MB = 1_000_000
 FAST = {broker: Capacity(100.0 * MB, 100.0 * MB) for broker in (1, 2, 3)}
@@ -190,7 +191,7 @@ def same(one: Rehearsal, other: Rehearsal) -> bool:
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=many(25))
 @given(
     sizes=st.lists(st.integers(1, 50), min_size=1, max_size=5),
     throttle=st.integers(1, 40),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend.telemetry.produced import HOLD_S, Leaders, Produced, ProduceRates
+from tests.support.examples import many
 
 Sample = tuple[int, int, int, int]
 """Leader, milliseconds, log end offset, bytes."""
@@ -54,7 +55,7 @@ def test_a_steady_rate_is_found_however_it_is_sampled(
         assert found.bytes_per_s[0] == pytest.approx(rate * size, rel=0.02, abs=2 * size)
 
 
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 @given(st.sets(st.integers(1, 39), max_size=6), st.integers(1, 10**12))
 def test_retention_does_not_show(deleted_at_s: set[int], segment_bytes: int) -> None:
     samples, gone = [], 0

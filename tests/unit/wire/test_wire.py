@@ -21,6 +21,7 @@ from backend.wire import columnar, metadata
 from backend.wire.codes import NAMES, RETRIABLE, error_name
 from backend.wire.raw import RawAnswer, RawRequest
 from backend.wire.reader import Reader, WireError, uvarint
+from tests.support.examples import many
 from tests.support.wire_answers import (
     TAG_SECTIONS,
     Encoder,
@@ -294,7 +295,7 @@ def replicas_by_us(assignment: Assignment) -> list[tuple[Any, ...]]:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=many(300))
 @given(
     listed=metadata_brokers,
     topics=metadata_topics,

@@ -33,6 +33,7 @@ from backend.operations.journal_codec import (
     topic_throttle_key,
 )
 from backend.operations.journal_fold import Fold
+from tests.support.examples import many
 from tests.support.keys import KEYS
 
 CLUSTER = "zQcs2L5vn2KsTAnCggbn4w"
@@ -313,7 +314,7 @@ def test_a_part_that_says_a_wrong_size_is_not_unpacked(size: int) -> None:
 
 
 @given(st.lists(st.sampled_from([0, 100, 400_000, 2_500_000]), max_size=3))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=many(8), deadline=None)
 def test_an_entry_that_shrinks_or_ends_leaves_nothing_behind(sizes: list[int]) -> None:
     fold, log = Fold(CLUSTER, KEYS), dict[bytes, bytes]()
     for size in sizes:
@@ -333,7 +334,7 @@ def test_an_entry_that_shrinks_or_ends_leaves_nothing_behind(sizes: list[int]) -
 
 
 @given(st.lists(st.tuples(keys, st.none() | bodies), max_size=8), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=many(40), deadline=None)
 def test_the_last_word_on_each_key_counts_and_compaction_changes_nothing(
     written: list[tuple[str, dict[str, Any] | None]], data: Any
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from backend.operations.journal_codec import BACKEND_KEY, Heartbeat, Unreadable, Why
 from backend.operations.lease import Duty, Lease, Moment, Terms
+from tests.support.examples import many
 
 
 def beat(backend: str, number: int = 0) -> Heartbeat:
@@ -188,7 +189,7 @@ def who_acts(stopped: list[list[tuple[int, int]]], steps: int) -> list[str]:
 
 
 @given(st.lists(stops, min_size=3, max_size=3))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=many(120), deadline=None)
 def test_at_no_time_do_two_backends_act(stopped: list[list[tuple[int, int]]]) -> None:
     who_acts(stopped, 300)
 
