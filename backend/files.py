@@ -42,8 +42,8 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     sync_folder(path.parent)
 
 
-def no_link(name: str, flags: int) -> int:
-    """For `open(..., opener=no_link)`: a symbolic link in the place of the file is refused.
+def refuse_link(name: str, flags: int) -> int:
+    """For `open(..., opener=refuse_link)`: a symbolic link in the place of the file is refused.
 
     Raises:
         OSError: it is one, or cannot be opened.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backend.access.cluster_keys import KEYS_VARIABLE, write_keys
-from backend.api.client import BackendClient
+from backend.api.client.backend_client import BackendClient
 from tests.support import examples, tiers
 from tests.support.brokers.launcher import RealKafka, missing_reason
 from tests.support.brokers.zookeeper import ZooKeeperKafka

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.errors import ConfigError
-from tui.recorder.keeping import recordings_folder
+from tui.data.operator_identity import who_am_i
+from tui.recorder.retention import recordings_folder
 from tui.settings import DashboardSettings, config_folder, load_settings
-from tui.who import who_am_i
 
 SIXTEEN_COLOURS: Final = ("linux", "vt100", "vt220", "screen", "xterm", "ansi", "")
 """Terminals that show sixteen colours unless they say more in COLORTERM."""
@@ -106,10 +106,10 @@ def replay(paths: Sequence[Path]) -> int:
     Raises:
         KshuntError: a file is no recording, or cannot be read.
     """
-    from tui.recorder.reel import Reel
+    from tui.recorder.reader import RecordingReader
 
     settings = load_settings(os.environ)
-    reel = Reel(paths)
+    reel = RecordingReader(paths)
     if not reel.first_ms:
         reel.close()
         raise ConfigError(f"{paths[0]} holds nothing that could be shown.")
@@ -125,10 +125,10 @@ def write_notes(paths: Sequence[Path], handover: Path | None, timeline: Path | N
     Raises:
         KshuntError: a file is no recording, or a note cannot be written.
     """
-    from tui.recorder.reel import Reel
-    from tui.recorder.writing import write_handover, write_timeline
+    from tui.handover.writer import write_handover, write_timeline
+    from tui.recorder.reader import RecordingReader
 
-    with closing(Reel(paths)) as reel:
+    with closing(RecordingReader(paths)) as reel:
         if handover is not None:
             write_handover(reel, reel.last_ms, handover)
         if timeline is not None:
@@ -145,14 +145,15 @@ def _run(
     os.environ["TEXTUAL_COLOR_SYSTEM"] = terminal.colour_system
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
     # A process that only shows a dashboard; one that runs many of them must not do this.
-    from tui import footprint, hangup
+    from tui import memory
+    from tui.terminal import signals
 
-    footprint.prepare()
-    hangup.end_with_terminal()
+    memory.prepare()
+    signals.end_with_terminal()
     from tui.actions import ACTIONS, use_keys
     from tui.app import KshuntApp
-    from tui.text import ASCII, UNICODE
-    from tui.theme import ThemeFolder
+    from tui.shell.theme_files import ThemeFolder
+    from tui.text.formatting import ASCII, UNICODE
 
     use_keys(ACTIONS, settings.keys)
     app = KshuntApp(
@@ -162,7 +163,7 @@ def _run(
         theme=theme or settings.theme,
         themes=ThemeFolder(config_folder(os.environ) / "themes"),
         start_view=settings.start_view,
-        settle=footprint.settle,
+        settle=memory.settle,
         glyphs=ASCII if terminal.ascii_only else UNICODE,
         **feed,
     )

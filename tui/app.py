@@ -15,9 +15,28 @@ from textual.command import Provider
 from textual.message import Message
 from textual.signal import Signal
 
-from tui.dashboard import Dashboard
-from tui.downloads import Downloads
-from tui.feed import (
+from tui.actions.view_names import (
+    BROKERS,
+    HISTORY,
+    OPERATIONS,
+    OVERVIEW,
+    PARTITIONS,
+    THROTTLES,
+    VIEWS,
+)
+from tui.data.playback import Playback
+from tui.data.polling import TICK_S, Rounds
+from tui.data.store import (
+    REFRESH_S,
+    Connection,
+    ConnectionState,
+    Derived,
+    DeriveFailed,
+    Deriver,
+    Store,
+)
+from tui.feed.link import RETRY_S, Link
+from tui.feed.messages import (
     AlertArrived,
     AnswerArrived,
     AnswerFailed,
@@ -30,35 +49,24 @@ from tui.feed import (
     Scene,
     SnapshotArrived,
 )
-from tui.link import RETRY_S, Link
-from tui.output import SLOW_REFRESH_S
 from tui.palette import ActionProvider, Palette, PlaceProvider
-from tui.rounds import TICK_S, Rounds
-from tui.screens.view import ViewScreen, opener
-from tui.store import REFRESH_S, Connection, ConnectionState, Derived, DeriveFailed, Deriver, Store
-from tui.stylesheet import KeptStylesheet
-from tui.text import UNICODE, Glyphs
-from tui.theme import TONE_DEFAULTS, ThemeFolder
-from tui.travel import Travel
-from tui.views import (
-    BROKERS,
-    HISTORY,
-    OPERATIONS,
-    OVERVIEW,
-    PARTITIONS,
-    THROTTLES,
-    VIEWS,
-)
-from tui.wardrobe import Wardrobe
+from tui.shell.dashboard import Dashboard
+from tui.shell.theme_files import TONE_DEFAULTS, ThemeFolder
+from tui.shell.theme_manager import ThemeManager
+from tui.stylesheet import CachedStylesheet
+from tui.terminal.diff_output import SLOW_REFRESH_S
+from tui.terminal.downloads import Downloads
+from tui.text.formatting import UNICODE, Glyphs
+from tui.views.view_screen import ViewScreen, opener
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from tui.flows import Flows
+    from tui.changes.teamwork import Teamwork
+    from tui.changes.workflows import Flows
+    from tui.recorder.reader import RecordingReader
     from tui.recorder.recorder import Recorder
-    from tui.recorder.reel import Reel
-    from tui.tables.base import RowKey
-    from tui.teamwork import Teamwork
+    from tui.tables.model import RowKey
 
 
 class KshuntApp(Dashboard):
@@ -106,7 +114,7 @@ class KshuntApp(Dashboard):
         retry_s: Sequence[float] = RETRY_S,
         revive: Callable[[], object] | None = None,
         recorder: Recorder | None = None,
-        reel: Reel | None = None,
+        reel: RecordingReader | None = None,
         settle: Callable[[], object] | None = None,
     ) -> None:
         """`plain` starts in the terminal's own colours, which is also right for NO_COLOR.
@@ -127,12 +135,12 @@ class KshuntApp(Dashboard):
         self.downloads = Downloads(self) if in_browser else None
         self.glyphs = glyphs
         self.animation_level = "none"
-        self.wardrobe = Wardrobe(self, themes, plain=plain)
+        self.wardrobe = ThemeManager(self, themes, plain=plain)
         self.wardrobe.open(theme)
-        self.stylesheet = KeptStylesheet(variables=self.get_css_variables())
+        self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
         self.set_class(not glyphs.spark, "-ascii")
         self.store = Store(now_s)
-        self.travel = Travel(self, recorder, reel)
+        self.travel = Playback(self, recorder, reel)
         self.live = Link(address, self.travel.tell, retry_s=retry_s, revive=revive)
         self.rounds = Rounds(self, self.travel)
         self._deriver = Deriver(self._post_derived, self.store.lags, settle)
@@ -149,14 +157,14 @@ class KshuntApp(Dashboard):
     @cached_property
     def flows(self) -> Flows:
         """What changes the cluster; loaded when it is first wanted."""
-        from tui.flows import Flows
+        from tui.changes.workflows import Flows
 
         return Flows(self)
 
     @cached_property
     def teamwork(self) -> Teamwork:
         """What others see; loaded when it is first wanted."""
-        from tui.teamwork import Teamwork
+        from tui.changes.teamwork import Teamwork
 
         return Teamwork(self)
 

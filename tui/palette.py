@@ -11,13 +11,13 @@ from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.markup import escape
 
 from tui.actions import Action, actions_of, key_name
-from tui.screens.view import ViewScreen
-from tui.text import printable
-from tui.views import BROKERS, OPERATIONS, PARTITIONS
+from tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
+from tui.text.formatting import printable
+from tui.views.view_screen import ViewScreen
 
 if TYPE_CHECKING:
-    from tui.dashboard import Dashboard
-    from tui.targets import Target
+    from tui.shell.dashboard import Dashboard
+    from tui.tables.targets import Target
 
 PLACES_MOST: Final = 30
 """Places that are offered for what was typed; another letter makes them fewer."""
@@ -106,7 +106,7 @@ class PlaceProvider(Provider):
         app = _view_of(self).kshunt
 
         def run() -> None:
-            from tui.going import go
+            from tui.shell.navigation import go
 
             go(app, place.target)
 
@@ -115,7 +115,7 @@ class PlaceProvider(Provider):
 
 def places(app: Dashboard) -> Iterable[Place]:
     """Everything that has a name, but for replicas: the filter finds those."""
-    from tui.targets import Target
+    from tui.tables.targets import Target
 
     store = app.store
     for operation in store.operations:

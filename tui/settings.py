@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import ConfigError
-from tui.views import OVERVIEW, VIEWS
+from tui.actions.view_names import OVERVIEW, VIEWS
 
 FILE = "dashboard.toml"
 
@@ -34,7 +34,7 @@ class DashboardSettings:
     theme: str = ""
     """The name of a theme; empty for the one that is shipped as the default."""
     start_view: str = OVERVIEW
-    """One of `tui.views.VIEWS`."""
+    """One of `tui.actions.view_names.VIEWS`."""
     read_only: bool = False
     record: bool = True
     """Whether what is seen and done is recorded, for `kshunt replay`."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from textual.css.stylesheet import Stylesheet
 
 
-class KeptStylesheet(Stylesheet):
+class CachedStylesheet(Stylesheet):
     """A style sheet that keeps what it has read until a variable has another value."""
 
     def __init__(self, *, variables: Mapping[str, str]) -> None:

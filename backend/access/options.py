@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from backend.access import socket_file
+from backend.access import socket_mode
 from backend.access.cluster_keys import (
     KEYS_VARIABLE,
     ClusterKeys,
@@ -22,7 +22,7 @@ from backend.clock import Clock
 from backend.errors import BadInput, ConfigError
 
 if TYPE_CHECKING:
-    from backend.access.claims import Claims
+    from backend.access.oidc import Claims
     from backend.access.tokens import TokenFile
 
 _TOGETHER: Final = ("oidc_issuer", "oidc_audience", "oidc_keys")
@@ -30,7 +30,7 @@ _TOGETHER: Final = ("oidc_issuer", "oidc_audience", "oidc_keys")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    socket_file.add_options(parser)
+    socket_mode.add_options(parser)
     group = parser.add_argument_group("who is let in, on a TCP port")
     group.add_argument("--tls-certificate", metavar="FILE", type=Path, help="PEM, with its chain")
     group.add_argument("--tls-key", metavar="FILE", type=Path, help="PEM, without a passphrase")
@@ -107,7 +107,7 @@ def credentials_of(options: argparse.Namespace, clock: Clock) -> list[TokenFile 
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in _TOGETHER)
         raise ConfigError(f"{flags} go together; nothing was started.")
     if given:
-        from backend.access.claims import Claims, Provider
+        from backend.access.oidc import Claims, Provider
 
         roles = _roles(options.oidc_role)
         provider = Provider(

@@ -29,10 +29,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.access.roles import Caller, Role, role_of
-from backend.access.secret_files import refuse_writable
 from backend.clock import Clock
 from backend.errors import BadInput, ConfigError
 from backend.files import replace_file, turn
+from backend.secret_files import refuse_writable
 
 VERSION: Final = 1
 TOKENS_MAX: Final = 10_000

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar, overload
 
 from backend.embedded.cluster import EmbeddedCluster
+from backend.embedded.core.spec import ClusterSpec
 from backend.embedded.running import RunningCluster, run_cluster
 from backend.embedded.scenario.model import Scenario
-from backend.embedded.spec import ClusterSpec
 
 Value = TypeVar("Value")
 

@@ -24,28 +24,28 @@ from uuid import UUID
 
 from backend.clock import Clock, SystemClock
 from backend.embedded.controller.acls import created
-from backend.embedded.controller.answers import Decision
 from backend.embedded.controller.brokers import Registration
-from backend.embedded.controller.config_keys import PLACER_CLASS
-from backend.embedded.controller.placing import NamedPlacer, striped_placement
-from backend.embedded.coordinator.groups import GroupCoordinator
-from backend.embedded.coordinator.transactions import TransactionCoordinator
-from backend.embedded.core import ControllerLost, Core
-from backend.embedded.data.held import Held
-from backend.embedded.data.plane import DataPlane
-from backend.embedded.handlers import transactions
-from backend.embedded.handlers.table import handler_table
+from backend.embedded.controller.decision import Decision
+from backend.embedded.controller.replica_placement import NamedPlacer, striped_placement
+from backend.embedded.coordinator.group_coordinator import GroupCoordinator
+from backend.embedded.coordinator.transaction_coordinator import TransactionCoordinator
+from backend.embedded.core.cluster_core import ControllerLost, Core
+from backend.embedded.core.spec import SIMULATED_START_MS, BrokerSpec, ClusterSpec
+from backend.embedded.core.store import ClusterStore
+from backend.embedded.core.world import World
+from backend.embedded.data.data_plane import DataPlane
+from backend.embedded.data.hosted_partition import HostedPartition
+from backend.embedded.handler_table import handler_table
+from backend.embedded.handlers.coordination import transactions
+from backend.embedded.metadata.config_keys import PLACER_CLASS
 from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.metadata.records import Record
 from backend.embedded.net.api import WireClose
 from backend.embedded.net.server import LOOPBACK, BrokerServer, Handler, RequestContext
 from backend.embedded.security.authorizer import authorizer_of
-from backend.embedded.security.plain import PlainUsers
-from backend.embedded.spec import SIMULATED_START_MS, BrokerSpec, ClusterSpec
-from backend.embedded.store import ClusterStore
-from backend.embedded.world import World
+from backend.embedded.security.sasl_plain import PlainUsers
 from backend.errors import BadInput
-from backend.placement.find import KAFKA_STRIPED
+from backend.placement.placer_names import KAFKA_STRIPED
 
 PUMP_S: Final = 0.01
 """How often the cluster catches up with the clock, where that costs little."""
@@ -137,7 +137,7 @@ class EmbeddedCluster:
         self.groups.replay(record)
         self.transactions.replay(record)
 
-    def _forget(self, held: Held) -> None:
+    def _forget(self, held: HostedPartition) -> None:
         """A partition is gone: no group has an offset in it any more."""
         self.groups.forget_partitions(held.topic, [held.number])
 
@@ -344,21 +344,23 @@ class EmbeddedCluster:
 class _Sink:
     """Tells the store, if there is one, and whoever else must know, what becomes of logs."""
 
-    def __init__(self, store: ClusterStore | None, forget: Callable[[Held], None]) -> None:
+    def __init__(
+        self, store: ClusterStore | None, forget: Callable[[HostedPartition], None]
+    ) -> None:
         self._store = store
         self._forget = forget
 
-    def appended(self, held: Held, batch: bytes) -> None:
+    def appended(self, held: HostedPartition, batch: bytes) -> None:
         """A batch is at its place in the log."""
         if self._store is not None:
             self._store.appended(held, batch)
 
-    def shortened(self, held: Held) -> None:
+    def shortened(self, held: HostedPartition) -> None:
         """A log was cut back, or lost its front."""
         if self._store is not None:
             self._store.shortened(held)
 
-    def dropped(self, held: Held) -> None:
+    def dropped(self, held: HostedPartition) -> None:
         """A partition is gone."""
         if self._store is not None:
             self._store.dropped(held)

@@ -15,8 +15,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
-from backend.access.secret_files import read_secret
-from backend.embedded.controller.config_keys import (
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.embedded.metadata.config_keys import (
     AUTHORIZER_CLASS,
     PLACER_CLASS,
     STANDARD_AUTHORIZER,
@@ -27,8 +27,8 @@ from backend.embedded.scenario.model import Scenario, scenario_names
 from backend.embedded.scenario.reading import load_scenario
 from backend.embedded.scenario.timeline import OwnMove
 from backend.embedded.security.principals import user
-from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.errors import BadInput, ConfigError
+from backend.secret_files import read_secret
 
 BROKERS: Final = 3
 PORT_MAX: Final = 65_535

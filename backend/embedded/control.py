@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from backend.domain.strict_json import UnreadableJson, read_json
+from backend.domain.untrusted.strict_json import UnreadableJson, read_json
 from backend.embedded.net.server import LOOPBACK
 from backend.embedded.running import RunningCluster
 from backend.errors import BadInput, KshuntError

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from backend.embedded.cluster import EmbeddedCluster
+from backend.embedded.core.spec import ClusterSpec
 from backend.embedded.net.server import LOOPBACK
 from backend.embedded.scenario.model import Scenario
 from backend.embedded.scenario.timeline import OwnMove, Timeline
-from backend.embedded.spec import ClusterSpec
 
 STOP_GRACE_S = 1.0
 

@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import Final
 
 from backend.clock import Clock
-from backend.domain.hook import HookStanding
-from backend.notify.hook import Hook
-from backend.notify.keeping import Keeping
+from backend.domain.service.webhooks import WebhookStatus
 from backend.notify.message import Message, News
-from backend.notify.policy import Policy
+from backend.notify.message_store import MessageStore
+from backend.notify.retries import Policy
+from backend.notify.webhook import Hook
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Notifier:
     def __init__(
         self,
         hooks: Sequence[Hook],
-        keeping: Keeping,
+        keeping: MessageStore,
         clock: Clock,
         policy: Policy,
         make_id: Callable[[], str] = new_id,
@@ -52,7 +52,7 @@ class Notifier:
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
-    def standing(self) -> tuple[HookStanding, ...]:
+    def standing(self) -> tuple[WebhookStatus, ...]:
         """How each hook goes."""
         return tuple(hook.standing for hook in self._hooks)
 

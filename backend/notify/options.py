@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from backend.access.secret_files import read_secret
 from backend.clock import Clock
 from backend.errors import ConfigError
+from backend.secret_files import read_secret
 
 if TYPE_CHECKING:
+    from backend.notify.address import Target
     from backend.notify.notifier import Notifier
-    from backend.notify.target import Target
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def targets_of(options: argparse.Namespace, environment: Mapping[str, str]) -> t
     Raises:
         ConfigError: an address, a key or a file cannot be used, or does not fit the others.
     """
-    from backend.notify.target import target_of
+    from backend.notify.address import target_of
 
     urls = [*options.webhook, *_addresses(options.webhook_file)]
     if not urls:
@@ -118,7 +118,7 @@ def _addresses(path: Path | None) -> list[str]:
 def _keys(
     files: Sequence[Path], count: int, environment: Mapping[str, str]
 ) -> Sequence[tuple[bytes, ...]]:
-    from backend.notify.signing import keys_of
+    from backend.notify.signatures import keys_of
 
     if not files:
         text = environment.get(SECRET, "")
@@ -160,15 +160,15 @@ def notifier_of(
     if not targets:
         return None
     from backend.notify.dead_letters import DeadLetters
-    from backend.notify.hook import Hook
-    from backend.notify.keeping import Keeping
+    from backend.notify.http_sender import HttpSender
+    from backend.notify.message_store import MessageStore
     from backend.notify.notifier import Notifier
-    from backend.notify.policy import Policy
-    from backend.notify.sending import HttpSender
+    from backend.notify.retries import Policy
     from backend.notify.spool import Spool
+    from backend.notify.webhook import Hook
 
     policy, path = Policy(), dead_letter_path(options, environment)
-    keeping = Keeping(Spool(waiting_path(path)), DeadLetters(path), clock)
+    keeping = MessageStore(Spool(waiting_path(path)), DeadLetters(path), clock)
     hooks = [
         Hook(target, HttpSender(target, policy), keeping, clock, policy, secrets.randbits(64))
         for target in targets

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from backend.domain.approval import ProposalState, ProposedChange
-from backend.domain.wording import moment_text
+from backend.domain.operations.approval import ProposalState, ProposedChange
+from backend.domain.text.formatting import moment_text
 from backend.notify.message import WORDS_MAX, News
 
 _ENDED: Final[Mapping[ProposalState, str]] = {
@@ -18,7 +18,9 @@ _ENDED: Final[Mapping[ProposalState, str]] = {
 }
 
 
-def news_of(before: Mapping[str, ProposalState], found: Iterable[ProposedChange]) -> Iterator[News]:
+def proposal_news(
+    before: Mapping[str, ProposalState], found: Iterable[ProposedChange]
+) -> Iterator[News]:
     """Those that wait and did not stand there before, and those that have ended since.
 
     Args:

@@ -10,24 +10,30 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from backend.domain.answers import ChangeAnswer, Result
-from backend.domain.cluster import OngoingReassignment, TopicPartition
-from backend.domain.lifecycle import step_between
-from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
-from backend.domain.throttle import Move, brokers_of, throttled_replicas_of
-from backend.domain.wording import listed, many
+from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from backend.domain.operations.lifecycle import step_between
+from backend.domain.operations.operation import (
+    UNKNOWN_REQUESTER,
+    Operation,
+    OperationKind,
+    OperationState,
+    Requester,
+)
+from backend.domain.reassignment.answers import ChangeAnswer, Result
+from backend.domain.text.formatting import listed, many
+from backend.domain.throttles.configs import Move, brokers_of, throttled_replicas_of
 from backend.errors import BadInput, Conflict
-from backend.operations.audit_lines import throttles_changed
-from backend.operations.context import Context
-from backend.operations.engine import Engine
-from backend.operations.pause import pause_writes
-from backend.operations.pausing import Pausing, follower_share, moving
-from backend.operations.reassign import Reassignments, ReassignRequest
-from backend.operations.shrink.verbs import Shrinks, shrink_actions
-from backend.operations.shrink.work import ShrinkWork
-from backend.operations.throttling import shares_held
-from backend.operations.undo import undo_plan
-from backend.operations.work import Work
+from backend.operations.audit.operation_steps import throttles_changed
+from backend.operations.core.context import Context
+from backend.operations.core.throttle_writes import shares_held
+from backend.operations.moves.pause_throttles import pause_writes
+from backend.operations.moves.undo_plans import undo_plan
+from backend.operations.reassignment.engine import Engine
+from backend.operations.reassignment.pausing import Pausing, follower_share, moving
+from backend.operations.reassignment.starting import Reassignments, ReassignRequest
+from backend.operations.shrink.requests import Shrinks, shrink_actions
+from backend.operations.state.reassignment_work import ReassignmentWork
+from backend.operations.state.shrink_work import ShrinkWork
 
 State = OperationState
 
@@ -42,7 +48,7 @@ UNDOABLE: Final = frozenset(state for state in State if state.ended)
 
 
 def actions_of(
-    operation: Operation, work: Work | None, shrink: ShrinkWork | None = None
+    operation: Operation, work: ReassignmentWork | None, shrink: ShrinkWork | None = None
 ) -> tuple[str, ...]:
     """What can be done with an operation now, in the order in which it is offered."""
     if shrink is not None:
@@ -78,7 +84,7 @@ class Steering:
         self._pausing = Pausing(context)
 
     async def pause(
-        self, operation_id: str, *, validate_only: bool, asker: Asker = NOBODY
+        self, operation_id: str, *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
     ) -> ChangeAnswer:
         """Hold the operation's copies, and start no more of its moves; nothing is cancelled.
 
@@ -113,7 +119,7 @@ class Steering:
         return ChangeAnswer(validate_only, operation_id, tuple(answers), notes)
 
     async def resume(
-        self, operation_id: str, *, validate_only: bool, asker: Asker = NOBODY
+        self, operation_id: str, *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
     ) -> ChangeAnswer:
         """Let the operation's copies go on at the rates from before the pause.
 
@@ -139,7 +145,7 @@ class Steering:
         preserve_throttles: bool = False,
         validate_only: bool,
         timeout_s: float,
-        asker: Asker = NOBODY,
+        asker: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Return every partition of the operation that still moves.
 
@@ -168,7 +174,12 @@ class Steering:
         )
 
     async def undo(
-        self, operation_id: str, *, validate_only: bool, timeout_s: float, asker: Asker = NOBODY
+        self,
+        operation_id: str,
+        *,
+        validate_only: bool,
+        timeout_s: float,
+        asker: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Move back what an operation that has ended moved, with its throttle.
 
@@ -199,7 +210,7 @@ class Steering:
                 timeout_s=timeout_s,
                 caps=work.caps,
                 order=work.order,
-                asker=Asker(asker.who, asker.reason or f"undo of operation {operation_id}"),
+                asker=Requester(asker.who, asker.reason or f"undo of operation {operation_id}"),
             )
         )
         return replace(answer, notes=(*answer.notes, *notes))
@@ -210,7 +221,7 @@ class Steering:
         brokers: Collection[int],
         *,
         validate_only: bool,
-        asker: Asker = NOBODY,
+        asker: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """End an operation although brokers that are gone for good still have its throttle.
 
@@ -244,7 +255,7 @@ class Steering:
         partitions: Collection[TopicPartition] | None,
         *,
         validate_only: bool,
-        asker: Asker = NOBODY,
+        asker: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Take over the throttle of moves that somebody else started, so that it comes off.
 
@@ -262,7 +273,7 @@ class Steering:
             throttling = self._context.throttling
             throttling.check_readable(brokers, topics)
             present = await throttling.present(brokers, topics)
-            work = Work(moves, started=frozenset(moves), adopted=True)
+            work = ReassignmentWork(moves, started=frozenset(moves), adopted=True)
             operation = self._registry.draft(
                 OperationKind.ADOPT,
                 f"adopt the throttle of {many(len(moves), 'partition')} of {listed(topics, 3)}",
@@ -312,7 +323,7 @@ class Steering:
         """What steers the operation, if it is a shrink."""
         return None if self._registry.shrink(operation_id) is None else self._shrinks
 
-    def _found(self, operation_id: str, action: str) -> tuple[Operation, Work]:
+    def _found(self, operation_id: str, action: str) -> tuple[Operation, ReassignmentWork]:
         operation, work = self._registry.get(operation_id), self._registry.work(operation_id)
         if operation is None:
             raise BadInput(f"There is no operation {operation_id}; nothing was changed.")
@@ -326,7 +337,7 @@ class Steering:
             )
         return operation, work
 
-    async def _asked(self, operation: Operation, state: State, asker: Asker) -> Operation:
+    async def _asked(self, operation: Operation, state: State, asker: Requester) -> Operation:
         """The operation in a new state, with the words of whoever wants it; written."""
         self._registry.require()
         words = f"{state.value} for {asker.who or 'an operator'}"

@@ -12,9 +12,9 @@ from importlib import import_module
 from typing import Final, NoReturn
 
 from backend.clock import TIMES, SystemClock, time_ms
-from backend.domain.results import RESULTS
-from backend.pipeline.session import PipelineSettings, require_spark, start_session
-from backend.pipeline.wording import absolute, say
+from backend.domain.pipeline.result_columns import RESULTS
+from backend.pipeline.process.console import absolute, say
+from backend.pipeline.spark.session import PipelineSettings, require_spark, start_session
 
 DONE: Final = 0
 WRONG_USAGE: Final = 64
@@ -104,7 +104,7 @@ def _backfill(argv: Sequence[str]) -> int:
     now_ms = time.time_ns() // 1_000_000
     options = _backfill_parser(now_ms).parse_args(argv)
     require_spark()
-    from backend.pipeline.backfill import as_text, backfill, check, quality_lines
+    from backend.pipeline.jobs.backfill import as_text, backfill, check, quality_lines
 
     results = options.results or options.samples / RESULTS
     period = check(options.samples, options.start, options.end)

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
-from backend.domain.broker_loads import BrokerLoad, BrokerLoads
+from backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
 from backend.placement.goals import AvoidingPlacer
 from backend.placement.options import flag, rate_bytes_per_s, share
 from backend.placement.placer import UsableBroker

@@ -25,9 +25,9 @@ from random import Random
 from typing import Final
 
 from backend.errors import ConfigError
-from backend.placement.demands import check_demand
 from backend.placement.placer import ReplicaPlacementFailed, UsableBroker
-from backend.placement.rules import Rule, Rules, parse_rules
+from backend.placement.requirements import check_demand
+from backend.placement.rules_file import Rule, Rules, parse_rules
 from backend.placement.striped import StripedReplicaPlacer
 
 RULES: Final = "kshunt.placer.rules"
@@ -66,13 +66,13 @@ class RulesPlacer:
         self._topic, self._principal = topic, principal
 
     def follow(self, existing: Sequence[Sequence[int]]) -> None:
-        """Go on where the topic's partitions end (`aware.Continuing`)."""
+        """Go on where the topic's partitions end (`aware.ExistingReplicasAware`)."""
         self._striped.follow(existing)
 
     def candidates(
         self, num_replicas: int, brokers: Sequence[UsableBroker]
     ) -> Sequence[UsableBroker]:
-        """The brokers that the rule allows (`aware.Selective`).
+        """The brokers that the rule allows (`aware.BrokerSelecting`).
 
         Raises:
             InvalidReplicationFactor: even with every one they would be too few.

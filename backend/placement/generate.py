@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from random import Random
 
-from backend.domain.cluster import Broker, TopicPartition
+from backend.domain.cluster.metadata import Broker, TopicPartition
 from backend.errors import BadInput
 
 UNCHANGED = "Nothing was changed."

@@ -33,8 +33,8 @@ from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Final
 
-from backend.placement.demands import check_demand
 from backend.placement.placer import ReplicaPlacementFailed, UsableBroker
+from backend.placement.requirements import check_demand
 
 ALWAYS: Final = math.inf
 """The fill of a broker that is preferred however much it holds."""
@@ -72,7 +72,7 @@ class GoalPlacer(ABC):
     def candidates(
         self, num_replicas: int, brokers: Sequence[UsableBroker]
     ) -> Sequence[UsableBroker]:
-        """The brokers to choose from (`aware.Selective`): every one."""
+        """The brokers to choose from (`aware.BrokerSelecting`): every one."""
         return brokers
 
     @abstractmethod

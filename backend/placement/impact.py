@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.domain.cluster import NO_BROKER, TopicPartition
-from backend.domain.impact import BrokerImpact, Impact
-from backend.domain.steering import MoveCaps
+from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
+from backend.domain.planning.impact import BrokerImpact, Impact
+from backend.domain.service.status import MoveCaps
 from backend.errors import BadInput
 from backend.placement.plans.situation import Situation
 

@@ -1,7 +1,7 @@
 """The pluggable placement of new partitions (KIP-660): its interface, and how one is loaded.
 
-A placer is named by `replica.placer.class.name`; `backend.placement.find` says what may stand
-there. A placer is somebody else's code: it is asked by `backend.placement.placing.place_with`,
+A placer is named by `replica.placer.class.name`; `backend.placement.placer_names` says what may stand
+there. A placer is somebody else's code: it is asked by `backend.placement.placer_calls.place_with`,
 which waits only so long and checks every answer.
 """
 
@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 from backend.errors import ConfigError, KshuntError
-from backend.placement.find import find_placer
+from backend.placement.placer_names import find_placer
 
 PLACER_CLASS: Final = "replica.placer.class.name"
 """The broker configuration that names the placer (KIP-660, New broker configuration)."""
@@ -51,7 +51,7 @@ class ReplicaPlacer(Protocol):
     """KIP-660, ReplicaPlacer; made without arguments.
 
     A placer whose answers leave racks out of account says so by a class attribute
-    `ignores_racks = True`; otherwise they are checked for racks. `backend.placement.aware` has
+    `ignores_racks = True`; otherwise they are checked for racks. `backend.placement.optional_interfaces` has
     what a placer may be told besides.
     """
 

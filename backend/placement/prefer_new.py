@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
-from backend.domain.broker_loads import BrokerLoads
+from backend.domain.cluster.broker_loads import BrokerLoads
 from backend.placement.goals import ALWAYS, Candidate, GoalPlacer
 from backend.placement.options import broker_ids
 from backend.placement.placer import UsableBroker

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from backend.domain.modes import left_out_notes
-from backend.domain.planning import Goal, PlanAnswer, PlanRequest
-from backend.domain.proposal import PlanNote, Proposal
+from backend.domain.cluster.partition_modes import left_out_notes
+from backend.domain.planning.proposal import PlanNote, Proposal
+from backend.domain.planning.requests import Goal, PlanAnswer, PlanRequest
 from backend.placement.impact import impact
 from backend.placement.plans.check import check_proposal
 from backend.placement.plans.drain import drain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-from backend.domain.planning import RehearsalAnswer, RehearsalRequest
+from backend.domain.planning.requests import RehearsalAnswer, RehearsalRequest
 from backend.placement.impact import impact
 from backend.rehearsal.deadline import throttle_for
 from backend.rehearsal.picture import Picture

@@ -14,7 +14,12 @@ import sys
 import threading
 from typing import BinaryIO, Final
 
-from backend.domain.planning import PlanAnswer, PlanRequest, RehearsalAnswer, RehearsalRequest
+from backend.domain.planning.requests import (
+    PlanAnswer,
+    PlanRequest,
+    RehearsalAnswer,
+    RehearsalRequest,
+)
 from backend.errors import BadInput
 from backend.planning.propose import propose
 from backend.planning.rehearsals import rehearse_all

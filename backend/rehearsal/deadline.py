@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Final, TypeAlias
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.rehearsal import Deadline, Rehearsal
-from backend.domain.throttle import RATE_MIN_BYTES_PER_S
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.planning.rehearsal import Deadline, Rehearsal
+from backend.domain.throttles.configs import RATE_MIN_BYTES_PER_S
 from backend.errors import BadInput
 from backend.placement.impact import impact
 from backend.rehearsal.picture import Picture

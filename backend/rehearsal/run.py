@@ -21,15 +21,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.rehearsal import Rehearsal
-from backend.domain.wording import duration_text, listed, many, size_text
-from backend.embedded.controller.throttled_move import UNTHROTTLED, reassign_partitions
-from backend.embedded.core import Core
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.planning.rehearsal import Rehearsal
+from backend.domain.text.formatting import duration_text, listed, many, size_text
+from backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
+from backend.embedded.core.cluster_core import Core
 from backend.errors import BadInput
 from backend.rehearsal.picture import Picture
-from backend.rehearsal.recorder import Recorder
 from backend.rehearsal.twin import twin_of, unknowns
+from backend.rehearsal.twin_timeline import TimelineRecorder
 
 LIMIT_S: Final = 30 * 86_400
 """What takes longer is not waited for."""
@@ -57,7 +57,7 @@ def rehearse(
     """
     core = twin_of(picture, seed)
     _start(core, targets, throttle_bytes_per_s)
-    recorder = Recorder(core, picture, list(targets))
+    recorder = TimelineRecorder(core, picture, list(targets))
     done_s: dict[TopicPartition, float] = {}
     outstanding = list(targets)
     recorder.look()
@@ -114,7 +114,7 @@ def _see(
     return left
 
 
-def _given_up(recorder: Recorder) -> bool:
+def _given_up(recorder: TimelineRecorder) -> bool:
     elapsed_s = recorder.elapsed_s
     if elapsed_s >= LIMIT_S:
         return True
@@ -122,7 +122,7 @@ def _given_up(recorder: Recorder) -> bool:
     return elapsed_s >= 2 * PATIENCE_S and now_bytes >= recorder.remaining_at(elapsed_s / 2)
 
 
-def _why(core: Core, outstanding: Sequence[TopicPartition], recorder: Recorder) -> str:
+def _why(core: Core, outstanding: Sequence[TopicPartition], recorder: TimelineRecorder) -> str:
     lacking = dict(recorder.lacking())
     down = sorted(broker for broker in lacking if not core.plane.is_up(broker))
     waits = listed(

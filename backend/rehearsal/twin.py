@@ -25,11 +25,14 @@ from typing import Final
 
 import numpy as np
 
-from backend.domain.cluster import NO_BROKER, TopicPartition
-from backend.domain.wording import listed, many
-from backend.embedded.controller.answers import Decision
+from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
+from backend.domain.text.formatting import listed, many
 from backend.embedded.controller.brokers import Registration
-from backend.embedded.controller.config_keys import (
+from backend.embedded.controller.decision import Decision
+from backend.embedded.core.cluster_core import Core
+from backend.embedded.data.data_plane import DataPlane
+from backend.embedded.data.hosts import Hardware
+from backend.embedded.metadata.config_keys import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -37,9 +40,6 @@ from backend.embedded.controller.config_keys import (
     LOG_DIR_RATE,
     MIN_ISR,
 )
-from backend.embedded.core import Core
-from backend.embedded.data.hosts import Hardware
-from backend.embedded.data.plane import DataPlane
 from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.metadata.records import (
     NO_LEADER,

@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from backend.addresses import ZOOKEEPER_HELP
 from backend.clock import TIMES, time_ms
-from backend.endpoints import ZOOKEEPER_HELP
+from backend.local_sockets import running_backend
 from backend.settings import Settings
-from backend.tools import output
-from backend.tools.console import (
+from backend.tools.shared import output
+from backend.tools.shared.console import (
     check_client_config,
     run_tool,
     show,
-    told_of_itself,
+    show_help_or_version,
     warn_of_zookeeper,
 )
-from backend.tools.flags import (
+from backend.tools.shared.flags import (
     ABOUT,
     ZK_CONFIG,
     Flag,
@@ -36,11 +37,10 @@ from backend.tools.flags import (
     path_of,
     read_arguments,
 )
-from backend.tools.sockets import running_backend
-from backend.tools.writing import check_target, write_file
+from backend.tools.shared.new_files import check_target, write_file
 
 if TYPE_CHECKING:
-    from backend.operations.audit import AuditRow
+    from backend.operations.audit.lines import AuditRow
 
 PROG: Final = "kshunt audit"
 FORMATS: Final = ("text", "markdown", "json")
@@ -126,7 +126,7 @@ class AuditOptions:
 
 
 class AuditReader(Protocol):
-    """Whoever reads the audit; `backend.api.client.BackendClient` does."""
+    """Whoever reads the audit; `backend.api.client.backend_client.BackendClient` does."""
 
     def audit(
         self, *, since_ms: int | None, until_ms: int | None, operation_id: str
@@ -151,7 +151,7 @@ def main(argv: Sequence[str]) -> int:
 def _main(argv: Sequence[str]) -> int:
     parser = build_parser()
     given = read_arguments(argv, parser)
-    if told_of_itself(given, parser):
+    if show_help_or_version(given, parser):
         return output.DONE
     options = parse_options(given, time.time_ns() // 1_000_000)
     if options.zookeeper:
@@ -186,7 +186,7 @@ def _deliver(options: AuditOptions, cluster_id: str, rows: Sequence[AuditRow]) -
 
 
 def _rendered(options: AuditOptions, cluster_id: str, rows: Sequence[AuditRow]) -> str:
-    from backend.operations.audit_report import as_json, as_markdown, as_text
+    from backend.operations.audit.report import as_json, as_markdown, as_text
 
     if options.format == "json":
         return as_json(rows, cluster_id)
@@ -305,9 +305,9 @@ def _open(options: AuditOptions) -> Iterator[AuditReader]:
 def _reader(options: AuditOptions) -> AuditReader:
     address = running_backend(options.backend, options.bootstrap_servers, options.command_config)
     if not address:
-        from backend.tools.local_audit import LocalAudit
+        from backend.tools.local.audit import LocalAudit
 
         return LocalAudit(Settings(options.bootstrap_servers, options.command_config))
-    from backend.api.client import BackendClient
+    from backend.api.client.backend_client import BackendClient
 
     return BackendClient(address)

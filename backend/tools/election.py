@@ -15,24 +15,27 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from backend.api import documents
-from backend.domain.answers import Result
-from backend.domain.cluster import TopicPartition
-from backend.domain.election import ElectionAnswer, LeaderCount
-from backend.domain.plan import parse_partitions
-from backend.endpoints import ZOOKEEPER_HELP
+from backend.addresses import ZOOKEEPER_HELP
+from backend.api.client.stdlib import StdlibClient
+from backend.api.schema import documents
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.election import ElectionAnswer, LeaderCount
+from backend.domain.reassignment.answers import Result
+from backend.domain.reassignment.plan import parse_partitions
 from backend.errors import BadInput
+from backend.local_sockets import running_backend
 from backend.settings import Settings
-from backend.tools import output
-from backend.tools.console import (
+from backend.tools.reassign.sources import ANSWER_MARGIN_S
+from backend.tools.shared import output
+from backend.tools.shared.console import (
     check_client_config,
     parsed_file,
     run_tool,
+    show_help_or_version,
     show_report,
-    told_of_itself,
     warn_of_zookeeper,
 )
-from backend.tools.flags import (
+from backend.tools.shared.flags import (
     ABOUT,
     JSON,
     REASON_HELP,
@@ -49,13 +52,10 @@ from backend.tools.flags import (
     who,
     whole,
 )
-from backend.tools.gateway import ANSWER_MARGIN_S
-from backend.tools.output import Report
-from backend.tools.quick import QuickReader
-from backend.tools.sockets import running_backend
+from backend.tools.shared.output import Report
 
 if TYPE_CHECKING:
-    from backend.api.client import BackendClient
+    from backend.api.client.backend_client import BackendClient
 
 PROG: Final = "kshunt kafka-preferred-replica-election"
 USAGE: Final = 1
@@ -151,7 +151,7 @@ class ElectionOptions:
 
 
 class Elect(Protocol):
-    """Holds the election, as `backend.api.client.BackendClient.elect_preferred_leaders` does."""
+    """Holds the election, as `backend.api.client.backend_client.BackendClient.elect_preferred_leaders` does."""
 
     def __call__(
         self,
@@ -175,7 +175,7 @@ def main(argv: Sequence[str]) -> int:
 def _main(argv: Sequence[str]) -> int:
     parser = build_parser()
     given = read_arguments(argv, parser)
-    if told_of_itself(given, parser):
+    if show_help_or_version(given, parser):
         return output.DONE
     options = parse_options(given)
     if options.zookeeper:
@@ -257,7 +257,7 @@ def _check_source(given: Mapping[str, str]) -> None:
 # The way to a cluster
 
 
-class _QuickElections(QuickReader):
+class _QuickElections(StdlibClient):
     """The election of one backend, asked for with the standard library alone."""
 
     def elect_preferred_leaders(
@@ -300,7 +300,7 @@ def _open(options: ElectionOptions) -> Iterator[Elect]:
         with closing(_remote(address, options)) as remote:
             yield partial(remote.elect_preferred_leaders, who=options.who, reason=options.reason)
         return
-    from backend.tools.local_election import LocalElections
+    from backend.tools.local.elections import LocalElections
 
     settings = Settings(options.bootstrap_servers, options.admin_config)
     with closing(LocalElections(settings)) as local:
@@ -310,7 +310,7 @@ def _open(options: ElectionOptions) -> Iterator[Elect]:
 def _address(options: ElectionOptions) -> str:
     """Of the backend, or empty where this process does it."""
     if not options.backend and not options.validate_only:
-        from backend.tools.private import private_backend
+        from backend.tools.shared.private_backend import private_backend
 
         return private_backend(options.bootstrap_servers, options.admin_config)
     return running_backend(options.backend, options.bootstrap_servers, options.admin_config)
@@ -320,7 +320,7 @@ def _remote(address: str, options: ElectionOptions) -> BackendClient | _QuickEle
     paced = options.batch_size is not None
     patience_s = PATIENCE_S if paced else options.timeout_ms / 1000 + ANSWER_MARGIN_S
     if address.startswith("https:"):
-        from backend.api.client import BackendClient
+        from backend.api.client.backend_client import BackendClient
 
         return BackendClient(address, timeout_s=patience_s)
     return _QuickElections(address, timeout_s=patience_s)

@@ -20,9 +20,9 @@ from backend.access.cluster_keys import (
     write_keys,
 )
 from backend.errors import BadInput
-from backend.tools import output
-from backend.tools.console import run_tool, show_report
-from backend.tools.output import Report
+from backend.tools.shared import output
+from backend.tools.shared.console import run_tool, show_report
+from backend.tools.shared.output import Report
 
 PROG: Final = "kshunt keys"
 EPILOG: Final = """\

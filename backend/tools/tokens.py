@@ -15,10 +15,10 @@ from backend.access.roles import Role, role_of
 from backend.access.tokens import Token, TokenFile
 from backend.clock import SystemClock
 from backend.errors import BadInput
-from backend.tools import output
-from backend.tools.console import run_tool, show, show_report
-from backend.tools.flags import UsageError
-from backend.tools.output import Report
+from backend.tools.shared import output
+from backend.tools.shared.console import run_tool, show, show_report
+from backend.tools.shared.flags import UsageError
+from backend.tools.shared.output import Report
 
 PROG: Final = "kshunt tokens"
 EPILOG: Final = """\

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Final
 
 from backend.clock import SystemClock
-from backend.domain.wording import listed, many, moment_text
+from backend.domain.text.formatting import listed, many, moment_text
 from backend.errors import BadInput
+from backend.notify.address import Target
 from backend.notify.dead_letters import Letter, read_letters, remove_letters
+from backend.notify.http_sender import HttpSender
 from backend.notify.options import add_target_options, targets_of
-from backend.notify.policy import Policy, Verdict
-from backend.notify.sending import HttpSender
-from backend.notify.target import Target
-from backend.tools import output
-from backend.tools.console import run_tool, show_report
-from backend.tools.output import Report
+from backend.notify.retries import Policy, Verdict
+from backend.tools.shared import output
+from backend.tools.shared.console import run_tool, show_report
+from backend.tools.shared.output import Report
 
 PROG: Final = "kshunt webhooks"
 EPILOG: Final = """\

@@ -16,10 +16,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster import LogDir
-from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns, partition_keys
+from backend.domain.cluster.columns import (
+    LogDirColumns,
+    OffsetColumns,
+    PartitionColumns,
+    partition_keys,
+)
+from backend.domain.cluster.metadata import LogDir
 from backend.errors import ClusterError, NotAuthorized
-from backend.wire.codes import error_name
+from backend.wire.error_codes import error_name
 from backend.wire.reader import Reader, array_length, string, tags
 
 LIST_OFFSETS_KEY: Final = 2

@@ -23,11 +23,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.assignment import Assignment, ClusterState
-from backend.domain.cluster import Broker
-from backend.domain.columns import partition_keys
-from backend.domain.modes import UNKNOWN_MS, PartitionMode
-from backend.wire.codes import error_name
+from backend.domain.cluster.assignment import Assignment, ClusterState
+from backend.domain.cluster.columns import partition_keys
+from backend.domain.cluster.metadata import Broker
+from backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
+from backend.wire.error_codes import error_name
 from backend.wire.modes import read_mode, read_tags
 from backend.wire.reader import Reader, array_length, string
 

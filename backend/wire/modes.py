@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from backend.domain.modes import UNKNOWN_MS, PartitionMode
+from backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
 from backend.wire.reader import Reader, uvarint
 
 MODE_TAG: Final = 10_000

@@ -38,7 +38,7 @@ from typing import Any, Final
 
 from kafka.protocol.api_message import ApiMessage
 
-from backend.domain.modes import UNKNOWN_MS, PartitionMode
+from backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
 from backend.wire.modes import MODE_TAG, mode_fields, read_tags, tag_section
 from backend.wire.reader import Reader
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backend.domain.results import ETA_MODEL
+from backend.domain.pipeline.result_columns import ETA_MODEL
 from backend.pipeline.command import main as pipeline
 from backend.pipeline.kernels.eta import STAGES, eta
 from backend.pipeline.kernels.ticks import COLUMNS

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.embedded.running import run_cluster
 from backend.embedded.scenario.reading import load_scenario
-from backend.embedded.spec import ClusterSpec, plain_brokers
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.bench

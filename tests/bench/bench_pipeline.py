@@ -23,8 +23,8 @@ import duckdb
 import pytest
 
 from backend.clock import SystemClock
-from backend.domain.results import GAP_S, STALL_S
-from backend.pipeline.session import PipelineSettings, start_session
+from backend.domain.pipeline.result_columns import GAP_S, STALL_S
+from backend.pipeline.spark.session import PipelineSettings, start_session
 from tests.bench.pipeline_load import Load, write_load
 from tests.support.pipeline.spark import missing_java
 from tests.support.waiting import require
@@ -124,7 +124,7 @@ class Bench:
     def rates(self) -> None:
         """The table `rates` of all, each row looked at."""
         from backend.pipeline.kernels.quality import Checks
-        from backend.pipeline.parcels import SAMPLES_SCHEMA, of_files
+        from backend.pipeline.spark.parcels import SAMPLES_SCHEMA, of_files
         from backend.pipeline.tables.rates import rows_of, unlooked
 
         parcels = of_files(self.spark, self.files, SAMPLES_SCHEMA)
@@ -134,7 +134,7 @@ class Bench:
         """Buckets of 30 s of each replica."""
         from pyspark.sql import functions as F
 
-        from backend.pipeline.recording import read_samples
+        from backend.pipeline.samples.replica_samples import read_samples
 
         bucket = F.floor(F.unix_millis("at") / F.lit(BUCKET_S * 1000)).alias("bucket")
         return (
@@ -154,7 +154,7 @@ class Bench:
     def stalls(self) -> DataFrame:
         """The table `stalls`, of samples instead of rates."""
         from backend.pipeline.kernels.stalls import RATES
-        from backend.pipeline.parcels import of_files
+        from backend.pipeline.spark.parcels import of_files
         from backend.pipeline.tables.stalls import islands_of, rows_of
 
         return rows_of(islands_of(of_files(self.spark, self.files, RATES), 1 << 60))
@@ -167,7 +167,7 @@ class Bench:
 
     def backfill(self) -> None:
         """All tables, written."""
-        from backend.pipeline.backfill import backfill, check
+        from backend.pipeline.jobs.backfill import backfill, check
 
         results = self.folder / "results"
         shutil.rmtree(results, ignore_errors=True)

@@ -12,9 +12,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from backend.domain.cluster import Broker, LogDir, TopicPartition
-from backend.domain.planning import Weighing
-from backend.domain.proposal import Proposal
+from backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
+from backend.domain.planning.proposal import Proposal
+from backend.domain.planning.requests import Weighing
 from backend.placement.generate import generate_assignment
 from backend.placement.plans.drain import drain
 from backend.placement.plans.expand import expand

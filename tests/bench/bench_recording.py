@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.domain.cluster import Broker, TopicPartition
-from backend.domain.samples import HOUR_MS
-from backend.domain.snapshot import BrokerStatus, Replicas, Snapshot
-from backend.domain.throttle import BrokerThrottle, ThrottledRate, Throttles
-from backend.telemetry.recording.due import Due
+from backend.domain.cluster.metadata import Broker, TopicPartition
+from backend.domain.pipeline.sample_columns import HOUR_MS
+from backend.domain.replicas.snapshot import BrokerStatus, Replicas, Snapshot
+from backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
+from backend.telemetry.recording.due_samples import DueSamples
+from backend.telemetry.recording.folder_sink import FolderSink
 from backend.telemetry.recording.json_rows import json_rows
-from backend.telemetry.recording.keeping import Keeper
 from backend.telemetry.recording.layout import Table, together, written
-from backend.telemetry.recording.pending import Pending
-from backend.telemetry.recording.rows import broker_rows, replica_rows
-from backend.telemetry.recording.writer import FolderSink
+from backend.telemetry.recording.retention import Retention
+from backend.telemetry.recording.sample_rows import broker_rows, replica_rows
+from backend.telemetry.recording.write_buffer import WriteBuffer
 
 pytestmark = pytest.mark.bench
 
@@ -117,13 +117,13 @@ def cost(run: Callable[[], Any], runs: int = RUNS) -> tuple[str, Any]:
 def test_rows_of_200_000_replicas() -> None:
     first = cluster(START_MS)
     operations = {TopicPartition("topic-00000", number): "op" for number in range(PARTITIONS)}
-    layout, every = Due(60).of(first)
-    print(f"\nall {len(every):,} rows, due: {cost(lambda: Due(60).of(first))[0]}")
+    layout, every = DueSamples(60).of(first)
+    print(f"\nall {len(every):,} rows, due: {cost(lambda: DueSamples(60).of(first))[0]}")
     took, rows = cost(lambda: replica_rows(first, layout, every, operations))
     print(f"  as a table: {took}; target 60; {rows.nbytes / len(rows):.0f} B a row in memory")
     took, values = cost(lambda: json_rows(rows), 3)
     print(f"  as JSON: {took}; {sum(map(len, values)) / len(values):.0f} B a row")
-    due, last = Due(60), first
+    due, last = DueSamples(60), first
     due.of(first)
     states = [last := moved(last) for _ in range(RUNS)]
     each = iter(states)
@@ -136,14 +136,14 @@ def test_rows_of_200_000_replicas() -> None:
 
 def test_files_of_rows(tmp_path: Path) -> None:
     first = cluster(START_MS)
-    due, sink = Due(60), FolderSink(tmp_path)
+    due, sink = DueSamples(60), FolderSink(tmp_path)
     sink.open("bench", START_MS)
     layout, every = due.of(first)
     whole = replica_rows(first, layout, every, {})
     took, _ = cost(lambda: sink.write(Table.REPLICAS, whole), 3)
     size = written(tmp_path, Table.REPLICAS)[0].path.stat().st_size
     print(f"\na file of {len(whole):,} rows: {took}; {size / len(whole):.1f} B a row")
-    flushes = Pending(10**7)
+    flushes = WriteBuffer(10**7)
     last = first
     for _ in range(FLUSH_MOMENTS):
         last = moved(last)
@@ -155,7 +155,7 @@ def test_files_of_rows(tmp_path: Path) -> None:
     print(f"a flush of {len(moving):,} rows that move: {took}; {size / len(moving):.1f} B a row")
     parts = written(tmp_path, Table.REPLICAS)
     rows, before = 3 * len(whole) + RUNS * len(moving), sum(p.path.stat().st_size for p in parts)
-    keeper = Keeper(tmp_path, 7, 0.0)
+    keeper = Retention(tmp_path, 7, 0.0)
     took, _ = cost(lambda: keeper.put_together(START_MS + 2 * HOUR_MS), 1)
     after = sum(part.path.stat().st_size for part in together(tmp_path, Table.REPLICAS))
     print(

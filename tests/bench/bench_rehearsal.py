@@ -17,7 +17,7 @@ from statistics import median
 
 import pytest
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 from backend.rehearsal.picture import Capacity, Picture
 from backend.rehearsal.run import rehearse

@@ -23,12 +23,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from backend.pipeline.kafka import connector_settings
 from backend.pipeline.kernels.copying import Copying
 from backend.pipeline.kernels.partitioner import partitions_of_bytes
-from backend.pipeline.repartition import BATCH_RECORDS, QUICK_JAVA, SETTINGS, begun, copy, course
-from backend.pipeline.repartition_topics import Topics
-from backend.pipeline.session import PipelineSettings, start_session
+from backend.pipeline.repartition.copy_batches import (
+    BATCH_RECORDS,
+    QUICK_JAVA,
+    SETTINGS,
+    begun,
+    copy,
+    course,
+)
+from backend.pipeline.repartition.topics_and_positions import Topics
+from backend.pipeline.spark.kafka_connector import connector_settings
+from backend.pipeline.spark.session import PipelineSettings, start_session
 from tests.support.brokers.connector import connector_jars
 from tests.support.brokers.launcher import RealKafka
 from tests.support.topics import create_topic

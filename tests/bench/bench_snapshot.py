@@ -16,14 +16,14 @@ import kafka.protocol.metadata as metadata_messages
 import numpy as np
 import pytest
 
-from backend.api.frames import FrameWriter
-from backend.domain.assignment import Assignment, ClusterState
-from backend.domain.cluster import OngoingReassignment, TopicPartition
-from backend.domain.columns import PartitionColumns
-from backend.domain.snapshot import Replicas
-from backend.domain.throttle import ReplicaSet, ThrottledReplicas, Throttles
-from backend.telemetry import assemble
-from backend.telemetry.rates import Rates
+from backend.api.schema.frames.writer import FrameWriter
+from backend.domain.cluster.assignment import Assignment, ClusterState
+from backend.domain.cluster.columns import PartitionColumns
+from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from backend.domain.replicas.snapshot import Replicas
+from backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas, Throttles
+from backend.telemetry.sampling import snapshot_columns
+from backend.telemetry.sampling.catch_up_rates import Rates
 from backend.wire.columnar import decode_describe_log_dirs, decode_list_offsets
 from backend.wire.metadata import decode_metadata
 
@@ -158,19 +158,19 @@ class Answers:
 
 def build(
     answers: Answers, at_ms: int, rates: Rates
-) -> tuple[ClusterState, assemble.RowIndex, Replicas]:
+) -> tuple[ClusterState, snapshot_columns.RowIndex, Replicas]:
     """What the sampler does with one sweep's answers."""
     state = decode_metadata(answers.metadata, METADATA_VERSION)
-    index = assemble.RowIndex(state.assignment)
-    observed = assemble.nothing_observed(len(state.assignment))
+    index = snapshot_columns.RowIndex(state.assignment)
+    observed = snapshot_columns.nothing_observed(len(state.assignment))
     for broker, body in answers.offsets.items():
         asked = answers.asked[broker]
         decoded = decode_list_offsets(body, OFFSETS_VERSION, asked)
-        assemble.observe_offsets(index, observed, broker, asked, decoded, at_ms)
+        snapshot_columns.observe_offsets(index, observed, broker, asked, decoded, at_ms)
     paths = {"/data/0": 0, "/data/1": 1}
     for broker, body in answers.dirs.items():
         columns = decode_describe_log_dirs(body, DIRS_VERSION, broker)
-        assemble.observe_log_dirs(index, observed, broker, columns, paths, at_ms)
+        snapshot_columns.observe_log_dirs(index, observed, broker, columns, paths, at_ms)
     ongoing = {
         TopicPartition("topic-00000", p): OngoingReassignment(
             TopicPartition("topic-00000", p), tuple(replicas_of(0, p)), (replicas_of(0, p)[2],), ()
@@ -179,7 +179,7 @@ def build(
     }
     throttled = ThrottledReplicas(ReplicaSet(everything=True), ReplicaSet.parse("0:22,1:23"))
     throttles = Throttles({}, {"topic-00000": throttled})
-    rows = assemble.replicas(index, observed, ongoing, throttles, frozenset())
+    rows = snapshot_columns.replicas(index, observed, ongoing, throttles, frozenset())
     return state, index, rates.update(index, rows)
 
 

@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backend.domain.samples import hour_folder, replica_ids
+from backend.domain.pipeline.sample_columns import hour_folder, replica_ids
 from backend.files import make_folder, replace_file
-from backend.pipeline.stream_state import newest
-from backend.result_files import current_files
+from backend.pipeline.results.stream_state import newest
+from backend.pipeline_files.result_files import current_files
 from backend.telemetry.recording.layout import Table, file_name
 from backend.telemetry.recording.schema import SCHEMAS, parquet
 from tests.support.waiting import wait_until

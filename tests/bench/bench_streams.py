@@ -33,15 +33,15 @@ from fastapi.responses import StreamingResponse
 
 from backend.access.roles import Role
 from backend.access.tokens import TokenFile
-from backend.api.client import BackendClient
-from backend.api.feed import FrameFeed
-from backend.api.frames import MEDIA_TYPE
-from backend.api.gate import Door, Gate
-from backend.api.routes import Declared, Routes
-from backend.api.stream import replica_stream
+from backend.api.client.backend_client import BackendClient
+from backend.api.http.route_roles import Declared, Routes
+from backend.api.schema.frames.writer import MEDIA_TYPE
+from backend.api.server.authentication import Door, Gate
+from backend.api.service.frame_feed import FrameFeed
+from backend.api.service.streams import replica_stream
 from backend.clock import SystemClock
 from backend.errors import BackendUnreachable
-from backend.telemetry.hub import SnapshotHub
+from backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.bench.tui_load import LoadCluster
 
 CLIENTS: Final = 50

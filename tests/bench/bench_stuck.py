@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.domain.cluster import Broker
-from backend.domain.snapshot import DTYPES, BrokerStatus, Replicas, ReplicaStatus, Snapshot
-from backend.domain.throttle import (
+from backend.domain.cluster.metadata import Broker
+from backend.domain.replicas.snapshot import DTYPES, BrokerStatus, Replicas, ReplicaStatus, Snapshot
+from backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
     Throttles,
 )
-from backend.telemetry.focus import concerned_rows, focused
-from backend.telemetry.stuck import diagnose
-from backend.telemetry.stuck_words import explain_stuck
-from backend.telemetry.watch import Watch
+from backend.telemetry.stuck.candidates import concerned_rows, focused
+from backend.telemetry.stuck.diagnosis import diagnose
+from backend.telemetry.stuck.messages import explain_stuck
+from backend.telemetry.stuck.recent_advance import AdvanceWatch
 
 pytestmark = pytest.mark.bench
 
@@ -97,7 +97,7 @@ def snapshot(tick: int, moving: np.ndarray[Any, Any]) -> Snapshot:
 @pytest.mark.parametrize("moving", [20, 2_000])
 def test_a_diagnosis(moving: int) -> None:
     chosen = np.linspace(0, ROWS // COPIES - 1, moving).astype(np.int64) * COPIES + COPIES - 1
-    watch, spent_ms, said = Watch(), [], 0
+    watch, spent_ms, said = AdvanceWatch(), [], 0
     for tick in range(TICKS):
         whole = snapshot(tick, chosen)
         began = time.process_time()

@@ -11,7 +11,7 @@ from kafka.protocol.admin import DescribeLogDirsResponse
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
-from backend.domain.columns import PartitionColumns
+from backend.domain.cluster.columns import PartitionColumns
 from backend.wire import columnar, metadata
 from tests.support.wire_answers import (
     Encoder,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from backend.domain.samples import HOUR_MS, hour_folder, replica_ids
+from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder, replica_ids
 from backend.telemetry.recording.layout import Table, file_name
 from backend.telemetry.recording.schema import SCHEMAS, parquet_writer
 

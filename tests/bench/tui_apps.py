@@ -57,15 +57,15 @@ def told(base: type[Any]) -> type[Any]:
 def ours(address: str) -> App[Any]:
     """The dashboard."""
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
-    from tui import footprint
+    from tui import memory
+    from tui.actions.view_names import PARTITIONS
     from tui.app import KshuntApp
-    from tui.jobs import Query
-    from tui.tables.base import Order
-    from tui.views import PARTITIONS
-    from tui.widgets.grid import Grid
+    from tui.facts.view_query import Query
+    from tui.grid.grid import Grid
+    from tui.tables.model import Order
 
-    footprint.prepare()
-    app: KshuntApp = told(KshuntApp)(address, start_view=PARTITIONS, settle=footprint.settle)
+    memory.prepare()
+    app: KshuntApp = told(KshuntApp)(address, start_view=PARTITIONS, settle=memory.settle)
     app.store.queries[PARTITIONS] = Query(Order("lag_bytes", reverse=True))
     go_to = Grid.go_to
 

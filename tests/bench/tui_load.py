@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from backend.domain.snapshot import DTYPES, HistoryPoint, Replicas, ReplicaStatus, Snapshot
+from backend.domain.replicas.snapshot import DTYPES, HistoryPoint, Replicas, ReplicaStatus, Snapshot
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import START_MS, ScriptedCluster
 

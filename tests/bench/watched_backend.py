@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.properties import client_config
-from backend.api.backend import Backend
-from backend.api.server import Listen, serve
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.security.client_properties import client_config
+from backend.api.server.listener import Listen, serve
+from backend.api.service.backend import Backend
 from backend.clock import SystemClock
-from backend.journals.topic import TopicJournal
-from backend.logs import set_up
+from backend.journals.topic.topic_journal import TopicJournal
+from backend.serve.logs import set_up
 from backend.settings import Settings
 from tests.support.keys import KEYS
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import pytest
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import ItemResult, ReassignOptions
-from backend.domain.alteration import AlteredTopic
-from backend.domain.cluster import TopicPartition
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.port.cluster_admin import ItemResult, ReassignOptions
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.topics.alteration import AlteredTopic
 from backend.wire import seeds
 from tests.support.admin import (
     DEADLINE_S,

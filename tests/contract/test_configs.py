@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from backend.admin.configs import BROKER, MIN_ISR, TOPIC
-from backend.admin.kafka import KafkaAdmin
-from backend.domain.throttle import (
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.rpc.configs import BROKER, MIN_ISR, TOPIC
+from backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     LEADER_RATE,
     LOG_DIR_RATE,
@@ -18,9 +18,9 @@ from backend.domain.throttle import (
     ThrottledRate,
 )
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.operations.ownership import present_of
-from backend.operations.ownership_cells import RateKey
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.operations.ownership.cells import RateKey
+from backend.operations.ownership.ownership import found_settings
 from backend.wire.raw import RawRequest
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, topic_with
 from tests.support.brokers.launcher import RealKafka
@@ -119,7 +119,7 @@ async def test_each_rate_of_a_broker_has_its_own_source(admin: KafkaAdmin) -> No
     async with configured(admin, *rates):
         wanted = showing((7_000_000, INHERITED), (5_000_000, OWN), (3_000_000, INHERITED))
         await becomes(admin, wanted)
-        present = present_of(await admin.throttles([2], [], timeout_s=TIMEOUT_S), ())
+        present = found_settings(await admin.throttles([2], [], timeout_s=TIMEOUT_S), ())
         assert [present.rates[2, key].source for key in RateKey] == [INHERITED, OWN, INHERITED]
         assert [present.rates[2, key].own_bytes_per_s for key in RateKey] == [None, 5_000_000, None]
     await becomes(admin, showing())
@@ -153,7 +153,7 @@ async def test_a_rate_in_the_brokers_file_is_told_from_its_own(flavour: str) -> 
 async def test_min_isr_is_what_is_in_force_on_each_topic(
     admin: KafkaAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.admin.kafka.TOPICS_PER_REQUEST", 2)
+    monkeypatch.setattr("backend.admin.kafka.kafka_admin.TOPICS_PER_REQUEST", 2)
     default, own = [await topic_with(admin, "min-isr", [[1, 2, 3]]) for _ in range(2)]
     more = [await topic_with(admin, "min-isr", [[1]]) for _ in range(3)]
     await write(admin, TOPIC, own, MIN_ISR, "2")

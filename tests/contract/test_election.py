@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.port import ItemResult, ReassignOptions, ReplicaLag
-from backend.api import documents
-from backend.domain.cluster import NO_BROKER, PartitionState, TopicPartition
-from backend.domain.election import (
+from backend.admin.port.cluster_admin import ItemResult, ReassignOptions, ReplicaLag
+from backend.api.schema import documents
+from backend.domain.cluster.metadata import NO_BROKER, PartitionState, TopicPartition
+from backend.domain.operations.election import (
     ElectionAnswer,
-    SeenEnd,
+    LastSeenEnd,
     UncleanAnswer,
     UncleanLoss,
     in_batches,
@@ -23,11 +23,11 @@ from backend.domain.election import (
     names,
     unclean_loss,
 )
-from backend.domain.operation import OperationState
+from backend.domain.operations.operation import OperationState
 from backend.embedded.net.server import Handler, RequestContext
 from backend.errors import BadInput
-from backend.operations.election import Pacing, foreseen, unavailable
-from backend.operations.unclean import check_confirmation, refusal
+from backend.operations.elections.preferred import Pacing, foreseen, unavailable
+from backend.operations.elections.unclean import check_confirmation, refusal
 from tests.support.admin import (
     DEADLINE_S,
     connected,
@@ -87,7 +87,9 @@ def test_skews_are_distances_from_an_even_share(
     assert documents.read_election(documents.election_json(answer)) == answer
 
 
-ends = st.dictionaries(st.integers(1, 4), st.builds(SeenEnd, st.integers(0, 9), st.integers(0, 9)))
+ends = st.dictionaries(
+    st.integers(1, 4), st.builds(LastSeenEnd, st.integers(0, 9), st.integers(0, 9))
+)
 
 
 some = st.sets(st.integers(1, 4))
@@ -95,7 +97,7 @@ some = st.sets(st.integers(1, 4))
 
 @given(st.permutations([1, 2, 3, 4]), some, some, ends)
 def test_a_loss_is_never_stated_smaller_than_what_is_known(
-    replicas: list[int], isr: set[int], live: set[int], seen: Mapping[int, SeenEnd]
+    replicas: list[int], isr: set[int], live: set[int], seen: Mapping[int, LastSeenEnd]
 ) -> None:
     state = PartitionState(W0, NO_BROKER, tuple(replicas), tuple(isr))
     loss = unclean_loss(state, live, seen)
@@ -348,7 +350,7 @@ async def leaderless(cluster: ListeningCluster) -> None:
 async def test_an_unclean_election_says_what_it_loses(held: Cluster) -> None:
     cluster, on, _ = held
     await leaderless(cluster)
-    seen = {W0: {2: SeenEnd(30, 7)}}
+    seen = {W0: {2: LastSeenEnd(30, 7)}}
     preview = await on.elect_unclean([W0], last_seen=seen, validate_only=True)
     assert preview.losses == (UncleanLoss(W0, 1, 0, 30, 7, 30, 30),)
     assert "may lose 30 messages" in words(preview)["w-0"]
@@ -434,7 +436,7 @@ async def test_an_unclean_election_on_real_brokers() -> None:
 
             await wait_until_async(is_leaderless, DEADLINE_S, f"{lost} has no leader")
             on = Held(admin)
-            seen = {lost: {2: SeenEnd(2000, 1)}}
+            seen = {lost: {2: LastSeenEnd(2000, 1)}}
             preview = await on.elect_unclean([lost], last_seen=seen, validate_only=True)
             (loss,) = preview.losses
             assert (loss.candidate, loss.known_end) == (3, 2000)

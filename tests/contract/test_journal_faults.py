@@ -17,17 +17,17 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.admin.properties import client_config
+from backend.admin.security.client_properties import client_config
 from backend.clock import SystemClock
 from backend.embedded.cluster import EmbeddedCluster
 from backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, NotAuthorized
-from backend.journals import topic as journal_topic
-from backend.journals import topic_log
-from backend.journals.topic import TopicJournal, transactional_id
-from backend.journals.topic_acls import writers_of
-from backend.operations.journal_codec import BACKEND_KEY, JournalState
-from backend.operations.keeper import Keeper, Self
-from backend.operations.lease import Duty, Terms
+from backend.journals.topic import topic_journal as journal_topic
+from backend.journals.topic import transactions as topic_log
+from backend.journals.topic.acls import writers_of
+from backend.journals.topic.topic_journal import TopicJournal, transactional_id
+from backend.operations.journal.entries import BACKEND_KEY, JournalState
+from backend.operations.lease.lease import LeaseState, LeaseTimes
+from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
 from tests.support.keys import KEYS
 from tests.support.operations.journal import (
@@ -42,7 +42,7 @@ from tests.support.operations.journal import (
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until, wait_until_async
 
-QUICK = Terms(beat_s=0.4, act_within_s=4.0, silence_s=5.0)
+QUICK = LeaseTimes(beat_s=0.4, act_within_s=4.0, silence_s=5.0)
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +76,11 @@ def delete(where: Where, topic: str, *, anew: bool) -> None:
 async def test_a_backend_that_only_looks_makes_no_topic(where: Where) -> None:
     topic = where.topic()
     async with journal(where, topic) as its:
-        keeper = Keeper(its, Self.here("one", "unix:/run/one.sock", 1), SystemClock())
+        keeper = LeaseManager(
+            its, BackendIdentity.here("one", "unix:/run/one.sock", 1), SystemClock()
+        )
         run = asyncio.create_task(keeper.run())
-        await wait_until_async(lambda: keeper.duty is Duty.IDLE, DEADLINE_S, "it has looked")
+        await wait_until_async(lambda: keeper.duty is LeaseState.IDLE, DEADLINE_S, "it has looked")
         assert await keeper.other(DEADLINE_S) is None
         assert topic not in topics(where)
         await keeper.ready(DEADLINE_S)
@@ -170,14 +172,14 @@ async def test_a_backend_whose_journal_was_deleted_writes_it_anew_and_goes_on(
 ) -> None:
     topic = embedded.topic()
     async with journal(embedded, topic) as its:
-        me = Self.here("one", "unix:/run/one.sock", 1)
-        keeper = Keeper(its, me, SystemClock(), terms=QUICK)
+        me = BackendIdentity.here("one", "unix:/run/one.sock", 1)
+        keeper = LeaseManager(its, me, SystemClock(), terms=QUICK)
         run = asyncio.create_task(keeper.run())
         await keeper.ready(DEADLINE_S)
         await keeper.append({"operation/a": {}})
         await asyncio.to_thread(delete, embedded, topic, anew=True)
         await wait_until_async(lambda: its.remarks, 60.0, "it is written anew")
-        await wait_until_async(lambda: keeper.duty is Duty.ACT, 60.0, "it acts again")
+        await wait_until_async(lambda: keeper.duty is LeaseState.ACT, 60.0, "it acts again")
         await keeper.append({"operation/b": {}})
         assert {"operation/a", "operation/b"} <= set(bodies(keeper.state))
         async with journal(embedded, topic, "reader") as reader:
@@ -209,15 +211,15 @@ async def test_a_backend_acts_again_when_the_whole_cluster_has_restarted(embedde
             cluster.call(partial(action, broker=broker))
 
     async with journal(embedded, topic) as its:
-        me = Self.here("one", "unix:/run/one.sock", 1)
-        keeper = Keeper(its, me, SystemClock(), terms=QUICK)
+        me = BackendIdentity.here("one", "unix:/run/one.sock", 1)
+        keeper = LeaseManager(its, me, SystemClock(), terms=QUICK)
         run = asyncio.create_task(keeper.run())
         await keeper.ready(DEADLINE_S)
         await keeper.append({"operation/a": {}})
         await asyncio.to_thread(each, EmbeddedCluster.stop_broker)
-        await wait_until_async(lambda: keeper.duty is not Duty.ACT, DEADLINE_S, "it stops")
+        await wait_until_async(lambda: keeper.duty is not LeaseState.ACT, DEADLINE_S, "it stops")
         await asyncio.to_thread(each, EmbeddedCluster.start_broker)
-        await wait_until_async(lambda: keeper.duty is Duty.ACT, DEADLINE_S, "it acts again")
+        await wait_until_async(lambda: keeper.duty is LeaseState.ACT, DEADLINE_S, "it acts again")
         await keeper.append({"operation/b": {}})
         assert {"operation/a", "operation/b"} <= set(bodies(keeper.state))
         assert keeper.trouble is None
@@ -272,7 +274,9 @@ def guarded_journal(kafka: RealKafka, name: str) -> TopicJournal:
 async def test_the_acls_that_are_named_are_those_that_are_needed() -> None:
     with RealKafka(1, OVERRIDES, sasl=True, ready_deadline_s=90.0) as kafka:
         one, two = (guarded_journal(kafka, name) for name in ("one", "two"))
-        keeper = Keeper(one, Self.here("one", "unix:/run/one.sock", 1), SystemClock())
+        keeper = LeaseManager(
+            one, BackendIdentity.here("one", "unix:/run/one.sock", 1), SystemClock()
+        )
         run = asyncio.create_task(keeper.run())
         with pytest.raises(NotAuthorized, match="needs the ACLs") as refused:
             await keeper.ready(DEADLINE_S)
@@ -318,7 +322,7 @@ async def follows_in_the_end(its: TopicJournal) -> JournalState:
             await SystemClock().wait_s(0.05)
 
 
-async def acts_in_the_end(keeper: Keeper) -> None:
+async def acts_in_the_end(keeper: LeaseManager) -> None:
     """As `follows_in_the_end`."""
     while True:
         try:

@@ -15,21 +15,21 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.admin.properties import client_config
+from backend.admin.security.client_properties import client_config
 from backend.clock import SystemClock
 from backend.errors import JournalFenced, JournalUnavailable, NotActing
-from backend.journals.topic import TopicJournal
-from backend.journals.topic_clients import (
+from backend.journals.topic.clients import (
     JOURNAL_TOPIC,
 )
-from backend.operations.journal_codec import (
+from backend.journals.topic.topic_journal import TopicJournal
+from backend.operations.journal.entries import (
     BACKEND_KEY,
     JournalState,
     operation_key,
 )
-from backend.operations.journal_records import signed
-from backend.operations.keeper import Keeper, Self
-from backend.operations.lease import Duty, Terms
+from backend.operations.journal.records import signed
+from backend.operations.lease.lease import LeaseState, LeaseTimes
+from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
 from tests.support.keys import KEYS
 from tests.support.operations.journal import (
     DEADLINE_S,
@@ -42,7 +42,7 @@ from tests.support.operations.journal import (
 )
 from tests.support.waiting import wait_until, wait_until_async
 
-QUICK = Terms(beat_s=0.4, act_within_s=1.5, silence_s=2.0, gap_s=1.5)
+QUICK = LeaseTimes(beat_s=0.4, act_within_s=1.5, silence_s=2.0, gap_s=1.5)
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +61,13 @@ def where(request: pytest.FixtureRequest) -> Where:
 
 
 @asynccontextmanager
-async def kept(where: Where, topic: str, name: str, terms: Terms) -> AsyncIterator[Keeper]:
+async def kept(
+    where: Where, topic: str, name: str, terms: LeaseTimes
+) -> AsyncIterator[LeaseManager]:
     """A backend that keeps its lease; at the end it is gone, and has told nobody."""
-    me = Self(name, "host", f"unix:/run/{name}.sock", 1)
+    me = BackendIdentity(name, "host", f"unix:/run/{name}.sock", 1)
     async with journal(where, topic, name) as its:
-        keeper = Keeper(its, me, SystemClock(), terms=terms)
+        keeper = LeaseManager(its, me, SystemClock(), terms=terms)
         keeper.want()
         task = asyncio.create_task(keeper.run())
         try:
@@ -75,11 +77,11 @@ async def kept(where: Where, topic: str, name: str, terms: Terms) -> AsyncIterat
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def acts(keeper: Keeper) -> None:
-    await wait_until_async(lambda: keeper.duty is Duty.ACT, DEADLINE_S, "it acts")
+async def acts(keeper: LeaseManager) -> None:
+    await wait_until_async(lambda: keeper.duty is LeaseState.ACT, DEADLINE_S, "it acts")
 
 
-async def who_appends(keepers: Sequence[Keeper]) -> Keeper:
+async def who_appends(keepers: Sequence[LeaseManager]) -> LeaseManager:
     """The one that acts, once it has written: until then it may have been fenced unawares."""
     while True:
         for keeper in keepers:
@@ -93,9 +95,9 @@ async def test_of_two_stand_bys_one_takes_over_and_the_other_follows(where: Wher
     topic = where.topic()
     both = 0
 
-    def settled(keepers: Sequence[Keeper]) -> bool:
+    def settled(keepers: Sequence[LeaseManager]) -> bool:
         nonlocal both
-        acting = [keeper for keeper in keepers if keeper.duty is Duty.ACT]
+        acting = [keeper for keeper in keepers if keeper.duty is LeaseState.ACT]
         both += len(acting) > 1
         seen = {keeper.acting for keeper in keepers}
         return len(acting) == 1 and len(seen) == 1
@@ -111,7 +113,9 @@ async def test_of_two_stand_bys_one_takes_over_and_the_other_follows(where: Wher
         ):
             await wait_until_async(lambda: settled((one, two, three)), DEADLINE_S, "all see one")
             await other.open()
-            await wait_until_async(lambda: one.duty is not Duty.ACT, DEADLINE_S, "one is fenced")
+            await wait_until_async(
+                lambda: one.duty is not LeaseState.ACT, DEADLINE_S, "one is fenced"
+            )
             await wait_until_async(lambda: settled((one, two, three)), DEADLINE_S, "one acts again")
             winner = await who_appends((one, two, three))
             losers = [keeper for keeper in (one, two, three) if keeper is not winner]
@@ -123,12 +127,12 @@ async def test_of_two_stand_bys_one_takes_over_and_the_other_follows(where: Wher
 
 async def test_a_backend_that_ends_in_order_is_followed_at_once(embedded: Where) -> None:
     topic = embedded.topic()
-    slow = Terms(beat_s=1.0, act_within_s=50.0, silence_s=60.0)
+    slow = LeaseTimes(beat_s=1.0, act_within_s=50.0, silence_s=60.0)
     async with journal(embedded, topic, "one") as its:
-        told: list[Duty] = []
-        one = Keeper(
+        told: list[LeaseState] = []
+        one = LeaseManager(
             its,
-            Self("one", "h", "a", 1),
+            BackendIdentity("one", "h", "a", 1),
             SystemClock(),
             lambda duty, state: told.append(duty),
             slow,
@@ -142,8 +146,8 @@ async def test_a_backend_that_ends_in_order_is_followed_at_once(embedded: Where)
             await asyncio.gather(task, return_exceptions=True)
             await one.release()
             await acts(two)
-            assert told[-1] is Duty.ACT
-            assert one.duty is Duty.FOLLOW
+            assert told[-1] is LeaseState.ACT
+            assert one.duty is LeaseState.FOLLOW
 
 
 async def test_nobody_takes_over_from_a_heartbeat_that_cannot_be_read(embedded: Where) -> None:
@@ -155,7 +159,9 @@ async def test_nobody_takes_over_from_a_heartbeat_that_cannot_be_read(embedded: 
     producer.produce(topic, newer, BACKEND_KEY.encode(), partition=0)
     assert producer.flush(DEADLINE_S) == 0
     async with kept(embedded, topic, "one", QUICK) as keeper:
-        await wait_until_async(lambda: keeper.duty is Duty.BLOCKED, DEADLINE_S, "it is blocked")
+        await wait_until_async(
+            lambda: keeper.duty is LeaseState.BLOCKED, DEADLINE_S, "it is blocked"
+        )
         with pytest.raises(NotActing, match="format 9"):
             keeper.require()
 
@@ -244,7 +250,9 @@ async def act(servers: str, name: str) -> None:
         clock=clock,
         keys=KEYS,
     )
-    keeper = Keeper(its, Self(name, "host", "address", clock.now_ms()), clock, say_duty)
+    keeper = LeaseManager(
+        its, BackendIdentity(name, "host", "address", clock.now_ms()), clock, say_duty
+    )
     keeper.want()
     run = asyncio.create_task(keeper.run())
     while not run.done():
@@ -258,7 +266,7 @@ async def act(servers: str, name: str) -> None:
     run.result()
 
 
-def say_duty(duty: Duty, _state: JournalState) -> None:
+def say_duty(duty: LeaseState, _state: JournalState) -> None:
     say(duty.value)
 
 

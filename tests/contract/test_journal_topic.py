@@ -29,17 +29,17 @@ from backend.errors import (
     JournalUnusable,
     WrongCluster,
 )
-from backend.journals import topic as journal_topic
-from backend.journals import topic_log
-from backend.journals.topic import TopicJournal, transactional_id
-from backend.journals.topic_acls import acl_remarks
-from backend.journals.topic_clients import (
+from backend.journals.topic import topic_journal as journal_topic
+from backend.journals.topic import transactions as topic_log
+from backend.journals.topic.acls import acl_remarks
+from backend.journals.topic.clients import (
     TOPIC_CONFIG,
     TopicFacts,
-    faults_of,
     remarks_of,
+    topic_faults,
 )
-from backend.operations.journal_codec import (
+from backend.journals.topic.topic_journal import TopicJournal, transactional_id
+from backend.operations.journal.entries import (
     BACKEND_KEY,
     Body,
     Heartbeat,
@@ -49,7 +49,7 @@ from backend.operations.journal_codec import (
     audit_key,
     operation_key,
 )
-from backend.operations.journal_records import signed
+from backend.operations.journal.records import signed
 from tests.support.keys import KEYS
 from tests.support.operations.journal import (
     DEADLINE_S,
@@ -169,7 +169,7 @@ async def test_settings_that_somebody_changes_meanwhile_are_remarked_on(
 
 def test_settings_are_judged() -> None:
     good = TopicFacts(1, 3, {**TOPIC_CONFIG, "min.insync.replicas": "2"})
-    assert (faults_of(good), remarks_of(good, 9)) == ((), ())
+    assert (topic_faults(good), remarks_of(good, 9)) == ((), ())
     unclean = {**good.config, "unclean.leader.election.enable": "true"}
     assert "unclean" in remarks_of(TopicFacts(1, 3, unclean), 3)[0]
     assert "more than" in remarks_of(TopicFacts(1, 1, good.config), 1)[0]

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import ReassignOptions
-from backend.domain.cluster import TopicPartition
-from backend.domain.throttle import UNTHROTTLED, ThrottledRate
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.port.cluster_admin import ReassignOptions
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.throttles.configs import UNTHROTTLED, ThrottledRate
 from tests.support.admin import (
     NO_RATE,
     NOWHERE,

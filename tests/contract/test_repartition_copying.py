@@ -24,8 +24,8 @@ from backend.pipeline.kernels.copy_errors import (
 )
 from backend.pipeline.kernels.copying import AS_SOURCE, Copied, Copying, Range, copy_range
 from backend.pipeline.kernels.partitioner import NO_KEY, partitions_of_bytes
-from backend.pipeline.repartition import begun, course, next_batch
-from backend.pipeline.repartition_topics import Topics
+from backend.pipeline.repartition.copy_batches import begun, course, next_batch
+from backend.pipeline.repartition.topics_and_positions import Topics
 from tests.support.clusters import EMULATED, embedded
 from tests.support.shrink.copied_topics import filled, held
 from tests.support.topics import BROKER_DEADLINE_S, create_topic

@@ -7,9 +7,11 @@ import re
 
 import pytest
 
-from backend.embedded.controller.config_keys import KEYS
-from backend.tools import election, options, topic_options
-from backend.wire.codes import NAMES
+from backend.embedded.metadata.config_keys import KEYS
+from backend.tools import election
+from backend.tools.reassign import options
+from backend.tools.topics import options as topic_options
+from backend.wire.error_codes import NAMES
 from tests.conformance import document
 from tests.conformance.marks import marked_tests
 from tests.conformance.statements import SEEDS, Difference, Status, differences, statements
@@ -68,7 +70,9 @@ def test_what_a_difference_names_exists(one: Difference) -> None:
         _CHECKS[kind](thing)
 
 
-@pytest.mark.parametrize("name", ["code backend.admin.port:Nothing", "route GET /v1/nothing"])
+@pytest.mark.parametrize(
+    "name", ["code backend.admin.port.cluster_admin:Nothing", "route GET /v1/nothing"]
+)
 def test_what_does_not_exist_is_noticed(name: str) -> None:
     kind, _, thing = name.partition(" ")
     with pytest.raises((AssertionError, AttributeError)):

@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 
-from backend.admin.decisions import columns_of
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import ReassignOptions
-from backend.domain.alteration import AlteredTopic
-from backend.domain.cluster import TopicPartition
-from backend.domain.throttle import ThrottledRate
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.kips.reassignment_checks import columns_of
+from backend.admin.port.cluster_admin import ReassignOptions
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.throttles.configs import ThrottledRate
+from backend.domain.topics.alteration import AlteredTopic
 from backend.errors import BrokerUnreachable, ClusterUnreachable, ConfigError
 from backend.settings import Settings
 from tests.support.admin import (

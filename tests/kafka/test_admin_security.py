@@ -15,11 +15,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import ReassignOptions
-from backend.admin.properties import load_client_config
-from backend.domain.cluster import TopicPartition
-from backend.domain.throttle import ThrottledRate
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.port.cluster_admin import ReassignOptions
+from backend.admin.security.client_properties import load_client_config
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.throttles.configs import ThrottledRate
 from backend.errors import ClusterUnreachable, ConfigError, KshuntError, NotAuthorized
 from backend.settings import Settings
 from tests.support.admin import DEADLINE_S, NO_RATE, TIMEOUT_S, connected, topic_with

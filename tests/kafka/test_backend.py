@@ -12,15 +12,15 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from backend.api.client import BackendClient
-from backend.api.event_reader import Event
-from backend.api.frames import MEDIA_TYPE
-from backend.domain.answers import ChangeAnswer
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import OperationState
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.snapshot import ReplicaStatus, Snapshot
-from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
+from backend.api.client.backend_client import BackendClient
+from backend.api.client.events import Event
+from backend.api.schema.frames.writer import MEDIA_TYPE
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import OperationState
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
+from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.errors import BackendError
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clients import (

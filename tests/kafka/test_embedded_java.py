@@ -12,9 +12,9 @@ import pytest
 
 from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.security.acls import Operation, ResourceKind
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.embedded.metadata.acls import Operation, ResourceKind
 from backend.embedded.security.authorizer import Client
-from backend.embedded.spec import ClusterSpec, plain_brokers
 from tests.support.brokers.java import ensure_jars, java_tool_command
 from tests.support.embedded.rights import AUTHORIZED
 

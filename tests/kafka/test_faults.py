@@ -24,13 +24,13 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from textual.pilot import Pilot
 
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.lifecycle import OperationState
-from backend.domain.operation import Operation
-from backend.domain.plan import ReassignmentPlan
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.lifecycle import OperationState
+from backend.domain.operations.operation import Operation
+from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.errors import KshuntError
-from backend.operations.audit import AuditEntry
+from backend.operations.audit.lines import AuditEntry
 from tests.support.audit_checker import Asked, problems
 from tests.support.brokers.launcher import RealKafka
 from tests.support.cut_network import Network, network
@@ -40,7 +40,7 @@ from tests.support.topics import create_topic, produce
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async
 from tui.app import KshuntApp
-from tui.store import ConnectionState
+from tui.data.store import ConnectionState
 
 pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers]
 

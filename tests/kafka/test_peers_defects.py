@@ -24,12 +24,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.api.client import BackendClient
-from backend.domain.answers import ChangeAnswer, VerifyState
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import Operation, OperationState
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.throttle import FOLLOWER_RATE, LEADER_RATE, ThrottledRate
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import Operation, OperationState
+from backend.domain.reassignment.answers import ChangeAnswer, VerifyState
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, ThrottledRate
 from backend.errors import BackendError
 from tests.support.brokers.launcher import RealKafka
 from tests.support.serving import serving

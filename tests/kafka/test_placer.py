@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.placing import placing_of
-from backend.admin.port import ItemResult
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.kips.backend_placer import load_backend_placer
+from backend.admin.port.cluster_admin import ItemResult
 from backend.clock import SystemClock
-from backend.domain.alteration import AlteredTopic
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.topics.alteration import AlteredTopic
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import ConfigError, KshuntError
-from backend.operations.queries import Queries
+from backend.operations.reassignment.queries import Queries
 from backend.placement.placer import ReplicaPlacementFailed, load_placer
-from backend.placement.placing import close_placers
+from backend.placement.placer_calls import close_placers
 from backend.settings import PlacerSettings
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, settled, states_of, topic_with
 from tests.support.brokers.launcher import RealKafka
@@ -61,7 +61,7 @@ def rack_first(folder: Path, rack: str) -> PlacerSettings:
 
 
 def choose(admin: KafkaAdmin, settings: PlacerSettings) -> None:
-    admin.placing = placing_of(settings, admin)
+    admin.placing = load_backend_placer(settings, admin)
 
 
 def counting(admin: KafkaAdmin) -> Counting:
@@ -251,6 +251,6 @@ def test_a_setting_that_is_wrong_is_said_when_it_is_loaded(tmp_path: Path) -> No
     admin = KafkaAdmin.__new__(KafkaAdmin)
     for words, settings in wrong.items():
         with pytest.raises(ConfigError, match=words) as refused:
-            placing_of(settings, admin)
+            load_backend_placer(settings, admin)
         assert isinstance(refused.value, KshuntError)
-    assert placing_of(PlacerSettings(), admin) is None
+    assert load_backend_placer(PlacerSettings(), admin) is None

@@ -10,11 +10,11 @@ import pytest
 from textual.message import Message
 
 from backend.errors import BackendUnreachable
-from backend.tools import private
-from backend.tools.private import private_backend
+from backend.tools.shared import private_backend as private
+from backend.tools.shared.private_backend import private_backend
 from tests.support.brokers.launcher import RealKafka
 from tests.support.waiting import wait_until
-from tui.link import Connected, Disconnected, Link
+from tui.feed.link import Connected, Disconnected, Link
 
 
 @pytest.mark.kafka

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backend.api.client import BackendClient
+from backend.api.client.backend_client import BackendClient
 from backend.errors import BackendError, BackendUnreachable
 from backend.settings import LIMITS
 from tests.support.brokers.launcher import RealKafka
@@ -190,14 +190,19 @@ def loaded_by(statement: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
-@pytest.mark.parametrize("statement", ["import tui", "import backend.__main__"])
+@pytest.mark.parametrize("statement", ["import tui", "import backend.cli.__main__"])
 def test_start_up_loads_nothing_heavy(statement: str) -> None:
     heavy = {"pyspark", "numpy", "pyarrow", "fastapi", "kafka", "confluent_kafka", "plotext"}
     assert not loaded_by(statement) & heavy
 
 
 def test_the_client_loads_no_data_library() -> None:
-    assert not loaded_by("import backend.api.client") & {"numpy", "pyarrow", "fastapi", "kafka"}
+    assert not loaded_by("import backend.api.client.backend_client") & {
+        "numpy",
+        "pyarrow",
+        "fastapi",
+        "kafka",
+    }
 
 
 def test_help_needs_no_cluster_and_names_the_commands() -> None:

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.admin.kafka import KafkaAdmin
+from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.errors import Conflict, NotAuthorized
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, topic_with
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka

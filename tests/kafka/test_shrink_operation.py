@@ -17,9 +17,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.domain.shrink_phases import ShrinkRequest
+from backend.domain.shrink.phases import ShrinkRequest
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import Conflict, NotSupported
 from tests.support.brokers.launcher import RealKafka
 from tests.support.shrink.cases import hunted, run

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.snapshot import Snapshot
-from backend.domain.stuck import Cause, Stuck
-from backend.domain.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.replicas.snapshot import Snapshot
+from backend.domain.replicas.stuck_causes import Cause, Stuck
+from backend.domain.throttles.configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from backend.errors import BackendError
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clients import lift, watching

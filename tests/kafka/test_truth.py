@@ -18,11 +18,11 @@ from contextlib import suppress
 import pytest
 from confluent_kafka.admin import ResourceType
 
-from backend.api.client import BackendClient
-from backend.domain.answers import ChangeAnswer
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import Operation
-from backend.domain.plan import ReassignmentPlan
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import Operation
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.errors import KshuntError
 from tests.support.audit_checker import problems
 from tests.support.brokers.launcher import RealKafka

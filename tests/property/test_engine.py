@@ -20,21 +20,21 @@ from hypothesis.stateful import (
     rule,
 )
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.lifecycle import TRANSITIONS, OperationState
-from backend.domain.operation import Operation, OperationKind
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.lifecycle import TRANSITIONS, OperationState
+from backend.domain.operations.operation import Operation, OperationKind
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.errors import KshuntError
-from backend.operations.drift import ListDrift, RateDrift
-from backend.operations.known import Known
-from backend.operations.mending import id_of
-from backend.operations.ownership import ListCellId, RateCellId
-from backend.operations.ownership_cells import ListKey, RateKey, ShareState
-from backend.operations.reassign import ReassignRequest
-from backend.operations.schedule import Caps
+from backend.operations.core.known_operations import KnownOperations
+from backend.operations.moves.schedule import Caps
+from backend.operations.ownership.cells import ListKey, RateKey, ShareState
+from backend.operations.ownership.drift import ListDrift, RateDrift
+from backend.operations.ownership.ownership import ListCellId, RateCellId
+from backend.operations.reassignment.starting import ReassignRequest
+from backend.operations.state.reassignment_work import ReassignmentWork
 from backend.operations.steering import PAUSABLE, RESUMABLE, UNDOABLE
-from backend.operations.work import Work
+from backend.operations.throttles.repair import change_id
 from tests.support.examples import many
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_ghosts import Ghosts, pairs_of
@@ -158,7 +158,7 @@ class EngineLaw(RuleBasedStateMachine):
         was_still = where == works[meant[-1]].moves[partition].current
         self.moved[partition] = (meant[-1], was_still and partition not in self.world.ongoing)
 
-    def on_commit(self, before: Known, after: Known) -> None:
+    def on_commit(self, before: KnownOperations, after: KnownOperations) -> None:
         with self.watched():
             for operation in after.operations.values():
                 former = before.operations.get(operation.id)
@@ -210,7 +210,9 @@ class EngineLaw(RuleBasedStateMachine):
         with self.watched():
             raise AssertionError(f"a backend that acts no more did {effect}")
 
-    def operations(self, states: Collection[OperationState]) -> list[tuple[Operation, Work]]:
+    def operations(
+        self, states: Collection[OperationState]
+    ) -> list[tuple[Operation, ReassignmentWork]]:
         registry = self.backend.registry
         found = ((o, registry.work(o.id)) for o in registry if o.state in states)
         return sorted(
@@ -349,7 +351,7 @@ class EngineLaw(RuleBasedStateMachine):
                     cell = (one.topic, one.key)
                     back[cell] = back.get(cell, frozenset()) | one.replicas.pairs
             self.ghosts.reapplied = back
-        ids = [id_of(one) for one in chosen]
+        ids = [change_id(one) for one in chosen]
         self.ask(lambda b: b.mending.settle_drift(ids, ours=ours, validate_only=False), trouble)
 
     # Somebody else
@@ -461,7 +463,9 @@ class EngineLaw(RuleBasedStateMachine):
                 if mover == operation.id and partition in self.world.wishes:
                     self.check_partition(work, partition, was_still=was_still)
 
-    def check_partition(self, work: Work, partition: TopicPartition, *, was_still: bool) -> None:
+    def check_partition(
+        self, work: ReassignmentWork, partition: TopicPartition, *, was_still: bool
+    ) -> None:
         replicas, move = self.world.cluster.at(*partition).replicas, work.moves[partition]
         if self.world.wishes[partition] is not None:
             assert replicas == move.target, f"{partition} is on {replicas}, not {move}"

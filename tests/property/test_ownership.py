@@ -1,4 +1,4 @@
-"""The law of `backend.operations.ownership`, held by random walks."""
+"""The law of `backend.operations.ownership.ownership`, held by random walks."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from backend.domain.throttle import (
+from backend.domain.throttles.configs import (
     ReplicaSet,
     ThrottledReplicas,
 )
-from backend.operations.drift import ListDrift, RateDrift, accept, drift, reapply
-from backend.operations.ownership import (
+from backend.operations.ownership.cells import FoundRate, ListKey, Pairs, RateKey, Source
+from backend.operations.ownership.drift import ListDrift, RateDrift, accept, drift, reapply
+from backend.operations.ownership.ownership import (
+    FoundSettings,
     ListCellId,
     Ownership,
-    Present,
+    OwnershipStep,
     RateCellId,
     Shares,
-    Step,
 )
-from backend.operations.ownership_cells import FoundRate, ListKey, Pairs, RateKey, Source
-from backend.operations.ownership_json import (
+from backend.operations.state.ownership_documents import (
     changed_documents,
     from_documents,
 )
@@ -109,7 +109,7 @@ class OwnershipLaw(RuleBasedStateMachine):
 
     # The cluster
 
-    def present(self) -> Present:
+    def present(self) -> FoundSettings:
         rates = {
             i: FoundRate(99, Source.STATIC)
             if own is None
@@ -117,7 +117,7 @@ class OwnershipLaw(RuleBasedStateMachine):
             for i, own in self.rates.items()
             if i[0] not in self.dark
         }
-        return Present(rates, dict(self.lists))
+        return FoundSettings(rates, dict(self.lists))
 
     def edit(self, cell: Any, value: Any) -> None:
         if cell in RATE_CELLS:
@@ -157,8 +157,8 @@ class OwnershipLaw(RuleBasedStateMachine):
 
     def carry_out(
         self,
-        step: Step,
-        present: Present,
+        step: OwnershipStep,
+        present: FoundSettings,
         between: Iterable[tuple[Any, Any]] = (),
         dies_after: int | None = None,
         *,
@@ -195,7 +195,7 @@ class OwnershipLaw(RuleBasedStateMachine):
                 assert listed == self.ghost_lists[j].expected(listed), j
                 self.ghost_lists[j] = _List(listed)
 
-    def judge(self, step: Step, present: Present, *, decided: bool) -> None:
+    def judge(self, step: OwnershipStep, present: FoundSettings, *, decided: bool) -> None:
         """No write to what we never touched, and none over a foreign value that we have seen."""
         assert step.writes.rates.keys() <= step.after.rates.keys()
         assert step.writes.lists.keys() <= step.after.lists.keys()
@@ -333,7 +333,7 @@ class OwnershipLaw(RuleBasedStateMachine):
         present = self.present()
         found = drift(self.own, present)
         chosen = [one for one in found if data.draw(st.booleans())]
-        verb: Callable[..., Step] = accept if keep_theirs else reapply
+        verb: Callable[..., OwnershipStep] = accept if keep_theirs else reapply
         step = verb(self.own, chosen, present)
         assert not (keep_theirs and step.writes)
         for one in chosen:

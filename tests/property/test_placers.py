@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.broker_loads import BrokerLoad, BrokerLoads
+from backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
 from backend.placement.avoid_full import AvoidFullBrokers
 from backend.placement.avoid_removed import AvoidRemovedBrokers
 from backend.placement.by_rules import RulesPlacer

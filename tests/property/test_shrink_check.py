@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.shrink_documents import check_json, read_check
-from backend.api.shrink_models import ShrinkCheckModel
-from backend.domain.cluster import NO_BROKER, LogDir
-from backend.domain.groups import (
+from backend.api.models.shrink_checks import ShrinkCheckModel
+from backend.api.schema.shrink_checks import check_json, read_check
+from backend.domain.cluster.metadata import NO_BROKER, LogDir
+from backend.domain.shrink.check import Severity
+from backend.domain.shrink.delete_partitions import PartitionMode, ShrinkSupport
+from backend.domain.shrink.disk_space import RESERVE, room_for
+from backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
+from backend.domain.shrink.judge import judge
+from backend.domain.text.formatting import listed, many, size_text, time_words
+from backend.domain.topics.groups import (
     ActiveProducer,
     ConsumerGroup,
     GroupMember,
     PartitionOffsets,
     RecordSample,
 )
-from backend.domain.shrink import PartitionMode, ShrinkSupport
-from backend.domain.shrink_check import Severity
-from backend.domain.shrink_facts import PartitionFacts, ShrinkFacts
-from backend.domain.shrink_judge import judge
-from backend.domain.shrink_room import RESERVE, room_for
-from backend.domain.wording import listed, many, size_text, time_words
 
 NOW = 1_800_000_000_000
 GB = 10**9

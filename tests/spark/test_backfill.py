@@ -15,12 +15,12 @@ import duckdb
 import pytest
 
 from backend.clock import SystemClock
-from backend.domain.results import RATES, TABLES
-from backend.domain.samples import HOUR_MS, hour_folder
-from backend.pipeline.backfill import Made, backfill, check
-from backend.pipeline.paths import literal
-from backend.pipeline.schema import struct_of
-from backend.result_files import current_files, read_manifest
+from backend.domain.pipeline.result_columns import RATES, TABLES
+from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from backend.pipeline.jobs.backfill import Made, backfill, check
+from backend.pipeline.spark.column_types import struct_of
+from backend.pipeline.spark.paths import literal
+from backend.pipeline_files.result_files import current_files, read_manifest
 from tests.support.pipeline.delivered import rows_in
 from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, time_of, write

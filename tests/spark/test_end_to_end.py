@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.lifecycle import OperationState
-from backend.domain.operation import Operation
-from backend.domain.pipeline import STREAM, EtaRow
-from backend.domain.plan import ReassignmentPlan
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.lifecycle import OperationState
+from backend.domain.operations.operation import Operation
+from backend.domain.pipeline.delivered import STREAM, EtaRow
+from backend.domain.reassignment.plan import ReassignmentPlan
 from tests.support.brokers.launcher import RealKafka
 from tests.support.pipeline.spark import QUICK_JAVA, missing_java
 from tests.support.serving import serve_process

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from backend.clock import SystemClock
-from backend.pipeline.backtest import NoOperations, backtest
-from backend.pipeline.calibration import (
+from backend.pipeline.backtest.backtest_command import NoOperations, backtest
+from backend.pipeline.backtest.forecast_scores import Ended, Line, as_text, forecasts, lines
+from backend.pipeline.kernels.eta import STAGES
+from backend.pipeline.tables.eta_calibration import (
     FEWEST,
     SHIPPED,
     BadCalibration,
@@ -21,8 +23,6 @@ from backend.pipeline.calibration import (
     Outcomes,
     fitted,
 )
-from backend.pipeline.kernels.eta import STAGES
-from backend.pipeline.scores import Ended, Line, as_text, forecasts, lines
 from tests.support.pipeline.recorded import sample, write
 from tests.support.pipeline.simulated_operations import record
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from backend.domain.results import BROKER_LOAD, RATES, THROTTLE_EFFECT
-from backend.pipeline.quality import Bounds
-from backend.pipeline.quality_brokers import split_brokers
-from backend.pipeline.schema import struct_of
+from backend.domain.pipeline.result_columns import BROKER_LOAD, RATES, THROTTLE_EFFECT
+from backend.pipeline.samples.broker_expectations import split_brokers
+from backend.pipeline.samples.expectations import Bounds
+from backend.pipeline.spark.column_types import struct_of
 from backend.pipeline.tables.broker_load import broker_load
 from backend.pipeline.tables.throttle_effect import throttle_effect
 from tests.support.pipeline.load_reference import reference_effects, reference_loads

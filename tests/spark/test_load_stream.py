@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backend.clock import SystemClock
-from backend.domain.results import BROKER_LOAD, EFFECT_S, THROTTLE_EFFECT
-from backend.domain.samples import HOUR_MS
-from backend.pipeline.backfill import backfill, check
-from backend.pipeline.batches import Workshop
-from backend.pipeline.sources import FolderSource
-from backend.pipeline.stream import Done, Streaming, begun, held, stream
+from backend.domain.pipeline.result_columns import BROKER_LOAD, EFFECT_S, THROTTLE_EFFECT
+from backend.domain.pipeline.sample_columns import HOUR_MS
+from backend.pipeline.jobs.backfill import backfill, check
+from backend.pipeline.jobs.stream import Done, Streaming, begun, held, stream
+from backend.pipeline.jobs.stream_batches import BatchContext
+from backend.pipeline.jobs.stream_sources import FolderSource
 from tests.support.pipeline.delivered import rows_in
 from tests.support.pipeline.recorded import START_MS, throttled, time_of
 from tests.support.pipeline.recorded_brokers import simulated_brokers, write_brokers
@@ -51,7 +51,7 @@ def test_intervals_that_are_over_are_those_of_a_backfill(
     done: list[Done] = []
     with held(once):
         job = Streaming(
-            Workshop(spark, once, clock, samples=tmp_path),
+            BatchContext(spark, once, clock, samples=tmp_path),
             FolderSource(tmp_path, clock, 8),
             begun(once),
             done.append,

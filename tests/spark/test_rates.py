@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backend.domain.results import RATES
+from backend.domain.pipeline.result_columns import RATES
 from backend.pipeline.tables.rates import rates, state_of, step
 from backend.pipeline.tables.rates import rows_of as rates_of
 from tests.support.pipeline.rates_reference import reference_rates, tick_after

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backend.pipeline.kernels.copying import SOURCE_HEADER
-from backend.pipeline.repartition_verify import (
+from backend.pipeline.repartition.verification import (
     NO_KEY,
     RECORD,
     compared,

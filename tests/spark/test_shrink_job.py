@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from backend.domain.translation import cuts_of, translated_of
-from backend.offset_map import StoredOffsetMap
-from backend.operations.shrink.command import JobCommand
-from backend.operations.shrink.job import JobSettings, ProcessJob
-from backend.pipeline.repartition_topics import Topics
+from backend.domain.shrink.offset_maps import cuts_of, translated_of
+from backend.operations.shrink.job_port import JobCommand
+from backend.operations.shrink.job_process import JobSettings, ProcessJob
+from backend.pipeline.repartition.topics_and_positions import Topics
+from backend.pipeline_files.offset_map import StoredOffsetMap
 from tests.support.brokers.connector import connector_jars, missing_connector
 from tests.support.brokers.launcher import RealKafka
 from tests.support.pipeline.spark import INTERPRETED, QUICK_JAVA, missing_java

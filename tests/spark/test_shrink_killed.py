@@ -22,14 +22,14 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from backend.api.client import BackendClient
-from backend.domain.operation import Operation, OperationState
-from backend.domain.shrink_phases import ShrinkCourse, ShrinkPhase, ShrinkRequest
+from backend.api.client.backend_client import BackendClient
+from backend.domain.operations.operation import Operation, OperationState
+from backend.domain.shrink.phases import ShrinkPhase, ShrinkProgress, ShrinkRequest
 from backend.errors import KshuntError
-from backend.operations.lease import Duty
-from backend.pipeline.kafka import ENVIRONMENT_JARS
+from backend.operations.lease.lease import LeaseState
 from backend.pipeline.kernels.partitioner import partitions_of_bytes
-from backend.pipeline.repartition_topics import Topics
+from backend.pipeline.repartition.topics_and_positions import Topics
+from backend.pipeline.spark.kafka_connector import ENVIRONMENT_JARS
 from tests.support.admin import fresh_name
 from tests.support.audit_checker import Shrunk, lines_of, shrink_problems
 from tests.support.brokers.connector import connector_jars, missing_connector
@@ -80,7 +80,7 @@ class Shrinking:
         wait_until(self._may_act, DEADLINE_S, "no other backend acts")
 
     def _may_act(self) -> bool:
-        return self.client.standing().duty in (Duty.IDLE, Duty.ACT)
+        return self.client.standing().duty in (LeaseState.IDLE, LeaseState.ACT)
 
     def kill(self) -> None:
         """The backend, at once; another one takes its seat over."""
@@ -92,7 +92,7 @@ class Shrinking:
         known = self.client.operations()
         return next((one for one in known if one.id == self.operation_id), None)
 
-    def until(self, condition: Callable[[ShrinkCourse], object], what: str) -> None:
+    def until(self, condition: Callable[[ShrinkProgress], object], what: str) -> None:
         """Watch it until a condition holds."""
         said = ""
 
@@ -101,7 +101,7 @@ class Shrinking:
             operation = self.operation()
             if operation is None or "shrink" not in operation.details:
                 return False
-            course = ShrinkCourse.from_json(operation.details["shrink"])
+            course = ShrinkProgress.from_json(operation.details["shrink"])
             said = f"{operation.state}, {course.phase}: {course.words} {operation.outcome}"
             said += "".join(f"; {one}" for one in course.groups)
             assert operation.state is not OperationState.FAILED, said
@@ -257,7 +257,7 @@ def _killed_before_it_is_confirmed(shrinking: Shrinking) -> None:
         shrinking.kill()
 
 
-def _some_is_done(course: ShrinkCourse) -> bool:
+def _some_is_done(course: ShrinkProgress) -> bool:
     """A part of the copy; of few records it may never be seen that there is more to come."""
     copied = next(one for one in course.phases if one.phase is Phase.COPY)
     return course.phase is Phase.COPY and (RECORDS <= FEW or bool(copied.done))

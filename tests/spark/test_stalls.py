@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from backend.domain.results import GAP_S, RATES
+from backend.domain.pipeline.result_columns import GAP_S, RATES
 from backend.pipeline.kernels.quality import Checks
-from backend.pipeline.quality import Bounds, quarantined
-from backend.pipeline.schema import struct_of
+from backend.pipeline.samples.expectations import Bounds, quarantined
+from backend.pipeline.spark.column_types import struct_of
 from backend.pipeline.tables.move_pairs import move_pairs
 from backend.pipeline.tables.rates import counted, step
 from backend.pipeline.tables.rates import rows_of as rates_of

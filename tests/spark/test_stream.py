@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backend.clock import SystemClock
-from backend.domain.results import PAIR_S, RATES
-from backend.domain.samples import HOUR_MS, hour_folder
-from backend.pipeline.backfill import backfill, check
-from backend.pipeline.runs import ResultsBusy, new_run
-from backend.pipeline.sources import FolderSource
-from backend.pipeline.stream import Done, begun, held, make_owed
-from backend.pipeline.stream_state import Batch, Meta, newest
-from backend.result_files import current_files, read_manifest
-from backend.telemetry.recording.keeping import Keeper
+from backend.domain.pipeline.result_columns import PAIR_S, RATES
+from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from backend.pipeline.jobs.backfill import backfill, check
+from backend.pipeline.jobs.stream import Done, begun, held, make_owed
+from backend.pipeline.jobs.stream_sources import FolderSource
+from backend.pipeline.results.result_runs import ResultsBusy, new_run
+from backend.pipeline.results.stream_state import Meta, StreamBatch, newest
+from backend.pipeline_files.result_files import current_files, read_manifest
+from backend.telemetry.recording.retention import Retention
 from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, time_of
 from tests.support.pipeline.spark import missing_java, same
@@ -203,7 +203,7 @@ def test_a_backfill_leaves_the_hours_of_a_stream_alone(tmp_path: Path) -> None:
 
 def remembered(results: Path, meta: Meta) -> None:
     """Let a batch have left this."""
-    batch = Batch.begun(results, meta.batch)
+    batch = StreamBatch.begun(results, meta.batch)
     batch.state.mkdir()
     batch.publish(meta, Meta())
 
@@ -243,7 +243,7 @@ def test_hours_that_were_put_together_unseen_are_made_by_a_backfill(
     make_owed(spark, source, results, SystemClock(), said.append)
     streamed(spark, tmp_path, results)
     flushed(tmp_path, [[row for row in rows if row not in seen]], number=2)
-    Keeper(tmp_path, 7, 0.0).put_together(START_MS + 2 * HOUR_MS)
+    Retention(tmp_path, 7, 0.0).put_together(START_MS + 2 * HOUR_MS)
     make_owed(spark, source, results, SystemClock(), said.append)
     assert len(said) == 2
     assert read_manifest(results).hours["rates"].keys() == {

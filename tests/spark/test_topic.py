@@ -13,11 +13,11 @@ from confluent_kafka import OFFSET_END
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
-from backend.admin.properties import load_client_config
-from backend.admin.sample_producer import PARTITIONS, SampleProducer
-from backend.domain.results import RATES
+from backend.admin.kafka.sample_producer import PARTITIONS, SampleProducer
+from backend.admin.security.client_properties import load_client_config
+from backend.domain.pipeline.result_columns import RATES
 from backend.errors import ConfigError
-from backend.pipeline.kafka import client_settings, connector_settings
+from backend.pipeline.spark.kafka_connector import client_settings, connector_settings
 from backend.telemetry.recording.kafka_sink import TopicSink
 from backend.telemetry.recording.layout import Table
 from tests.support.brokers.connector import connector_jars, missing_connector

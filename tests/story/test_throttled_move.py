@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.plan import format_plan
-from backend.domain.throttle import ThrottledRate
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.reassignment.plan import format_plan
+from backend.domain.throttles.configs import ThrottledRate
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.tools import reassign
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.tools.reassign import command
 from tests.support.brokers.launcher import RealKafka
 from tests.support.serving import serving
 from tests.support.tools import Tool, run_with, write
@@ -54,7 +54,7 @@ def address(bootstrap: str, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def tool(capsys: pytest.CaptureFixture[str]) -> Tool:
-    return run_with(reassign.main, capsys)
+    return run_with(command.main, capsys)
 
 
 def test_a_throttled_move_is_started_watched_and_ended(

@@ -4,7 +4,7 @@ import traceback
 
 import pytest
 
-from backend.admin.properties import client_config
+from backend.admin.security.client_properties import client_config
 from backend.errors import ConfigError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from backend.api.client import BackendClient
-from backend.domain.answers import ChangeAnswer
-from backend.domain.operation import Operation
-from backend.domain.snapshot import Snapshot
-from backend.domain.throttle import ThrottledRate, ThrottledReplicas
+from backend.api.client.backend_client import BackendClient
+from backend.domain.operations.operation import Operation
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.replicas.snapshot import Snapshot
+from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from tests.support.waiting import wait_until
 
 MOVE_DEADLINE_S = 60.0

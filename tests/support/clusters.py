@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.settings import ZOOKEEPER_SCHEME
 from tests.support.brokers.launcher import RealKafka
 from tests.support.brokers.zookeeper import ZooKeeperKafka

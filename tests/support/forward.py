@@ -15,23 +15,23 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from backend.access.calling import CALLER
 from backend.access.cluster_keys import ClusterKeys
+from backend.access.request_context import CURRENT_CALLER
 from backend.access.roles import Caller, Role
-from backend.admin.kafka import KafkaAdmin
-from backend.api.app import create_app
-from backend.api.arrivals import Arrivals
-from backend.api.backend import Backend
-from backend.api.forward import Forward, Leadership
-from backend.api.gate import Door, Gate
-from backend.api.peers import Origin, reached_at
-from backend.api.routes import Declared
-from backend.api.server import Listen, bind
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.api.forwarding.inbound import ForwardedRequests
+from backend.api.forwarding.outbound import Forward, Leadership
+from backend.api.forwarding.peers import Origin, reached_at
+from backend.api.http.route_roles import Declared
+from backend.api.server.app import create_app
+from backend.api.server.authentication import Door, Gate
+from backend.api.server.listener import Listen, bind
+from backend.api.service.backend import Backend
 from backend.clock import Clock, SystemClock
 from backend.errors import NotActing
-from backend.operations.journal_codec import Heartbeat
-from backend.operations.keeper import Self
-from backend.operations.lease import Duty
+from backend.operations.journal.entries import Heartbeat
+from backend.operations.lease.lease import LeaseState
+from backend.operations.lease.lease_manager import BackendIdentity
 from backend.settings import Settings
 from tests.support.waiting import wait_until_async
 
@@ -55,10 +55,10 @@ def real_app() -> FastAPI:
 class Place:
     """A backend that knows who acts because it was told."""
 
-    me: Self
+    me: BackendIdentity
     acting: Heartbeat | None = None
     patience_s: float = 6.0
-    duty: Duty = Duty.ACT
+    duty: LeaseState = LeaseState.ACT
     wins: Heartbeat | None = None
     """Who else begins to act as this one tries to."""
 
@@ -69,7 +69,7 @@ class Place:
         if self.wins is not None:
             self.acting = self.wins
             raise NotActing("Another backend acts. Nothing was changed.", acting=self.wins)
-        self.duty = Duty.ACT
+        self.duty = LeaseState.ACT
 
 
 @dataclass
@@ -107,7 +107,9 @@ class Application:
             more = message.get("more_body", False)
         target = scope["path"] + "?" + scope["query_string"].decode("latin-1")
         headers = [(name.decode("latin-1"), v.decode("latin-1")) for name, v in scope["headers"]]
-        self.requests.append(Asked(target, scope["method"], scope["path"], CALLER.get(), headers))
+        self.requests.append(
+            Asked(target, scope["method"], scope["path"], CURRENT_CALLER.get(), headers)
+        )
         if self.holds:
             assert (await receive())["type"] == "http.disconnect"
             self.left.append(target)
@@ -142,7 +144,9 @@ def gated(
     """What a backend serves, in front of an application."""
     clock, declared = clock or SystemClock(), Declared(real_app())
     forward = Forward(app, declared, place, keys, reach=door.reach, peers=peers, reached=reached)
-    return Gate(forward, declared, door, clock, Arrivals(keys, lambda: place.me, door.reach, clock))
+    return Gate(
+        forward, declared, door, clock, ForwardedRequests(keys, lambda: place.me, door.reach, clock)
+    )
 
 
 class Server(uvicorn.Server):
@@ -166,12 +170,12 @@ async def served(app: Any, listen: Listen) -> AsyncIterator[Listen]:
         await task
 
 
-def at(name: str, address: str, host: str = "here", **demands: Any) -> Self:
+def at(name: str, address: str, host: str = "here", **demands: Any) -> BackendIdentity:
     """A backend at an address."""
-    return Self(name, host, address, 1_700_000_000_000, "boot", **demands)
+    return BackendIdentity(name, host, address, 1_700_000_000_000, "boot", **demands)
 
 
-def beat(me: Self, beat_ms: int | None = None) -> Heartbeat:
+def beat(me: BackendIdentity, beat_ms: int | None = None) -> Heartbeat:
     """Its heartbeat; of this moment, unless told otherwise."""
     now_ms = SystemClock().now_ms() if beat_ms is None else beat_ms
     return Heartbeat(

@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import ReassignOptions, ReassignOutcome
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.port.cluster_admin import ReassignOptions, ReassignOutcome
 from backend.clock import SystemClock
-from backend.domain.cluster import TopicPartition
-from backend.domain.snapshot import Snapshot
-from backend.domain.throttle import ReplicaSet, ThrottledReplicas
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.replicas.snapshot import Snapshot
+from backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas
 from backend.embedded.metadata.records import ResourceType
 from backend.embedded.net.api import WireClose, WireReply
 from backend.embedded.net.server import Handler, RequestContext
 from backend.settings import SamplerSettings
-from backend.telemetry.hub import SnapshotHub
-from backend.telemetry.sampler import Sampler
+from backend.telemetry.sampling.sampler import Sampler
+from backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from backend.wire import seeds
 from tests.support.admin import connected
 from tests.support.embedded.core import MB

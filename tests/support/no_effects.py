@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from backend.admin.effects import KnownTopic, WriteBlock
-from backend.admin.items import ItemResult
-from backend.admin.offered import NotOffered
+from backend.admin.port.capabilities import NotOffered
+from backend.admin.port.effects import KnownTopic, WriteBlock
+from backend.admin.port.item_result import ItemResult
 from backend.errors import NotSupported
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
-from backend.domain.throttle import (
+from backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
+from backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,

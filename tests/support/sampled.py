@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from backend.domain.snapshot import Snapshot
+from backend.domain.replicas.snapshot import Snapshot
 from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.spec import plain_brokers
-from backend.telemetry.sampler import Sampler
-from backend.telemetry.stuck import Ours
+from backend.embedded.core.spec import plain_brokers
+from backend.telemetry.sampling.sampler import Sampler
+from backend.telemetry.stuck.diagnosis import OwnOperations
 from tests.support.operations.stuck import Causes, published_causes
 
 IN_TIME_S = 35
@@ -40,7 +40,7 @@ class Sampled:
     def __init__(self, cluster: EmbeddedCluster, sampler: Sampler) -> None:
         self.cluster = cluster
         self._sampler = sampler
-        self.ours = Ours()
+        self.ours = OwnOperations()
 
     async def tick(self) -> Snapshot | None:
         self.cluster.advance(1_000)

@@ -11,7 +11,7 @@ from typing import Final
 
 from backend.access.roles import Role
 from backend.access.tokens import TokenFile
-from backend.api.client import BackendClient
+from backend.api.client.backend_client import BackendClient
 from backend.clock import SystemClock
 from tests.support.brokers.config import free_ports
 from tests.support.serving import serve_process

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from backend.tools import private, sockets
+from backend import local_sockets as sockets
+from backend.tools.shared import private_backend
 
 Tool = Callable[..., tuple[int, str, str]]
 """Runs a tool in this process; its exit code, standard output and standard error."""
@@ -39,9 +40,9 @@ def runtime_dir_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with TemporaryDirectory(prefix="kt-") as name:
         monkeypatch.setenv("XDG_RUNTIME_DIR", name)
         monkeypatch.setattr(sockets, "SHORT_FOLDER", Path(name))
-        before = set(private._started)
+        before = set(private_backend._started)
         yield Path(name)
-        for child in set(private._started) - before:
+        for child in set(private_backend._started) - before:
             child.terminate()
             child.wait(DEADLINE_S)
 

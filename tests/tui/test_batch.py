@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from tests.support.tui.cluster import ScriptedCluster, ScriptedPartition, incident, running_move
-from tui.tables.batch import Batch
-from tui.tables.facts import Facts
-from tui.tables.overview import Total, total_of
+from tui.facts.finished_moves import Batch
+from tui.facts.overview import Total, total_of
+from tui.facts.snapshot_facts import Facts
 
 PARTITIONS = 6
 END, CANCEL, SILENT = "end", "cancel", "silent"

@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster import LogDir, TopicPartition
-from backend.domain.snapshot import UNKNOWN, Snapshot
-from backend.domain.throttle import ThrottledRate
+from backend.domain.cluster.metadata import LogDir, TopicPartition
+from backend.domain.replicas.snapshot import UNKNOWN, Snapshot
+from backend.domain.throttles.configs import ThrottledRate
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, dashboard, named
 from tests.support.tui.cluster import ScriptedCluster, eventful, incident, running_move
 from tests.support.tui.tables import SEEDS, facts_of, keys, row_words, scrambled
-from tui.screens.details import DetailsScreen
-from tui.tables.about_broker import about
-from tui.tables.base import NATURAL, Order, fit_columns
-from tui.tables.broker_loads import loads_of
-from tui.tables.broker_row import BrokerRow
-from tui.tables.brokers import broker_table
-from tui.tables.disks import disks_of, peak_tone
-from tui.tables.facts import Facts, known_sum
-from tui.tables.matrix import ALL, NOBODY, flow_table, flows_of, place_table, short_rate
-from tui.text import ASCII
+from tui.dialogs.row_details import RowDetailsScreen
+from tui.facts.snapshot_facts import Facts, known_sum
+from tui.tables.model import NATURAL, Order, fit_columns
+from tui.text.formatting import ASCII
+from tui.views.brokers.details import about
+from tui.views.brokers.disks import disks_of, peak_tone
+from tui.views.brokers.loads import loads_of
+from tui.views.brokers.matrix import ALL, NOBODY, flow_table, flows_of, place_table, short_rate
+from tui.views.brokers.row import BrokerRow
+from tui.views.brokers.table import broker_table
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ async def test_m_goes_through_the_matrices_and_escape_leaves_them(shown: Shown) 
     assert shown.grid.cursor_key == 2
     assert "Rows send, columns receive" in shown.frame()
     await shown.press("enter")
-    await shown.dialog(DetailsScreen)
+    await shown.dialog(RowDetailsScreen)
     await shown.until(lambda: "2 copies at" in shown.frame(), "the flow is said")
     await shown.press("escape")
     await shown.closed()
@@ -321,7 +321,7 @@ async def test_a_matrix_of_nothing_says_so(tmp_path: Path) -> None:
 async def test_the_pane_shows_a_brokers_disks(sized: Shown) -> None:
     await sized.press("j", "enter")
     if sized.size[1] < 36:
-        await sized.dialog(DetailsScreen)
+        await sized.dialog(RowDetailsScreen)
         await sized.until(lambda: "3.43 GB" in sized.frame(), "disks are said")
         await sized.press("escape")
         await sized.closed()

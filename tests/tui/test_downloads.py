@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.plan import parse_plan
-from backend.domain.steering import AuditLine
+from backend.domain.reassignment.plan import parse_plan
+from backend.domain.service.status import AuditLine
 from backend.errors import BadInput
 from tests.support.tui.app import answer_form, at_step, dashboard, go_through
 from tests.support.tui.cluster import START_MS, incident, running_move
 from tests.support.tui.plans import planning_shown, proposed, until
-from tui.downloads import download_name
-from tui.paths import AUDIT_FORMATS
-from tui.views import OPERATIONS, OVERVIEW
-from tui.wizard.model import Step
-from tui.wizard.screen import WizardScreen
+from tui.actions.view_names import OPERATIONS, OVERVIEW
+from tui.changes.wizard.pages import Step
+from tui.changes.wizard.screen import WizardScreen
+from tui.data.files import AUDIT_FORMATS
+from tui.terminal.downloads import download_name
 
 
 @pytest.fixture

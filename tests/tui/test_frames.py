@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.operation import OperationState
-from backend.domain.steering import AuditLine
+from backend.domain.operations.operation import OperationState
+from backend.domain.service.status import AuditLine
 from tests.support.tui.app import (
     SIZES,
     Shown,
@@ -23,13 +23,13 @@ from tests.support.tui.app import (
     plotted,
 )
 from tests.support.tui.cluster import DRIFT, ORPHAN, START_MS, eventful
-from tui.screens.confirm import ConfirmScreen
-from tui.screens.details import DetailsScreen
-from tui.screens.dialog import Lines
-from tui.screens.help import HelpScreen
-from tui.screens.result import ResultScreen
-from tui.wizard.model import Step
-from tui.wizard.screen import WizardScreen
+from tui.changes.wizard.confirm import ConfirmScreen
+from tui.changes.wizard.pages import Step
+from tui.changes.wizard.result import ResultScreen
+from tui.changes.wizard.screen import WizardScreen
+from tui.dialogs.dialog import Lines
+from tui.dialogs.help import HelpScreen
+from tui.dialogs.row_details import RowDetailsScreen
 
 
 @pytest.fixture(params=SIZES)
@@ -151,7 +151,7 @@ async def test_help(shown: Shown) -> None:
 async def test_details(shown: Shown) -> None:
     await shown.press("f", "enter")
     if shown.size[1] < 36:
-        await shown.dialog(DetailsScreen)
+        await shown.dialog(RowDetailsScreen)
     await shown.until(lambda: "The cluster has no topic" in shown.frame(), "it was asked")
     if shown.size[1] > 36:
         await plotted(shown)

@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.topic_config import TopicConfig
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.topics.configs import TopicConfig
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.tui.tables import SEEDS, facts_of, keys, partitions, row_words, scrambled
-from tui.configs import TopicConfigs
-from tui.tables.about_partition import TopicSettings
-from tui.tables.base import LEVELS_MOST, NATURAL, Level, Order
-from tui.tables.facts import Facts, known_sum
-from tui.tables.filters import EXAMPLES, WORDS, parse_filter
-from tui.tables.group_table import GroupTable, group_table, partitions_of
-from tui.tables.groups import AT_REST, GROUPINGS, OTHERS, GroupKey
-from tui.tables.hints import completed, hint_for
-from tui.tables.lag_history import LOOKED_AT_MOST, SAMPLES_MOST, LagHistory
-from tui.tables.ordering import float_ranks, sorted_places
-from tui.tables.partitions import ReplicaKey, partition_table
+from tui.facts.filter_terms import EXAMPLES, WORDS, parse_filter
+from tui.facts.lag_history import LOOKED_AT_MOST, SAMPLES_MOST, LagHistory
+from tui.facts.replica_groups import AT_REST, GROUPINGS, OTHERS, GroupKey
+from tui.facts.snapshot_facts import Facts, known_sum
+from tui.tables.model import LEVELS_MOST, NATURAL, Level, Order
+from tui.views.filter_hints import completed, hint_for
+from tui.views.partitions.details import TopicSettings
+from tui.views.partitions.group_table import GroupTable, group_table, partitions_of
+from tui.views.partitions.sorting import float_ranks, sorted_places
+from tui.views.partitions.table import ReplicaKey, partition_table
+from tui.views.partitions.topic_configs import TopicConfigs
 
 ORDERS = ReplicaKey("orders", 0, 5)
 

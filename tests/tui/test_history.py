@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.domain.snapshot import HistoryPoint
+from backend.domain.replicas.snapshot import HistoryPoint
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
 from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, moving
 from tests.support.tui.tables import board, choose
-from tui.plotting import Series, plot_course
-from tui.tables.course import (
+from tui.actions.view_names import HISTORY
+from tui.facts.snapshot_facts import Facts
+from tui.facts.transfer_history import (
     COARSE_MS,
     FINE_POINTS,
     Course,
@@ -25,9 +26,8 @@ from tui.tables.course import (
     steady,
     within,
 )
-from tui.tables.facts import Facts
-from tui.text import ASCII, UNICODE, bytes_text
-from tui.views import HISTORY
+from tui.text.formatting import ASCII, UNICODE, bytes_text
+from tui.text.plots import Series, plot_course
 
 
 async def plotted(shown: Shown) -> None:

@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.domain.plan import parse_plan
-from backend.domain.strict_json import UnreadableJson, read_json
+from backend.domain.reassignment.plan import parse_plan
+from backend.domain.untrusted.strict_json import UnreadableJson, read_json
 from backend.errors import BadInput, KshuntError, PlanError
-from backend.rehearsal.files import load_picture, picture_json
+from backend.rehearsal.picture_files import load_picture, picture_json
 from tests.support.rehearsals import picture as example
 from tests.support.tui.cluster import incident, running_move
 from tests.support.tui.replay import record
-from tui.feed import AlertArrived, OperationsArrived, SnapshotArrived
-from tui.recorder import tape
-from tui.recorder.columns import Canvas, encode_whole
-from tui.recorder.reel import Reel
-from tui.recorder.values import UnreadableValue, decode
+from tui.feed.messages import AlertArrived, OperationsArrived, SnapshotArrived
+from tui.recorder import recording_file
+from tui.recorder.json_values import UnreadableValue, decode
+from tui.recorder.reader import RecordingReader
+from tui.recorder.snapshot_columns import Canvas, encode_whole
 
 SEED = 20
 MEMORY_BYTES_MAX = 700 << 20
@@ -47,7 +47,7 @@ def bounded_memory() -> Iterator[None]:
 def look(path: Path) -> tuple[str, ...]:
     """Read all of a recording as a replay does; what was said of it."""
     try:
-        reel = Reel([path])
+        reel = RecordingReader([path])
     except KshuntError as error:
         return (str(error),)
     with closing(reel):
@@ -75,11 +75,11 @@ def recorded(folder: Path) -> bytes:
 def sealed(kind: int, payload: bytes, *, packed: bool = False) -> bytes:
     """A record whose checksums are right, whatever it holds."""
     stored = zlib.compress(payload, 9) if packed else payload
-    flags = tape.PACKED if packed else 0
-    head = tape._HEADER.pack(
-        tape.MARKER, kind, flags, len(stored), 1_000, 1_000, 0, zlib.crc32(stored)
+    flags = recording_file.PACKED if packed else 0
+    head = recording_file._HEADER.pack(
+        recording_file.MARKER, kind, flags, len(stored), 1_000, 1_000, 0, zlib.crc32(stored)
     )
-    return head + tape._CRC.pack(zlib.crc32(head)) + stored
+    return head + recording_file._CRC.pack(zlib.crc32(head)) + stored
 
 
 def headed(header: Any, rest: bytes = b"") -> bytes:
@@ -91,25 +91,27 @@ def headed(header: Any, rest: bytes = b"") -> bytes:
 ZEROS = bytes(100 << 20)
 ARRAYS = {"rows": 10**12, "topics": [], "facts": {}, "history": [], "arrays": []}
 BOMBS: dict[str, Callable[[], bytes]] = {
-    "unpacks to a gigabyte": lambda: sealed(tape.WHOLE, bytes(1 << 30), packed=True),
-    "a million million rows": lambda: sealed(tape.WHOLE, headed(ARRAYS)),
+    "unpacks to a gigabyte": lambda: sealed(recording_file.WHOLE, bytes(1 << 30), packed=True),
+    "a million million rows": lambda: sealed(recording_file.WHOLE, headed(ARRAYS)),
     "rows of one narrow column": lambda: sealed(
-        tape.WHOLE,
+        recording_file.WHOLE,
         headed({**ARRAYS, "rows": 100 << 20, "arrays": [["broker", "|i1", 100 << 20]]}, ZEROS),
         packed=True,
     ),
     "a JSON of empty lists": lambda: sealed(
-        tape.FACT, b"[" + b"[]," * (30 << 20) + b"[]]", packed=True
+        recording_file.FACT, b"[" + b"[]," * (30 << 20) + b"[]]", packed=True
     ),
-    "a deep JSON": lambda: sealed(tape.SCENE, b"[" * 1_000_000, packed=True),
-    "a long number": lambda: sealed(tape.FACT, b'{"kind":' + b"9" * 5_000 + b"}"),
-    "a header of a list": lambda: sealed(tape.WHOLE, headed([])),
-    "half a character": lambda: sealed(tape.FACT, b'{"kind":"alert","text":"\\ud800"}'),
+    "a deep JSON": lambda: sealed(recording_file.SCENE, b"[" * 1_000_000, packed=True),
+    "a long number": lambda: sealed(recording_file.FACT, b'{"kind":' + b"9" * 5_000 + b"}"),
+    "a header of a list": lambda: sealed(recording_file.WHOLE, headed([])),
+    "half a character": lambda: sealed(recording_file.FACT, b'{"kind":"alert","text":"\\ud800"}'),
     "not packed at all": lambda: (
-        sealed(tape.FACT, b"{}")[:5] + bytes([tape.PACKED]) + sealed(tape.FACT, b"{}")[6:]
+        sealed(recording_file.FACT, b"{}")[:5]
+        + bytes([recording_file.PACKED])
+        + sealed(recording_file.FACT, b"{}")[6:]
     ),
     "a scene of numbers": lambda: sealed(
-        tape.SCENE,
+        recording_file.SCENE,
         json.dumps(
             {"connection": ["live", 1], "info": 1, "operations": [1], "answers": 1}
             | {"unanswered": [], "audits": []}
@@ -121,7 +123,9 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 @pytest.mark.parametrize("bomb", list(BOMBS))
 def test_a_recording_that_would_explode_is_told(tmp_path: Path, bomb: str) -> None:
     path = tmp_path / "bomb.kshunt"
-    path.write_bytes(tape.heading({}) + BOMBS[bomb]() + sealed(tape.FACT, b"{}"))
+    path.write_bytes(
+        recording_file.heading({}) + BOMBS[bomb]() + sealed(recording_file.FACT, b"{}")
+    )
     assert path.stat().st_size < 3 << 20
     with bounded_memory():
         said = look(path)
@@ -134,10 +138,10 @@ def test_a_recording_that_would_explode_is_told(tmp_path: Path, bomb: str) -> No
 )
 def test_a_heading_that_is_none(tmp_path: Path, about: bytes) -> None:
     path = tmp_path / "bad.kshunt"
-    head = tape._HEADING.pack(tape.FORMAT, len(about), zlib.crc32(about))
-    path.write_bytes(tape.MAGIC + head + about)
-    with pytest.raises(tape.TapeError, match="damaged in its heading"):
-        Reel([path])
+    head = recording_file._HEADING.pack(recording_file.FORMAT, len(about), zlib.crc32(about))
+    path.write_bytes(recording_file.MAGIC + head + about)
+    with pytest.raises(recording_file.RecordingError, match="damaged in its heading"):
+        RecordingReader([path])
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
@@ -160,17 +164,17 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 
 def resealed(data: bytes, chance: random.Random) -> bytes:
     """Records whose payloads were changed, and whose checksums are right all the same."""
-    at = data.index(tape.MARKER)
+    at = data.index(recording_file.MARKER)
     parts = [data[:at]]
     while at < len(data):
-        _, kind, flags, length, *times, _ = tape._HEADER.unpack_from(data, at)
-        start = at + tape.HEADER_BYTES
+        _, kind, flags, length, *times, _ = recording_file._HEADER.unpack_from(data, at)
+        start = at + recording_file.HEADER_BYTES
         payload = data[start : start + length]
-        if flags & tape.PACKED:
+        if flags & recording_file.PACKED:
             payload = zlib.decompress(payload)
         if chance.random() < 0.5 and payload:
             payload = mutated(payload, chance)
-        parts.append(tape.record(kind, payload, time_ms=times[0], wall_ms=times[1]))
+        parts.append(recording_file.record(kind, payload, time_ms=times[0], wall_ms=times[1]))
         at = start + length
     return b"".join(parts)
 

@@ -17,16 +17,16 @@ from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import HOSTILE, incident, running_move
 from tests.support.tui.screen import Emulator, emulated, same
 from tests.support.tui.shrinks import Shrinking, choose_orders
+from tui.actions.view_names import BROKERS, OVERVIEW, PARTITIONS, VIEWS
 from tui.app import KshuntApp
-from tui.desk import Looked
-from tui.input import GROW, LEAST, Done, grown
-from tui.intent import Intent
-from tui.screens.confirm import ConfirmScreen
-from tui.screens.help import HelpScreen
-from tui.screens.parts import AskPart, PreviewPart
-from tui.text import UNICODE
-from tui.views import BROKERS, OVERVIEW, PARTITIONS, VIEWS
-from tui.wizard.model import Step
+from tui.changes.wizard.change_service import ChangePreview
+from tui.changes.wizard.confirm import ConfirmScreen
+from tui.changes.wizard.intent import Intent
+from tui.changes.wizard.pages import Step
+from tui.changes.wizard.question_parts import AskPart, PreviewPart
+from tui.dialogs.help import HelpScreen
+from tui.terminal.input import GROW, LEAST, Done, grown
+from tui.text.formatting import UNICODE
 
 TINY = [(1, 1), (5, 3), (10, 2), (19, 60), (200, 4)]
 OPEN = {
@@ -168,7 +168,7 @@ async def test_what_is_said_to_a_view_that_is_being_opened_is_said_once_it_is(
 
 
 def test_a_preview_that_is_not_there_yet_does_not_scroll() -> None:
-    part = PreviewPart(cast(Intent, None), cast(Looked, None), UNICODE)
+    part = PreviewPart(cast(Intent, None), cast(ChangePreview, None), UNICODE)
     part.scroll(1)
     part.page(1)
 

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from backend.domain.snapshot import DTYPES, Replicas, Snapshot
+from backend.domain.replicas.snapshot import DTYPES, Replicas, Snapshot
 from tests.bench.tui_load import LoadCluster
 from tests.support.examples import many
 from tests.support.tui.cluster import incident
-from tui.jobs import Job, Query
-from tui.tables.base import NATURAL, Level, Order
-from tui.tables.facts import Facts
-from tui.tables.filters import parse_filter
-from tui.tables.kept_order import KeptOrder
-from tui.tables.kept_table import KeptTable
-from tui.tables.partitions import matching_rows, partition_table, sorted_rows
+from tui.facts.filter_terms import parse_filter
+from tui.facts.snapshot_facts import Facts
+from tui.facts.view_query import Job, Query
+from tui.tables.model import NATURAL, Level, Order
+from tui.views.partitions.incremental_order import IncrementalOrder
+from tui.views.partitions.incremental_table import IncrementalTable
+from tui.views.partitions.table import matching_rows, partition_table, sorted_rows
 
 ROWS = 30_000
 LARGE = LoadCluster(ROWS).step()
@@ -66,7 +66,7 @@ def changed(snapshot: Snapshot, seed: int, share: float) -> Snapshot:
 def test_a_kept_order_is_the_order_of_all_rows(
     order: Order, changes: list[tuple[int, float]], text: str
 ) -> None:
-    kept, snapshot, terms = KeptOrder(), LARGE, parse_filter(text)
+    kept, snapshot, terms = IncrementalOrder(), LARGE, parse_filter(text)
     for seed, share in [(0, 0.0), *changes]:
         snapshot = changed(snapshot, seed, share)
         facts = Facts(snapshot)
@@ -78,7 +78,7 @@ def test_a_kept_order_is_the_order_of_all_rows(
 @pytest.mark.parametrize("key", SORTABLE)
 @pytest.mark.parametrize("column", CHANGING)
 def test_an_order_follows_every_column_that_decides_it(key: str, column: str) -> None:
-    kept, order = KeptOrder(), Order(key, True)
+    kept, order = IncrementalOrder(), Order(key, True)
     kept.sorted(Facts(LARGE), None, order)
     values = getattr(LARGE.replicas, column).copy()
     values[::97] = np.array(1).astype(values.dtype)
@@ -88,7 +88,7 @@ def test_an_order_follows_every_column_that_decides_it(key: str, column: str) ->
 
 
 def test_an_order_in_which_nothing_moved_is_the_same_object() -> None:
-    kept, order = KeptOrder(), Order("lag_bytes", True)
+    kept, order = IncrementalOrder(), Order("lag_bytes", True)
     before = kept.sorted(Facts(LARGE), None, order)
     sizes = LARGE.replicas.size_bytes + 1
     grown = replace(LARGE, replicas=replace(LARGE.replicas, size_bytes=sizes))
@@ -96,7 +96,7 @@ def test_an_order_in_which_nothing_moved_is_the_same_object() -> None:
 
 
 def test_other_replicas_are_sorted_anew() -> None:
-    kept, order = KeptOrder(), Order("lag_bytes", True)
+    kept, order = IncrementalOrder(), Order("lag_bytes", True)
     kept.sorted(Facts(LARGE), None, order)
     fewer = Replicas(**{name: getattr(LARGE.replicas, name)[:-7] for name in DTYPES})
     facts = Facts(replace(LARGE, replicas=fewer))
@@ -112,7 +112,7 @@ def job(snapshot: Snapshot, text: str = "") -> Job:
 
 def test_a_table_is_kept_while_it_says_the_same() -> None:
     kept, later = (
-        KeptTable(),
+        IncrementalTable(),
         replace(LARGE, version=LARGE.version + 1, taken_ms=LARGE.taken_ms + 9),
     )
     table = kept.table(Facts(LARGE), job(LARGE))
@@ -122,7 +122,7 @@ def test_a_table_is_kept_while_it_says_the_same() -> None:
 
 def test_a_table_is_made_anew_where_its_details_say_something_else() -> None:
     cluster = incident()
-    kept, snapshot = KeptTable(), cluster.step()
+    kept, snapshot = IncrementalTable(), cluster.step()
     table = kept.table(Facts(snapshot), job(snapshot))
     silent = dict(snapshot.brokers)
     silent[5] = replace(silent[5], stale=True)
@@ -140,7 +140,7 @@ def test_a_table_is_made_anew_where_its_details_say_something_else() -> None:
 def test_the_age_of_a_silent_broker_goes_on() -> None:
     snapshot = incident().step()
     silent = {id: replace(one, stale=id == 5) for id, one in snapshot.brokers.items()}
-    kept, before = KeptTable(), replace(snapshot, brokers=silent)
+    kept, before = IncrementalTable(), replace(snapshot, brokers=silent)
     later = replace(before, taken_ms=before.taken_ms + 1_000)
     table = kept.table(Facts(before), job(before))
     assert kept.table(Facts(later), job(later)) is not table

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from tests.support.tui.app import ManualTime, Shown, dashboard, frame
 from tests.support.tui.cluster import ScriptedCluster, incident
 from tui.actions import (
@@ -20,14 +20,14 @@ from tui.actions import (
     key_name,
     key_table,
 )
+from tui.actions.view_names import VIEWS
 from tui.app import KshuntApp
-from tui.screens.details import DetailsScreen
-from tui.screens.help import HelpScreen
-from tui.screens.sort import SortScreen
-from tui.store import ConnectionState
-from tui.tables.partitions import ReplicaKey
-from tui.views import VIEWS
-from tui.widgets.plot import PlotPanel
+from tui.data.store import ConnectionState
+from tui.dialogs.help import HelpScreen
+from tui.dialogs.row_details import RowDetailsScreen
+from tui.dialogs.sort import SortScreen
+from tui.grid.plot_panel import PlotPanel
+from tui.views.partitions.table import ReplicaKey
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ async def test_the_plot_is_there_where_there_is_room_and_on_request(shown: Shown
 
 async def test_details_show_the_partition_in_full(shown: Shown) -> None:
     await shown.press("f", "enter")
-    await shown.dialog(DetailsScreen)
+    await shown.dialog(RowDetailsScreen)
     await shown.until(lambda: "messages behind the" in shown.frame(), "its offsets are said")
     text = shown.frame()
     assert "payments.transactions.settled.v2" in text

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.tui.app import Shown, dashboard
 from tests.support.tui.cluster import incident
-from tui.screens.table import LET_GO_S, TableScreen
-from tui.views import PARTITIONS
+from tui.actions.view_names import PARTITIONS
+from tui.views.table_screen import LET_GO_S, TableScreen
 
 
 @pytest.fixture

@@ -9,26 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.modes import PartitionMode
-from backend.domain.operation import Operation, OperationKind, OperationState
-from backend.domain.stuck import Cause, Stuck
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.replicas.stuck_causes import Cause, Stuck
 from backend.errors import BadInput
 from tests.support.tui.app import SIZES, Shown, dashboard
 from tests.support.tui.cluster import START_MS, ScriptedCluster
 from tests.support.tui.tables import facts_of, keys, partitions, row_words
-from tui.recorder.marks import counted
-from tui.tables.about_partition import TopicSettings, about
-from tui.tables.base import Order
-from tui.tables.facts import Facts
-from tui.tables.filters import parse_filter
-from tui.tables.health import health_of
-from tui.tables.hints import hint_for
-from tui.tables.leaving import Leaving, leaving_items
-from tui.tables.overview import worst_replicas
-from tui.tables.partitions import ReplicaKey
-from tui.text import UNICODE
-from tui.views import OVERVIEW
+from tui.actions.view_names import OVERVIEW
+from tui.facts.filter_terms import parse_filter
+from tui.facts.health import health_of
+from tui.facts.leaving_partitions import Leaving, leaving_items
+from tui.facts.overview import worst_replicas
+from tui.facts.snapshot_facts import Facts
+from tui.recorder.event_markers import counted
+from tui.tables.model import Order
+from tui.text.formatting import UNICODE
+from tui.views.filter_hints import hint_for
+from tui.views.partitions.details import TopicSettings, about
+from tui.views.partitions.table import ReplicaKey
 
 RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
 MINUTE_MS = 60_000

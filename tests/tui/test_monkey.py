@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from tests.support.tui.app import ManualTime, Shown, plan_file
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import (
@@ -34,11 +34,11 @@ from tests.support.tui.monkey import Monkey, Stroke, WatchedDriver
 from tests.support.tui.plans import Planning
 from tests.support.tui.replay import WALL_S
 from tui.actions import ACTIONS
+from tui.actions.view_names import VIEWS
 from tui.app import KshuntApp
-from tui.input import LEAST
 from tui.recorder.recorder import Recorder
-from tui.screens.view import ViewScreen
-from tui.views import VIEWS
+from tui.terminal.input import LEAST
+from tui.views.view_screen import ViewScreen
 
 STROKES: Final = int(os.environ.get("KSHUNT_STROKES", "2880"))
 """Keys, sizes and faults altogether; KSHUNT_STROKES=10000 makes them that many."""

@@ -9,14 +9,20 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import OperationState
-from backend.domain.steering import AuditLine, MoveCaps, ShownDrift, ShownOrphan
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import OperationState
+from backend.domain.service.status import AuditLine, MoveCaps, ShownDrift, ShownOrphan
 from backend.errors import BadInput
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, running_move
-from tui.questions import (
+from tui.changes.wizard.confirm import ConfirmScreen
+from tui.changes.wizard.pages import Step
+from tui.changes.wizard.parsing import default_caps, parse_caps
+from tui.changes.wizard.result import ErrorScreen, ResultScreen
+from tui.changes.wizard.screen import WizardScreen
+from tui.data.operator_identity import who_am_i
+from tui.data.questions import (
     DRIFT,
     ORPHANS,
     OWNED,
@@ -27,16 +33,10 @@ from tui.questions import (
     Moment,
     due,
 )
-from tui.screens.attention import AttentionScreen
-from tui.screens.confirm import ConfirmScreen
-from tui.screens.result import ErrorScreen, ResultScreen
-from tui.tables.about_throttles import about
-from tui.tables.facts import Facts
-from tui.tables.progress import foreign_moves, progress_of
-from tui.who import who_am_i
-from tui.wizard.model import Step
-from tui.wizard.parsing import default_caps, parse_caps
-from tui.wizard.screen import WizardScreen
+from tui.dialogs.attention_list import AttentionScreen
+from tui.facts.progress import foreign_moves, progress_of
+from tui.facts.snapshot_facts import Facts
+from tui.views.throttles.details import about
 
 RATE = "follower.replication.throttled.rate"
 LIST = "leader.replication.throttled.replicas"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.operation import Operation, OperationKind, OperationState
-from backend.domain.owned import OwnedThrottle, Share
-from backend.domain.throttle import Throttles
+from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.throttles.configs import Throttles
+from backend.domain.throttles.owners import OwnedThrottle, Share
 from tests.support.tui.app import Shown, dashboard
 from tests.support.tui.cluster import ScriptedCluster, incident
-from tui.tables.about_throttles import about
-from tui.tables.others import Left, left_by_others, left_words
+from tui.facts.foreign_throttles import Left, foreign_throttles_left, left_words
+from tui.views.throttles.details import about
 
 RATE_KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LIST_KEYS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
@@ -46,20 +46,20 @@ def test_what_stays_is_what_no_running_operation_has_a_share_of() -> None:
     throttles = cluster.snapshot().throttles
     lists = 2 * len(throttles.replicas)
     operation = rates_operation(cluster)
-    assert left_by_others([], throttles, []) == Left((), 10 + lists)
-    assert left_by_others([operation], throttles, None) == Left(("op-1",), None)
+    assert foreign_throttles_left([], throttles, []) == Left((), 10 + lists)
+    assert foreign_throttles_left([operation], throttles, None) == Left(("op-1",), None)
     only_rates = owns(throttles, lists=False)
-    assert left_by_others([operation], throttles, only_rates) == Left(("op-1",), lists)
+    assert foreign_throttles_left([operation], throttles, only_rates) == Left(("op-1",), lists)
     every = owns(throttles, lists=True)
-    assert left_by_others([operation], throttles, every).nothing
+    assert foreign_throttles_left([operation], throttles, every).nothing
     told_to_stay = owns(throttles, lists=True, state="left")
-    assert left_by_others([operation], throttles, told_to_stay).stays == 10 + lists
+    assert foreign_throttles_left([operation], throttles, told_to_stay).stays == 10 + lists
     for other in (
         replace(operation, auto_remove_throttle=False),
         replace(operation, state=OperationState.DONE),
         replace(operation, kind=OperationKind.ELECTION),
     ):
-        assert left_by_others([other], throttles, every).operations == ()
+        assert foreign_throttles_left([other], throttles, every).operations == ()
 
 
 @pytest.mark.parametrize(

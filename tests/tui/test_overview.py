@@ -12,26 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.lifecycle import OperationState
-from backend.domain.operation import OperationKind
-from backend.domain.stuck import Cause, Stuck
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.lifecycle import OperationState
+from backend.domain.operations.operation import OperationKind
+from backend.domain.replicas.stuck_causes import Cause, Stuck
 from tests.support.tui.app import SIZES, ManualTime, Shown, check_frame, dashboard, frame
 from tests.support.tui.cluster import DRIFT, ORPHAN, ScriptedCluster, incident, moving, running_move
 from tests.support.tui.tables import board, choose
+from tui.actions.view_names import OVERVIEW
 from tui.app import KshuntApp
-from tui.attention import unread
-from tui.jobs import Job, Query
-from tui.screens.attention import AttentionScreen
-from tui.store import ConnectionState
-from tui.tables.drawing import area, bar
-from tui.tables.facts import Facts
-from tui.tables.health import Health, health_of
-from tui.tables.home import Sight, home_lines
-from tui.tables.overview import HomeKeeper, Total, share_text, total_of, worst_replicas
-from tui.tables.partitions import ReplicaKey
-from tui.text import ASCII, UNICODE
-from tui.views import OVERVIEW
+from tui.data.store import ConnectionState
+from tui.dialogs.attention_list import AttentionScreen
+from tui.facts.health import Health, health_of
+from tui.facts.overview import HomeBuilder, Total, share_text, total_of, worst_replicas
+from tui.facts.snapshot_facts import Facts
+from tui.facts.view_query import Job, Query
+from tui.text.bars import area, bar
+from tui.text.formatting import ASCII, UNICODE
+from tui.views.attention import unread
+from tui.views.overview.layout import OverviewState, home_lines
+from tui.views.partitions.table import ReplicaKey
 
 STUCK = TopicPartition("orders", 2)
 
@@ -340,11 +340,11 @@ def test_the_stuck_come_first_and_then_the_furthest_from_done() -> None:
 def test_the_same_lines_in_any_room_and_never_more() -> None:
     cluster = broken()
     facts = facts_of(cluster)
-    home = HomeKeeper().home(facts, job_of(facts, cluster), plots=True)
+    home = HomeBuilder().home(facts, job_of(facts, cluster), plots=True)
     for glyphs in (UNICODE, ASCII):
         for height in range(0, 60):
             for width in (3, 9, 20, 41, 59, 60, 80, 161):
-                lines = home_lines(Sight(home), width, height, glyphs)
+                lines = home_lines(OverviewState(home), width, height, glyphs)
                 assert len(lines) <= height
                 assert all(cell_len(line.text) <= width for line in lines), width
 

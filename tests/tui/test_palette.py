@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.tui.app import Shown, dashboard
 from tests.support.tui.cluster import incident, running_move
+from tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
 from tui.palette import PLACES_MOST, Palette, places
-from tui.views import BROKERS, OPERATIONS, PARTITIONS
 
 
 async def chosen(shown: Shown, text: str, title: str) -> None:

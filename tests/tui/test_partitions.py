@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, dashboard, named, plotted
 from tests.support.tui.cluster import eventful, incident, running_move
-from tui.screens.details import DetailsScreen
-from tui.screens.sort import SortScreen
+from tui.dialogs.row_details import RowDetailsScreen
+from tui.dialogs.sort import SortScreen
 
 
 @pytest.fixture
@@ -160,11 +160,11 @@ async def test_details_follow_the_cluster_and_the_cursor(sized: Shown) -> None:
     await _details_of(sized, "orders partition:0 -follower")
     await sized.press("j")
     if sized.size[1] < 36:
-        await sized.dialog(DetailsScreen)
+        await sized.dialog(RowDetailsScreen)
         await sized.press("escape")
         await sized.closed()
         await sized.press("k", "enter")
-        await sized.dialog(DetailsScreen)
+        await sized.dialog(RowDetailsScreen)
     await sized.until(lambda: "min.insync.replicas=2" in sized.frame(), "its settings are shown")
     before = sized.frame()
     await sized.publish(2.0)
@@ -176,7 +176,7 @@ async def test_details_frame(sized: Shown) -> None:
         await sized.publish(2.0)
     await _details_of(sized, "orders partition:0 adding")
     if sized.size[1] < 36:
-        await sized.dialog(DetailsScreen)
+        await sized.dialog(RowDetailsScreen)
     await sized.until(lambda: "min.insync.replicas=2" in sized.frame(), "its settings are shown")
     await sized.until(lambda: " ago" in sized.frame(), "the course of its lag is shown")
     if sized.size[1] > 36:
@@ -223,7 +223,7 @@ async def test_every_state_fits_every_size(shown: Shown) -> None:
         await shown.press("v", "enter", "escape", "v", "v", "v", "slash")
         await shown.write("b")
         await shown.press("tab", "escape", "o", "escape", "enter")
-        if isinstance(shown.app.screen, DetailsScreen):
+        if isinstance(shown.app.screen, RowDetailsScreen):
             await shown.press("escape")
         await shown.press("enter", "escape")
         await shown.closed()
@@ -240,4 +240,4 @@ async def test_nothing_is_done_to_a_row_while_the_cursor_is_on_its_way(tmp_path:
             assert shown.app.screen is shown.view
         shown.app.underway = False
         await shown.press("enter")
-        await shown.dialog(DetailsScreen)
+        await shown.dialog(RowDetailsScreen)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.tui.app import FRAMES, REWRITE, Shown, dashboard
 from tests.support.tui.cluster import eventful
-from tui.text import ASCII, UNICODE
+from tui.text.formatting import ASCII, UNICODE
 
 PICTURES = FRAMES / "pictures"
 TALL = (120, 40)

@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.pipeline import (
+from backend.domain.pipeline.delivered import (
     ABSENT,
-    Delivered,
     PipelineProcess,
     PipelineState,
-    SamplesStanding,
+    SamplesStatus,
+    TableStatus,
 )
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, moving
 from tests.support.tui.delivered import deliver, eta, gap, standing
-from tui.questions import DELIVERED, EFFECTS, FORECASTS, PIPELINE, Moment, wanted
-from tui.recorder.values import decode, encode
-from tui.tables.forecast import Forecast, age_text, full_text, of_all, of_operation, range_text
-from tui.tables.watched import pipeline_items
-from tui.text import ASCII
-from tui.views import HISTORY, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
+from tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
+from tui.data.questions import DELIVERED, EFFECTS, FORECASTS, PIPELINE, Moment, wanted
+from tui.facts.forecast import Forecast, age_text, full_text, of_all, of_operation, range_text
+from tui.recorder.json_values import decode, encode
+from tui.text.formatting import ASCII
+from tui.views.pipeline_alerts import pipeline_alerts
 
 NOW_MS = 1_760_000_120_000
 
@@ -53,7 +53,7 @@ async def test_tables_without_rows_and_files_that_are_torn_are_said(tmp_path: Pa
     async with dashboard(
         tmp_path / "s", cluster, size=SIZES["160x50"], start_view=HISTORY
     ) as shown:
-        torn = Delivered("stalls", problem="stalls/batch_id=3/part-0.parquet is passed over")
+        torn = TableStatus("stalls", problem="stalls/batch_id=3/part-0.parquet is passed over")
         found = standing(cluster.now_ms)
         shown.backend.pipeline = replace(found, tables=(*found.tables[:2], torn))
         shown.app.rounds.nudge()
@@ -234,29 +234,29 @@ def test_an_age_does_not_change_each_second(age_ms: int, text: str) -> None:
 
 
 def said(**others: object) -> list[str]:
-    return [item.text for item in pipeline_items(standing(NOW_MS, **others), NOW_MS)]
+    return [item.text for item in pipeline_alerts(standing(NOW_MS, **others), NOW_MS)]
 
 
 def test_a_pipeline_that_keeps_up_needs_nothing() -> None:
     assert not said()
-    assert not pipeline_items(ABSENT, NOW_MS)
+    assert not pipeline_alerts(ABSENT, NOW_MS)
 
 
 def test_a_recorder_that_stands_is_said() -> None:
-    stands = SamplesStanding(NOW_MS - 300_000)
+    stands = SamplesStatus(NOW_MS - 300_000)
     assert said(samples=stands) == ["No sample was recorded for 5m."]
-    full = SamplesStanding(NOW_MS - 300_000, "No space left on device (/s).")
+    full = SamplesStatus(NOW_MS - 300_000, "No space left on device (/s).")
     assert said(samples=full) == ["Samples are not recorded: No space left on device (/s)."]
     assert not said(samples=None)
 
 
 def test_gaps_are_said_for_an_hour() -> None:
-    lately = SamplesStanding(NOW_MS, missed=(gap(NOW_MS),))
+    lately = SamplesStatus(NOW_MS, missed=(gap(NOW_MS),))
     assert said(samples=lately) == [
         "Samples lack: The recorder was killed; samples of up to 9 s may lack."
     ]
-    assert not said(samples=SamplesStanding(NOW_MS, missed=(gap(NOW_MS - 3_600_000),)))
-    twice = SamplesStanding(NOW_MS, missed=(gap(NOW_MS), gap(NOW_MS)))
+    assert not said(samples=SamplesStatus(NOW_MS, missed=(gap(NOW_MS - 3_600_000),)))
+    twice = SamplesStatus(NOW_MS, missed=(gap(NOW_MS), gap(NOW_MS)))
     assert said(samples=twice)[0].endswith("(and 1 more gap)")
 
 

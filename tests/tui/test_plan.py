@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from tests.support.tui.app import Shown, at_step, go_through, press_at_random
 from tests.support.tui.backend import Problem
 from tests.support.tui.plans import (
@@ -25,12 +25,12 @@ from tests.support.tui.plans import (
     proposed,
     until,
 )
-from tui.planning.goals import TITLES, PlanStep
-from tui.store import ConnectionState
-from tui.views import BROKERS, OVERVIEW
-from tui.widgets.comparison import Comparison
-from tui.widgets.grid import Grid
-from tui.wizard.model import Step
+from tui.actions.view_names import BROKERS, OVERVIEW
+from tui.changes.plan.comparison import Comparison
+from tui.changes.plan.goals import TITLES, PlanStep
+from tui.changes.wizard.pages import Step
+from tui.data.store import ConnectionState
+from tui.grid.grid import Grid
 
 
 @pytest.fixture

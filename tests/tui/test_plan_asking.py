@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.planning import Goal, PlanRequest
+from backend.domain.planning.requests import Goal, PlanRequest
 from backend.errors import BackendError, BackendUnreachable
-from tui.planning.asking import PlannerClient, ask_planner
+from tui.feed.planner_client import PlannerClient, ask_planner
 
 DEADLINE_S = 10.0
 QUESTION = PlanRequest(Goal.DRAIN, (1,))

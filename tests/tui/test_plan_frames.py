@@ -19,10 +19,10 @@ from tests.support.tui.plans import (
     rehearsal_answer,
     until,
 )
-from tui.planning.goals import PlanStep
-from tui.text import ASCII
-from tui.views import OVERVIEW
-from tui.wizard.model import Step
+from tui.actions.view_names import OVERVIEW
+from tui.changes.plan.goals import PlanStep
+from tui.changes.wizard.pages import Step
+from tui.text.formatting import ASCII
 
 
 @pytest.fixture(params=SIZES)

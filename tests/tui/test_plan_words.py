@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.plan import parse_plan
-from backend.domain.planning import Goal, PlanRequest, RehearsalAnswer, Weighing
-from backend.domain.proposal import PlanNote
-from backend.domain.rehearsal import IsrEvent
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.planning.proposal import PlanNote
+from backend.domain.planning.rehearsal import IsrEvent
+from backend.domain.planning.requests import Goal, PlanRequest, RehearsalAnswer, Weighing
+from backend.domain.reassignment.plan import parse_plan
 from backend.errors import BadInput
 from tests.support.tui.app import Shown
 from tests.support.tui.cluster import START_MS
@@ -32,18 +32,18 @@ from tests.support.tui.plans import (
     rehearsed,
     until,
 )
-from tui.paths import complete_path, new_audit_file, new_plan_file, plan_for, save_pair
-from tui.planning import compare, tables, typed, words
-from tui.planning.goals import fields_of, request_of
-from tui.planning.typed import About, TypedDeadline
-from tui.screens.form import FormPart
-from tui.screens.planned import ProposalPart, Proposed
-from tui.screens.save_plan import SavePlanScreen
-from tui.tables.base import Placed
-from tui.tables.facts import Facts
-from tui.text import ASCII, UNICODE
-from tui.views import OVERVIEW
-from tui.widgets.diff_grid import SIGNED, DiffGrid
+from tui.actions.view_names import OVERVIEW
+from tui.changes.plan import fields, proposal_tables, proposal_words, rehearsal_tables
+from tui.changes.plan.diff_grid import SIGNED, DiffGrid
+from tui.changes.plan.fields import About, TypedDeadline
+from tui.changes.plan.goals import fields_of, request_of
+from tui.changes.plan.proposal_part import ProposalPart, Proposed
+from tui.changes.plan.save_dialog import SavePlanScreen
+from tui.data.files import complete_path, new_audit_file, new_plan_file, plan_for, save_pair
+from tui.dialogs.form import FormPart
+from tui.facts.snapshot_facts import Facts
+from tui.tables.model import Placed
+from tui.text.formatting import ASCII, UNICODE
 
 ABOUT = About(frozenset(range(1, 6)), ("orders", "payments"), ("/d1", "/d2"))
 HERE = "kSh-9xQmT4uB2vWcE0aLrg"
@@ -65,51 +65,51 @@ HERE = "kSh-9xQmT4uB2vWcE0aLrg"
     ],
 )
 def test_limits_are_read(text: str, bytes_: int | None) -> None:
-    assert typed.a_limit(text) == bytes_
+    assert fields.a_limit(text) == bytes_
 
 
 @pytest.mark.parametrize("text", ["", "-1", "GB", "1e9", "5 i", "5ib", "1.2.3GB", "all"])
 def test_limits_that_cannot_be_meant_are_refused(text: str) -> None:
     with pytest.raises(BadInput):
-        typed.a_limit(text)
+        fields.a_limit(text)
 
 
 def test_throttles_are_read_each_once() -> None:
-    assert typed.throttles("25MB/s, none, 25MB/s,") == (25 * MB, None)
-    assert typed.throttles(" ") == ()
+    assert fields.throttles("25MB/s, none, 25MB/s,") == (25 * MB, None)
+    assert fields.throttles(" ") == ()
     for wrong in ("fast", "1B/s", ", ".join(f"{n}MB/s" for n in range(1, 10))):
         with pytest.raises(BadInput):
-            typed.throttles(wrong)
+            fields.throttles(wrong)
 
 
 def test_a_deadline_is_by_utc() -> None:
     # 08:53:20 UTC.
-    found = typed.a_deadline("09:00", START_MS)
+    found = fields.a_deadline("09:00", START_MS)
     assert found == TypedDeadline("09:00", 400.0)
-    assert typed.a_deadline("none", START_MS) is typed.a_deadline("", START_MS) is None
+    assert fields.a_deadline("none", START_MS) is fields.a_deadline("", START_MS) is None
     with pytest.raises(BadInput):
-        typed.a_deadline("soon", START_MS)
+        fields.a_deadline("soon", START_MS)
 
 
 def test_many_topics_are_asked_for_by_a_pattern() -> None:
     names = [f"t{n}" for n in range(1_001)]
     with pytest.raises(BadInput, match="1,001 topics are too many to name"):
-        typed.patterns(", ".join(names), names)
-    assert typed.patterns("t*, t1", names) == ("t*", "t1")
+        fields.patterns(", ".join(names), names)
+    assert fields.patterns("t*, t1", names) == ("t*", "t1")
 
 
 READERS: tuple[Callable[[str], object], ...] = (
-    lambda text: typed.brokers(text, Goal.DRAIN, ABOUT.brokers),
-    lambda text: typed.patterns(text, ABOUT.topics),
-    typed.excluded,
-    typed.a_weighing,
-    typed.a_tolerance,
-    typed.a_share,
-    typed.a_limit,
-    lambda text: typed.a_factor(text, 5),
-    lambda text: typed.directories(text, ABOUT.paths),
-    typed.throttles,
-    lambda text: typed.a_deadline(text, START_MS),
+    lambda text: fields.brokers(text, Goal.DRAIN, ABOUT.brokers),
+    lambda text: fields.patterns(text, ABOUT.topics),
+    fields.excluded,
+    fields.a_weighing,
+    fields.a_tolerance,
+    fields.a_share,
+    fields.a_limit,
+    lambda text: fields.a_factor(text, 5),
+    lambda text: fields.directories(text, ABOUT.paths),
+    fields.throttles,
+    lambda text: fields.a_deadline(text, START_MS),
 )
 
 
@@ -146,7 +146,7 @@ def test_the_defaults_of_every_goal_are_a_question(goal: Goal) -> None:
 def test_the_diff_says_by_signs_what_goes_and_comes(
     before: tuple[int, ...], after: tuple[int, ...], leader: int | None, text: str
 ) -> None:
-    assert tables.diff_text(before, after, leader, ASCII) == text
+    assert proposal_tables.diff_text(before, after, leader, ASCII) == text
 
 
 def test_directories_are_told_with_their_broker() -> None:
@@ -158,7 +158,7 @@ def test_directories_are_told_with_their_broker() -> None:
         log_dirs={(partition, 2): "/d2"},
         log_dirs_before={(partition, 2): "/d1"},
     )
-    table = tables.DiffTable(proposal, None, ASCII)
+    table = proposal_tables.DiffTable(proposal, None, ASCII)
     placed = [Placed(column, 40) for column in table.columns]
     assert [cell.text for cell in table.cells(0, placed)] == ["orders-0", "2: /d1 > /d2"]
     assert (len(table), table.row_of((partition, 2)), table.row_of(partition)) == (1, 0, None)
@@ -212,7 +212,7 @@ async def test_twenty_thousand_partitions_are_written_as_they_come_into_sight(
 
 def test_what_endangers_partitions_stands_out() -> None:
     answer = plan_answer(quiet(), notes=())
-    said = words.summary(answer, ASCII)
+    said = proposal_words.summary(answer, ASCII)
     assert [line.tone for line in said] == ["strong", "", "", "", "warn", ""]
     impact = replace(
         answer.impact,
@@ -222,7 +222,7 @@ def test_what_endangers_partitions_stands_out() -> None:
         phases=tuple(range(1, 11)),
         brokers=tuple(replace(row, disk_bytes=90 * 10**9) for row in answer.impact.brokers),
     )
-    texts = dict(words.summary(replace(answer, impact=impact), ASCII))
+    texts = dict(proposal_words.summary(replace(answer, impact=impact), ASCII))
     assert texts["! Racks: 1 partition (orders-1) fewer, 2 partitions more."] == "warn"
     under = "! Under min.insync.replicas: 5 partitions (orders-0, orders-1 and 3 more)."
     assert texts[under] == "bad"
@@ -234,29 +234,29 @@ def test_what_is_not_known_is_said() -> None:
     answer = plan_answer(quiet())
     unknown = tuple(replace(row, disk_bytes=None) for row in answer.impact.brokers)
     impact = replace(answer.impact, brokers=unknown)
-    said = [line.text for line in words.summary(replace(answer, impact=impact), ASCII)]
+    said = [line.text for line in proposal_words.summary(replace(answer, impact=impact), ASCII)]
     assert "Disks: their sizes are not known." in said
-    assert tables.shares_cell(unknown[0]).text == "?"
+    assert proposal_tables.shares_cell(unknown[0]).text == "?"
 
 
 def test_a_measure_without_bytes_is_a_number() -> None:
     measure = replace(plan_answer(quiet()).proposal.measure, name="leaders outside the band")
     counted = replace(measure, before=12.0, after=0.5)
-    assert words.measure_text(counted, ASCII) == "Leaders outside the band: 12 > 0.5"
+    assert proposal_words.measure_text(counted, ASCII) == "Leaders outside the band: 12 > 0.5"
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(400.0, "09:00"), (60_000.0, "+1d 01:33"), (0.0, "08:53")]
 )
 def test_the_time_of_day_says_which_day(seconds: float, text: str) -> None:
-    assert words.clock_text(START_MS, seconds) == text
+    assert proposal_words.clock_text(START_MS, seconds) == text
 
 
 def test_notes_are_wrapped_and_the_most_are_counted() -> None:
-    table = tables.notes_table((NOTE,) * 2, 40)
+    table = proposal_tables.notes_table((NOTE,) * 2, 40)
     assert table.value_of(0) == "- partition audit-log-3, broker 4: It is"
     assert str(table.value_of(1)).startswith("  being reassigned")
-    many = tables.notes_table((PlanNote("No.", ""),) * 1_500, 40)
+    many = proposal_tables.notes_table((PlanNote("No.", ""),) * 1_500, 40)
     assert many.value_of(len(many) - 1) == "... and 500 more"
 
 
@@ -264,14 +264,14 @@ def test_brokers_to_choose_from_and_everything_that_is_known_of_a_cluster() -> N
     cluster = quiet()
     cluster.down = {2: "connection refused"}
     facts = Facts(cluster.step())
-    table = tables.pick_table(facts)
+    table = proposal_tables.pick_table(facts)
     rows = [
         [cell.text for cell in table.cells(n, [Placed(c, 10) for c in table.columns])]
         for n in range(len(table))
     ]
     assert rows[0][:5] == ["1", "rack-b", "up", "10", "4"]
     assert rows[1][2] != "up"
-    about = tables.about(facts)
+    about = proposal_tables.about(facts)
     assert about.brokers == {1, 2, 3, 4, 5}
     assert tuple(about.paths) == ("/var/lib/kafka",)
 
@@ -281,13 +281,13 @@ def test_brokers_to_choose_from_and_everything_that_is_known_of_a_cluster() -> N
 
 def test_the_throttle_of_a_deadline_is_a_column_once() -> None:
     answer = rehearsal_answer(plan_answer(quiet()), deadline_s=3_600.0)
-    found = compare.candidates(answer)
+    found = rehearsal_tables.candidates(answer)
     assert [one.title for one in found] == ["25.0 MB/s", "100 MB/s", "none", "40.0 MB/s"]
     assert answer.deadline is not None
     same = replace(
         answer.deadline, rehearsal=replace(answer.deadline.rehearsal, throttle_bytes_per_s=100 * MB)
     )
-    again = compare.candidates(replace(answer, deadline=same))
+    again = rehearsal_tables.candidates(replace(answer, deadline=same))
     assert [(one.title, one.for_deadline) for one in again] == [
         ("25.0 MB/s", False),
         ("100 MB/s", True),
@@ -298,12 +298,12 @@ def test_the_throttle_of_a_deadline_is_a_column_once() -> None:
 def test_least_is_what_the_busiest_broker_carries() -> None:
     impact = impact_of(quiet(), proposal_of(quiet()))
     busiest = max(max(row.received_bytes, row.sent_bytes) for row in impact.brokers)
-    assert compare.least_s(impact, 10 * MB) == busiest / (10 * MB)
-    assert compare.least_s(impact, None) is None
+    assert rehearsal_tables.least_s(impact, 10 * MB) == busiest / (10 * MB)
+    assert rehearsal_tables.least_s(impact, None) is None
 
 
 def rows_by_label(answer: RehearsalAnswer) -> dict[str, list[tuple[str, str]]]:
-    rows = compare.rows_of(answer, compare.candidates(answer))
+    rows = rehearsal_tables.rows_of(answer, rehearsal_tables.candidates(answer))
     return {row.label: [(cell.text, cell.tone) for cell in row.cells] for row in rows}
 
 
@@ -331,32 +331,32 @@ def test_disks_of_unknown_size_are_compared_by_bytes() -> None:
 def test_a_deadline_is_answered_in_one_line() -> None:
     plan = plan_answer(quiet())
     by = TypedDeadline("1h", 3_600.0)
-    assert compare.deadline_words(rehearsal_answer(plan), None) is None
-    able = compare.deadline_words(rehearsal_answer(plan, deadline_s=3_600.0), by)
+    assert rehearsal_tables.deadline_words(rehearsal_answer(plan), None) is None
+    able = rehearsal_tables.deadline_words(rehearsal_answer(plan, deadline_s=3_600.0), by)
     assert able == (
         "Done by 09:53 UTC, in 1h00m: 40.0 MB/s for each broker, in and out.",
         "good",
     )
     late = rehearsal_answer(plan, deadline_s=300.0, possible=False)
-    assert compare.deadline_words(late, by) == (
+    assert rehearsal_tables.deadline_words(late, by) == (
         "Not possible by 08:58 UTC, in 5m00s; earliest is 09:00, without a throttle.",
         "bad",
     )
     assert late.deadline is not None
     stuck = replace(late.deadline.rehearsal, finish_s=None, why="Broker 5 is down.")
     never = replace(late, deadline=replace(late.deadline, rehearsal=stuck))
-    said = compare.deadline_words(never, by)
+    said = rehearsal_tables.deadline_words(never, by)
     assert said is not None
     assert said.text == "Not possible by 08:58 UTC, in 5m00s: Broker 5 is down."
 
 
 def test_thousands_of_isr_events_are_counted() -> None:
     run = rehearsed(plan_answer(quiet()), MB, 60.0)
-    assert compare.event_table(run, 80).value_of(0) == compare.NOBODY_LEAVES
+    assert rehearsal_tables.event_table(run, 80).value_of(0) == rehearsal_tables.NOBODY_LEAVES
     never = replace(run, finish_s=None, why="Producers write faster than that.")
-    assert compare.event_table(never, 40).value_of(1) == "than that."
+    assert rehearsal_tables.event_table(never, 40).value_of(1) == "than that."
     event = IsrEvent(1.0, TopicPartition("orders", 0), 2, True)
-    table = compare.event_table(replace(run, isr_events=(event,) * 2_500), 80)
+    table = rehearsal_tables.event_table(replace(run, isr_events=(event,) * 2_500), 80)
     assert table.value_of(len(table) - 1) == "... and 500 more"
 
 
@@ -417,8 +417,8 @@ async def test_a_plan_is_saved_once_with_its_way_back(
 
 def test_tables_of_a_proposal_keep_their_rows() -> None:
     answer = plan_answer(quiet())
-    table = tables.impact_table(answer.impact, UNICODE)
-    made = Proposed(answer, table, tables.DiffTable(answer.proposal, None, UNICODE))
+    table = proposal_tables.impact_table(answer.impact, UNICODE)
+    made = Proposed(answer, table, proposal_tables.DiffTable(answer.proposal, None, UNICODE))
     assert [made.brokers.key_of(n) for n in range(5)] == [1, 2, 3, 4, 5]
     cells = table.cells(3, [Placed(column, 11) for column in table.columns])
     assert [cell.text for cell in cells] == [

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.message import Message
 
-from backend.domain.operation import OperationState
-from backend.domain.snapshot import COLUMNS, DTYPES, HistoryPoint, Replicas, Snapshot
-from backend.domain.steering import AuditLine, ShownDrift, Standing
-from backend.domain.throttle import ThrottledRate
+from backend.domain.operations.operation import OperationState
+from backend.domain.replicas.snapshot import COLUMNS, DTYPES, HistoryPoint, Replicas, Snapshot
+from backend.domain.service.status import AuditLine, BackendStatus, ShownDrift
+from backend.domain.throttles.configs import ThrottledRate
 from tests.support.examples import many
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.tui.replay import record
 from tests.support.waiting import wait_until
-from tui.feed import (
+from tui.feed.messages import (
     ActionTaken,
     AlertArrived,
     AnswerArrived,
@@ -34,13 +34,13 @@ from tui.feed import (
     SnapshotArrived,
 )
 from tui.recorder import recorder as recorder_module
-from tui.recorder import tape
-from tui.recorder.columns import Canvas, encode_change, encode_whole
-from tui.recorder.keeping import Bounds, clean, create, recording_name, recordings_folder, surplus
+from tui.recorder import recording_file
+from tui.recorder.json_values import UnreadableValue, decode, encode
+from tui.recorder.reader import RecordingReader
 from tui.recorder.recorder import Recorder
-from tui.recorder.reel import Reel
-from tui.recorder.tape import TapeError
-from tui.recorder.values import UnreadableValue, decode, encode
+from tui.recorder.recording_file import RecordingError
+from tui.recorder.retention import Bounds, clean, create, recording_name, recordings_folder, surplus
+from tui.recorder.snapshot_columns import Canvas, encode_change, encode_whole
 
 DRIFT = ShownDrift("d-1", "follower.replication.throttled.rate", 3, None, "changed", "1 B/s", "2")
 
@@ -139,7 +139,9 @@ def test_any_course_of_snapshots_is_read_as_it_was_written(found: list[Snapshot]
 messages = st.one_of(
     st.builds(Disconnected, st.text(max_size=20)),
     st.builds(AlertArrived, st.text(max_size=20)),
-    st.builds(AnswerArrived, st.just("who acts"), st.just(Standing("a", "act", remarks=("x",)))),
+    st.builds(
+        AnswerArrived, st.just("who acts"), st.just(BackendStatus("a", "act", remarks=("x",)))
+    ),
     st.builds(AnswerArrived, st.just("drift"), st.sampled_from([(), (DRIFT,)])),
     st.builds(AnswerFailed, st.sampled_from(["drift", "who acts"]), st.text(max_size=9)),
     st.builds(
@@ -171,7 +173,7 @@ def test_any_sequence_of_messages_is_read_as_it_was_written(
             told.append(OperationsArrived((changed, other, operation)[one - 1 : one + 1]))
     folder = tmp_path_factory.mktemp("any")
     paths, scenes = record(folder, told)
-    with closing(Reel(paths)) as reel:
+    with closing(RecordingReader(paths)) as reel:
         for second in reversed(range(len(told))):
             assert same_scene(reel.scene_at(reel.first_ms + second * 1000), scenes[second])
         assert reel.trouble == ()
@@ -223,9 +225,9 @@ def whole_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def last_entries(path: Path) -> list[tape.Entry]:
+def last_entries(path: Path) -> list[recording_file.Entry]:
     """The index of a file."""
-    found = tape.Tape(path)
+    found = recording_file.RecordingFile(path)
     found.scan()
     found.close()
     return found.entries
@@ -236,17 +238,17 @@ def test_cut_at_every_byte_of_its_last_record_it_loses_that_alone(
 ) -> None:
     data = whole_file.read_bytes()
     entries = last_entries(whole_file)
-    begin = entries[-1].place - tape.HEADER_BYTES
+    begin = entries[-1].place - recording_file.HEADER_BYTES
     path = tmp_path / "cut.kshunt"
     for end in range(begin, len(data)):
         path.write_bytes(data[:end])
-        cut = tape.Tape(path)
+        cut = recording_file.RecordingFile(path)
         assert cut.scan() == len(entries) - 1
         assert cut.cut_bytes == end - begin
         assert bool(cut.trouble()) == (end > begin)
         cut.close()
     path.write_bytes(data[:-1])
-    with closing(Reel([path])) as reel:
+    with closing(RecordingReader([path])) as reel:
         assert "was cut off there, and nothing before is lost" in reel.trouble[0]
         assert reel.scene_at(reel.last_ms).snapshot is not None
 
@@ -256,14 +258,21 @@ def test_a_damaged_record_is_named_and_what_is_before_it_still_plays(
     whole_file: Path, tmp_path: Path, within: str
 ) -> None:
     entries = last_entries(whole_file)
-    place = [e for e in entries if e.kind == tape.CHANGE][1].place
+    place = [e for e in entries if e.kind == recording_file.CHANGE][1].place
     data = bytearray(whole_file.read_bytes())
     at = place + 3 if within == "payload" else place - 20
     data[at] ^= 0xFF
     path = tmp_path / "damaged.kshunt"
     path.write_bytes(data)
-    with closing(Reel([whole_file])) as sound, closing(Reel([path])) as damaged:
-        before = [e for e in entries if e.place < place and e.kind in (tape.WHOLE, tape.CHANGE)]
+    with (
+        closing(RecordingReader([whole_file])) as sound,
+        closing(RecordingReader([path])) as damaged,
+    ):
+        before = [
+            e
+            for e in entries
+            if e.place < place and e.kind in (recording_file.WHOLE, recording_file.CHANGE)
+        ]
         for entry in before:
             found, wanted = damaged.scene_at(entry.time_ms), sound.scene_at(entry.time_ms)
             assert same_scene(found, wanted)
@@ -277,28 +286,31 @@ def test_a_damaged_record_is_named_and_what_is_before_it_still_plays(
     [
         (b"", "is no recording of kshunt"),
         (b"PAR1" * 100, "is no recording of kshunt"),
-        (tape.MAGIC, "ends within its heading"),
-        (tape.MAGIC + b"\x02\x00" + tape.heading({})[14:], "was written by a newer kshunt"),
-        (tape.heading({"a": 1})[:-1] + b"?", "is damaged in its heading, at byte"),
+        (recording_file.MAGIC, "ends within its heading"),
+        (
+            recording_file.MAGIC + b"\x02\x00" + recording_file.heading({})[14:],
+            "was written by a newer kshunt",
+        ),
+        (recording_file.heading({"a": 1})[:-1] + b"?", "is damaged in its heading, at byte"),
     ],
 )
 def test_what_is_no_recording_is_said_to_be_none(tmp_path: Path, data: bytes, why: str) -> None:
     path = tmp_path / "x.kshunt"
     path.write_bytes(data)
-    with pytest.raises(TapeError, match=why):
-        Reel([path])
+    with pytest.raises(RecordingError, match=why):
+        RecordingReader([path])
 
 
 def test_a_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(TapeError, match=r"none\.kshunt: No such file"):
-        Reel([tmp_path / "none.kshunt"])
+    with pytest.raises(RecordingError, match=r"none\.kshunt: No such file"):
+        RecordingReader([tmp_path / "none.kshunt"])
 
 
 def test_kinds_of_a_later_version_are_passed_over(whole_file: Path, tmp_path: Path) -> None:
     path = tmp_path / "later.kshunt"
-    extra = tape.record(99, b"?" * 300, time_ms=2 * 10**12, wall_ms=1)
+    extra = recording_file.record(99, b"?" * 300, time_ms=2 * 10**12, wall_ms=1)
     path.write_bytes(whole_file.read_bytes() + extra)
-    with closing(Reel([path])) as reel:
+    with closing(RecordingReader([path])) as reel:
         assert reel.scene_at(reel.last_ms).snapshot is not None
         assert reel.trouble == ()
 
@@ -310,11 +322,11 @@ def test_a_recording_goes_on_in_a_following_file(tmp_path: Path) -> None:
     told = course(incident(), 12)
     paths, scenes = record(tmp_path, told, Bounds(file_bytes=9_000))
     assert len(paths) > 2
-    with closing(Reel(paths[::-1])) as reel:
+    with closing(RecordingReader(paths[::-1])) as reel:
         assert reel.paths == paths, "files are put into the order of time"
         for second in range(len(told)):
             assert same_scene(reel.scene_at(reel.first_ms + second * 1000), scenes[second])
-    with closing(Reel(paths[1:2])) as middle:
+    with closing(RecordingReader(paths[1:2])) as middle:
         assert middle.scene_at(middle.first_ms).snapshot is not None, (
             "each file begins with all of it"
         )
@@ -438,7 +450,7 @@ def test_a_slow_disk_leaves_out_snapshots_and_nothing_else(
     gate.set()
     assert recorder.flush(10)
     recorder.stop()
-    with closing(Reel(recorder.paths)) as reel:
+    with closing(RecordingReader(recorder.paths)) as reel:
         assert [stop.mark.text for stop in reel.stops() if "alert" in stop.mark.text] == [
             alert.text for alert in alerts
         ]

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from backend.__main__ import main
+from backend.cli.__main__ import main
 from tests.support.tui.replay import Recorded, live, recorded, scripted
-from tui.asked import answer_words, asked_words, stage_of
-from tui.feed import Scene
-from tui.recorder.notes import Told, handover, timeline
-from tui.recorder.reel import Reel
-from tui.recorder.textplot import HEIGHT, WIDTH, text_plot
-from tui.recorder.writing import told_until
-from tui.text import bytes_text
+from tui.feed.messages import Scene
+from tui.feed.recording_client import answer_words, asked_words, stage_of
+from tui.handover.notes import Told, handover, timeline
+from tui.handover.text_plot import HEIGHT, WIDTH, text_plot
+from tui.handover.writer import told_until
+from tui.recorder.reader import RecordingReader
+from tui.text.formatting import bytes_text
 
 __all__ = ["live"]
 
@@ -97,7 +97,7 @@ async def cancelled(shown: Recorded) -> None:
 async def test_actions_are_recorded_with_who_and_why(live: Recorded) -> None:
     live.time.now += 1
     await cancelled(live)
-    reel = Reel(live.recorder.paths)
+    reel = RecordingReader(live.recorder.paths)
     stages = [(action.stage, action.who, action.reason) for _, action in reel.actions()]
     assert stages == [
         ("sent", "ada@bastion-1", "wrong brokers"),
@@ -115,7 +115,7 @@ async def test_actions_are_recorded_with_who_and_why(live: Recorded) -> None:
 async def test_a_handover_says_what_runs_what_is_wrong_and_what_was_done(live: Recorded) -> None:
     live.time.now += 1
     await cancelled(live)
-    reel = Reel(live.recorder.paths)
+    reel = RecordingReader(live.recorder.paths)
     text = handover(told_until(reel, reel.last_ms)).replace("\\", "")
     reel.close()
     for words in (
@@ -133,7 +133,7 @@ async def test_a_handover_says_what_runs_what_is_wrong_and_what_was_done(live: R
 
 
 async def test_a_timeline_has_times_incidents_and_plots(live: Recorded) -> None:
-    reel = Reel(live.recorder.paths)
+    reel = RecordingReader(live.recorder.paths)
     text = timeline(told_until(reel, reel.last_ms)).replace("\\", "")
     reel.close()
     assert "| Broker 3 does not answer: connection refused | **incident** |" in text
@@ -153,7 +153,7 @@ async def test_text_from_the_cluster_is_no_markdown(tmp_path: Path) -> None:
     cluster.down = {3: "| `rm` <b>\x1b[2J\n# boom"}
     async with recorded(tmp_path, cluster) as shown:
         await shown.quiet()
-        reel = Reel(shown.recorder.paths)
+        reel = RecordingReader(shown.recorder.paths)
         told = told_until(reel, reel.last_ms)
         reel.close()
     for text in (handover(told), timeline(told)):

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import OperationState
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import OperationState
 from backend.errors import Conflict
 from tests.support.tui.app import check_frame, dashboard, press_at_random
 from tests.support.tui.cluster import incident
 from tests.support.tui.replay import Recorded, live, recorded, replayed, scripted
 from tui.actions import ACTIONS
-from tui.store import ConnectionState
-from tui.tables.facts import Facts
+from tui.data.store import ConnectionState
+from tui.facts.snapshot_facts import Facts
 
 VIEWS = ("2", "3", "4", "5")
 HEAD = 24

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from backend.domain.throttle import ThrottledRate
+from backend.domain.throttles.configs import ThrottledRate
 from tests.support.tui.app import (
     Shown,
     answer_form,
@@ -20,11 +20,11 @@ from tests.support.tui.app import (
 )
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import incident, running_move
-from tui.screens.confirm import ConfirmScreen
-from tui.screens.parts import AskPart
-from tui.screens.result import ErrorScreen, ResultScreen
-from tui.store import ConnectionState
-from tui.wizard.model import Step
+from tui.changes.wizard.confirm import ConfirmScreen
+from tui.changes.wizard.pages import Step
+from tui.changes.wizard.question_parts import AskPart
+from tui.changes.wizard.result import ErrorScreen, ResultScreen
+from tui.data.store import ConnectionState
 
 MB = 1_000_000
 

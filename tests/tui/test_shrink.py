@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from backend.domain.operation import OperationState
-from backend.domain.shrink_phases import GroupShown, ShrinkPhase
+from backend.domain.operations.operation import OperationState
+from backend.domain.shrink.phases import GroupShown, ShrinkPhase
 from tests.support.tui.app import Shown, at_step, dashboard, focused, go_through, press_at_random
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import incident
@@ -31,12 +31,12 @@ from tests.support.tui.shrinks import (
     until,
     waiting,
 )
-from tui.screens.confirm import ConfirmScreen
-from tui.screens.cut_over import CutOverScreen
-from tui.screens.result import ErrorScreen, ResultScreen
-from tui.screens.watch import WatchScreen
-from tui.wizard.model import Step
-from tui.wizard.screen import WizardScreen
+from tui.changes.verbs.cut_over import CutOverScreen
+from tui.changes.wizard.confirm import ConfirmScreen
+from tui.changes.wizard.pages import Step
+from tui.changes.wizard.result import ErrorScreen, ResultScreen
+from tui.changes.wizard.screen import WizardScreen
+from tui.views.operations.operation_dialog import WatchScreen
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.shrink_phases import (
+from backend.domain.shrink.phases import (
     CutOver,
     GroupShown,
     ShrinkPhase,
@@ -35,12 +35,12 @@ from tests.support.tui.shrinks import (
     until,
     waiting,
 )
-from tui.screens.watch import WatchScreen
-from tui.tables.safety import ROWS_MOST, safety_lines
-from tui.tables.shrink_course import brief, course_lines, course_of, cut_over_lines
-from tui.text import ASCII, UNICODE
-from tui.wizard.model import Step
-from tui.wizard.parsing import a_delay, a_new_name, codes, fewer_than, yes_or_no
+from tui.changes.wizard.pages import Step
+from tui.changes.wizard.parsing import a_delay, a_new_name, codes, fewer_than, yes_or_no
+from tui.changes.wizard.shrink_findings import ROWS_MOST, safety_lines
+from tui.facts.shrink_phases import brief, course_of, cut_over_lines, phase_lines
+from tui.text.formatting import ASCII, UNICODE
+from tui.views.operations.operation_dialog import WatchScreen
 
 # Frames
 
@@ -115,7 +115,7 @@ def test_a_course_never_takes_more_room_than_it_has(
     named = tuple(GroupShown(f"g{n}", n % 3, None, False) for n in range(groups))
     course = course_in(phase, needs=needs, groups=named, words="w" * 90)
     for glyphs in (UNICODE, ASCII):
-        lines = course_lines(course, glyphs, room)
+        lines = phase_lines(course, glyphs, room)
         assert 1 <= len(lines) <= room
         if room > 8:
             assert any(phase.value in line.text for line in lines)
@@ -126,7 +126,7 @@ def test_a_course_never_takes_more_room_than_it_has(
 @pytest.mark.parametrize("cut_over", list(CutOver))
 def test_every_phase_is_told(cut_over: CutOver) -> None:
     course = course_in(phases_of(cut_over)[-1], cut_over=cut_over)
-    text = "\n".join(line.text for line in course_lines(course, ASCII, 40))
+    text = "\n".join(line.text for line in phase_lines(course, ASCII, 40))
     assert all(phase.value in text for phase in phases_of(cut_over))
     assert ("no return" in text) == (cut_over is CutOver.SAME_NAME)
 

@@ -8,21 +8,21 @@ from typing import Any, Self
 import pytest
 from textual.geometry import Region
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import OperationKind, OperationState
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import OperationKind, OperationState
 from tests.support.tui.app import ManualTime, Shown, dashboard, press_at_random
 from tests.support.tui.backend import Problem, ScriptedBackend
 from tests.support.tui.cluster import incident
 from tests.support.waiting import wait_until_async
 from tui.actions import ACTIONS
 from tui.app import KshuntApp
-from tui.screens.confirm import ConfirmScreen
-from tui.screens.details import DetailsScreen
-from tui.screens.help import HelpScreen
-from tui.store import ConnectionState
-from tui.tables.base import NATURAL, Order
-from tui.text import ASCII
-from tui.widgets.grid import Grid
+from tui.changes.wizard.confirm import ConfirmScreen
+from tui.data.store import ConnectionState
+from tui.dialogs.help import HelpScreen
+from tui.dialogs.row_details import RowDetailsScreen
+from tui.grid.grid import Grid
+from tui.tables.model import NATURAL, Order
+from tui.text.formatting import ASCII
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ async def test_text_from_the_cluster_is_never_markup_nor_control(tmp_path: Path)
         await shown.press("enter")
         assert "cfg[red]x[/red]" in shown.frame()
         await shown.press("enter")
-        await shown.dialog(DetailsScreen)
+        await shown.dialog(RowDetailsScreen)
         assert "cfg[red]x[/red]" in shown.frame()
         await shown.press("escape", "c")
         await shown.until(lambda: "cfg[red]x[/red]-0" in shown.frame(), "the question is asked")
@@ -231,7 +231,7 @@ class CountingGrid(Grid):
 async def test_a_refresh_paints_only_lines_that_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.screens.table.Grid", CountingGrid)
+    monkeypatch.setattr("tui.views.table_screen.Grid", CountingGrid)
     async with dashboard(tmp_path / "s", incident(), size=(80, 40)) as shown:
         await shown.press("f", "j")
         CountingGrid.painted = 0

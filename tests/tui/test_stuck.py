@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.stuck import ABOUT, Cause, RateNeed, Stuck
-from backend.domain.throttle import FOLLOWER_RATE, LEADER_RATE, parse_rate
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause, RateNeed, Stuck
+from backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, parse_rate
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, named, plotted
 from tests.support.tui.cluster import ScriptedCluster, incident
 from tests.support.tui.tables import facts_of, keys, partitions, row_words
 from tui.actions import ACTIONS
-from tui.screens.details import DetailsScreen, details
-from tui.tables.base import Order
-from tui.tables.causes import stuck_sentence, stuck_word, typed_rate, why_lines
-from tui.tables.partitions import ReplicaKey
+from tui.dialogs.row_details import RowDetailsScreen, details
+from tui.facts.stuck_words import stuck_sentence, stuck_word, typed_rate, why_lines
+from tui.tables.model import Order
+from tui.views.partitions.table import ReplicaKey
 
 WIDE = 33
 """Cells of the status in its long form."""
@@ -78,7 +78,7 @@ async def test_the_details_say_what_to_do_and_what_to_press(shown: Shown) -> Non
     await shown.until(lambda: "1 of 96: stuck" in shown.frame(), "one row is listed")
     await shown.press("enter")
     if shown.size[1] < 36:
-        await shown.dialog(DetailsScreen)
+        await shown.dialog(RowDetailsScreen)
     await shown.until(lambda: "The cluster has no topic" in shown.frame(), "it was asked")
     if shown.size[1] > 36:
         await plotted(shown)
@@ -86,7 +86,7 @@ async def test_the_details_say_what_to_do_and_what_to_press(shown: Shown) -> Non
 
 
 def test_the_status_is_one_word_and_the_cause_where_there_is_room() -> None:
-    for cause, about in ABOUT.items():
+    for cause, about in CAUSE_TEXTS.items():
         assert stuck_word(cause, 11) == "Stuck"
         assert stuck_word(cause, WIDE) == f"Stuck: {about.short}"
     table = partitions(facts_of(stuck_cluster()), "adding")
@@ -128,7 +128,7 @@ def test_the_details_begin_with_the_cause() -> None:
     assert details(table, keys(table)[0])[0][0] == "Topic"
 
 
-@pytest.mark.parametrize("cause", ABOUT)
+@pytest.mark.parametrize("cause", CAUSE_TEXTS)
 def test_every_key_that_is_named_exists(cause: Cause) -> None:
     bound = {key for action in ACTIONS for key in action.keys}
     lines = dict(why_lines(replace(TOO_LOW, cause=cause), stuck_cluster().snapshot()))

@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.answers import WAITS_FOR_TURN, ChangeAnswer, Result
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import OperationKind, OperationState
-from backend.domain.snapshot import Replicas, ReplicaStatus, Snapshot
-from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import OperationKind, OperationState
+from backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
+from backend.domain.replicas.snapshot import Replicas, ReplicaStatus, Snapshot
+from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.errors import BadInput
 from tests.support.tui.cluster import ScriptedCluster, incident
 from tests.support.tui.tables import facts_of, keys, partitions, row_words
-from tui.tables.answers import answer_table, headline
-from tui.tables.base import GAP, Column, Order, fit_columns
-from tui.tables.brokers import broker_table
-from tui.tables.facts import Facts
-from tui.tables.filters import ABOUT_FIELDS, EXAMPLES, FIELDS, WORDS, parse_filter
-from tui.tables.operations import operation_table
-from tui.tables.partitions import ReplicaKey
-from tui.tables.throttles import ListKey, RateKey, orphan_hint, throttle_table
+from tui.changes.wizard.answer_table import answer_table, headline
+from tui.facts.filter_terms import ABOUT_FIELDS, EXAMPLES, FIELDS, WORDS, parse_filter
+from tui.facts.snapshot_facts import Facts
+from tui.tables.model import GAP, Column, Order, fit_columns
+from tui.views.brokers.table import broker_table
+from tui.views.operations.table import operation_table
+from tui.views.partitions.table import ReplicaKey
+from tui.views.throttles.table import ListKey, RateKey, orphan_hint, throttle_table
 
 CLICKS = "clickstream-web-sessions-eu-west-1"
 PAYMENTS = "payments.transactions.settled.v2"

@@ -10,31 +10,31 @@ from typing import Any, Final
 import pytest
 from textual.widgets import Input
 
-from backend.api import documents
-from backend.domain.answers import ChangeAnswer, Result
-from backend.domain.approval import Foreseen, ShownProposal
-from backend.domain.operation import OperationState
-from backend.domain.team import Claim, Note, Presence, Present
+from backend.api.schema import documents
+from backend.domain.operations.approval import ProposalEffect, ShownProposal
+from backend.domain.operations.operation import OperationState
+from backend.domain.operations.team import Claim, ConnectedSession, Note, Presence
+from backend.domain.reassignment.answers import ChangeAnswer, Result
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard, named
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import START_MS, incident, running_move
-from tui.screens.confirm import ConfirmScreen
-from tui.screens.here import HereScreen
-from tui.screens.proposals import ProposalsScreen
-from tui.screens.result import ErrorScreen, ResultScreen
-from tui.screens.say import SayScreen
-from tui.team import (
-    here_facts,
-    here_forms,
+from tui.changes.wizard.confirm import ConfirmScreen
+from tui.changes.wizard.result import ErrorScreen, ResultScreen
+from tui.data.team import (
     left_text,
     my_name,
+    presence_facts,
+    presence_forms,
     proposal_lines,
     selected_words,
     warnings_of,
 )
+from tui.dialogs.presence import PresenceScreen
+from tui.dialogs.proposals import ProposalsScreen
+from tui.dialogs.text_prompt import TextPromptScreen
 
-BOB: Final = Present("bob-session", "bob@laptop", "partitions", "orders-0-3", START_MS)
-EVE: Final = Present("eve-session", "eve", "", "", START_MS)
+BOB: Final = ConnectedSession("bob-session", "bob@laptop", "partitions", "orders-0-3", START_MS)
+EVE: Final = ConnectedSession("eve-session", "eve", "", "", START_MS)
 GOING: Final = tuple(f"orders-{number}: goes at once, with what it holds" for number in (2, 3))
 PROPOSAL: Final = ShownProposal(
     id="1a2b3c4d",
@@ -115,7 +115,7 @@ async def test_the_head_says_who_else_is_here_and_nothing_when_alone(sized: Show
     await sized.until(lambda: "3 here: you, bob, eve" in sized.lines()[0], "the others are named")
     check_frame(named("here", sized), sized)
     await sized.press("H")
-    await sized.dialog(HereScreen)
+    await sized.dialog(PresenceScreen)
     check_frame(named("here-list", sized), sized)
     await sized.press("escape")
     sized.backend.team.present = []
@@ -163,13 +163,17 @@ async def test_a_backend_that_is_full_still_says_by_what_name_it_knows_one(shown
 
 def test_names_are_shortened_and_counted() -> None:
     many = tuple(replace(EVE, session=f"s-{n}", who=f"p{n}@host") for n in range(6))
-    assert here_forms(Presence(many, session="s-0")) == ("6 here: you, p1, p2, 3 more", "6 here")
-    assert here_forms(Presence(many[:1], session="s-0")) == here_forms(None) == ()
+    assert presence_forms(Presence(many, session="s-0")) == (
+        "6 here: you, p1, p2, 3 more",
+        "6 here",
+    )
+    assert presence_forms(Presence(many[:1], session="s-0")) == presence_forms(None) == ()
     hostile = replace(EVE, who="\x1b[31m\u202eevil")
     assert (
-        here_forms(Presence((BOB, hostile), session="bob-session"))[0] == "2 here: you, ?[31m?evil"
+        presence_forms(Presence((BOB, hostile), session="bob-session"))[0]
+        == "2 here: you, ?[31m?evil"
     )
-    facts = here_facts(Presence((EVE, BOB), session="bob-session"))
+    facts = presence_facts(Presence((EVE, BOB), session="bob-session"))
     assert facts == [
         ("bob@laptop (you)", "Partitions: orders-0-3 (here since 08:53 UTC)"),
         ("eve", "does not say what it looks at (here since 08:53 UTC)"),
@@ -189,7 +193,7 @@ def test_what_is_selected_fits_what_a_backend_takes() -> None:
 async def test_an_operation_is_claimed_shown_and_released(sized: Shown) -> None:
     told = sized.backend.team.told
     await sized.press("K")
-    dialog = await sized.dialog(SayScreen)
+    dialog = await sized.dialog(TextPromptScreen)
     dialog.query_one(Input).value = "watching the disks"
     await sized.press("enter")
     await sized.closed()
@@ -214,7 +218,7 @@ async def test_what_another_steers_is_taken_over_before_it_is_steered(sized: Sho
         assert "K takes over" in sized.said
     assert sized.backend.asked == []
     await sized.press("K")
-    dialog = await sized.dialog(SayScreen)
+    dialog = await sized.dialog(TextPromptScreen)
     assert "bob@laptop steers it since 08:53:20 UTC: the disks are slow;" in sized.frame()
     await sized.press("enter")
     assert "Say why." in sized.frame()
@@ -238,7 +242,7 @@ async def test_a_note_is_written_and_seen(sized: Shown) -> None:
         ),
     )
     await sized.press("N")
-    dialog = await sized.dialog(SayScreen)
+    dialog = await sized.dialog(TextPromptScreen)
     await sized.press("enter")
     assert "A note without text" in sized.frame()
     dialog.query_one(Input).value = "it was the controller"
@@ -344,7 +348,7 @@ async def test_a_proposal_is_rejected_with_a_reason(shown: Shown) -> None:
     await shown.press("Y")
     await shown.dialog(ProposalsScreen)
     await shown.pilot.press("r")
-    dialog = await shown.dialog(SayScreen)
+    dialog = await shown.dialog(TextPromptScreen)
     await shown.press("enter")
     assert "Say why." in shown.frame()
     dialog.query_one(Input).value = "the wrong topic"
@@ -389,7 +393,7 @@ async def test_which_one_is_chosen_is_seen(shown: Shown) -> None:
     await shown.until(lambda: "> waiting   shrink payments" in shown.frame(), "then the other")
     assert "  waiting   shrink orders" in shown.frame()
     await shown.pilot.press("r")
-    await shown.dialog(SayScreen)
+    await shown.dialog(TextPromptScreen)
     assert "Reject proposal 5e6f7a8b" in shown.frame()
 
 
@@ -453,12 +457,12 @@ async def test_whoever_may_only_look_is_told_so(shown: Shown) -> None:
 
 
 def test_what_would_be_lost_is_a_warning() -> None:
-    one = Foreseen(("lossy-0: the partition may lose 20 messages",), (), "a", changed=True)
+    one = ProposalEffect(("lossy-0: the partition may lose 20 messages",), (), "a", changed=True)
     said = list(warnings_of(replace(PROPOSAL, action="unclean_election"), one))
     assert said[0].startswith("It would do something else")
     assert "LOST for good" in said[1]
     assert said[2] == one.lines[0]
-    assert list(warnings_of(replace(PROPOSAL, action="shrink"), Foreseen(GOING))) == []
+    assert list(warnings_of(replace(PROPOSAL, action="shrink"), ProposalEffect(GOING))) == []
 
 
 def test_a_proposal_in_two_lines() -> None:

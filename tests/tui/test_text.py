@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from backend.domain.throttle import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S, parse_rate
-from tui.tables.pending import typed_rate
-from tui.text import (
+from backend.domain.throttles.configs import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S, parse_rate
+from tui.facts.pending_rates import typed_rate
+from tui.text.formatting import (
     ASCII,
     UNICODE,
     Glyphs,

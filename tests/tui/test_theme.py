@@ -15,8 +15,8 @@ from tests.support.paths import ROOT
 from tests.support.tui.app import dashboard
 from tests.support.tui.cluster import incident
 from tui.__main__ import terminal_of
-from tui.theme import ANSI, DEFAULT, TONE_DEFAULTS, builtin_themes, parse_theme
-from tui.widgets.status import StatusBar
+from tui.shell.theme_files import ANSI, DEFAULT, TONE_DEFAULTS, builtin_themes, parse_theme
+from tui.views.status_bar import StatusBar
 
 THEMES = {theme.name: theme for theme in builtin_themes()}
 TONES = ("tone-good", "tone-warn", "tone-bad", "tone-strong", "tone-dim")
@@ -154,10 +154,10 @@ def test_the_terminal_is_judged_by_its_environment(
 
 HEAVY = """
 import sys, tui.app, tui.__main__
-from tui.views import VIEWS
+from tui.actions.view_names import VIEWS
 
-HEAVY = {"numpy", "pyarrow", "plotext", "httpx", "backend.domain.snapshot", "fastapi",
-    "confluent_kafka", "kafka", "backend.api.client"}
+HEAVY = {"numpy", "pyarrow", "plotext", "httpx", "backend.domain.replicas.snapshot", "fastapi",
+    "confluent_kafka", "kafka", "backend.api.client.backend_client"}
 
 def found(where):
     if HEAVY & set(sys.modules):

@@ -10,25 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.widgets import Input
 
-from backend.domain.owned import OwnedThrottle, Share
-from backend.domain.stuck import RateNeed
-from backend.domain.throttle import (
+from backend.domain.replicas.stuck_causes import RateNeed
+from backend.domain.replicas.what_if import what_if
+from backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
     ThrottledRate,
 )
-from backend.domain.what_if import what_if
+from backend.domain.throttles.owners import OwnedThrottle, Share
 from backend.errors import BadInput
 from tests.support.tui.app import Shown, check_frame, dashboard
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
-from tui.screens.confirm import ConfirmScreen
-from tui.screens.details import DetailsScreen
-from tui.screens.result import ResultScreen
-from tui.tables.owners import before_text, owned_lines, owner_text
-from tui.tables.pending import (
+from tui.changes.wizard.confirm import ConfirmScreen
+from tui.changes.wizard.result import ResultScreen
+from tui.dialogs.row_details import RowDetailsScreen
+from tui.facts.pending_rates import (
     Foresight,
     change_lines,
     stepped,
@@ -37,6 +36,7 @@ from tui.tables.pending import (
     what_if_text,
     with_rates,
 )
+from tui.views.throttles.owners import before_text, owned_lines, owner_text
 
 MB = 1_000_000
 HELD = Share("op-1", "ada@bastion-1", "25000000 B/s", "held")
@@ -112,7 +112,7 @@ async def test_each_row_says_whose_it_is_and_what_comes_back(shown: Shown) -> No
     assert "none, comes back in the end" in text
     check_frame(name(shown, "throttles-owned"), shown)
     await shown.press("enter")
-    await shown.dialog(DetailsScreen)
+    await shown.dialog(RowDetailsScreen)
     assert "op-1 of ada@bastion-1 wants 25.0 MB/s" in shown.frame()
 
 
@@ -179,7 +179,7 @@ async def test_escape_drops_what_was_typed(shown: Shown) -> None:
     assert shown.said == "Dropped; nothing was changed."
     await shown.until(lambda: "What if" not in shown.frame(), "it is dropped")
     await shown.press("enter")
-    await shown.dialog(DetailsScreen)
+    await shown.dialog(RowDetailsScreen)
     assert shown.backend.asked == []
 
 

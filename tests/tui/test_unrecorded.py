@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from backend.domain.steering import AuditLine
+from backend.domain.service.status import AuditLine
 from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, running_move
 from tests.support.tui.replay import Replayed, recorded, replayed
-from tui.screens.audit import AuditScreen
-from tui.screens.watch import WatchScreen
+from tui.views.audit.screen import AuditScreen
+from tui.views.operations.operation_dialog import WatchScreen
 
 WORDS = "not recorded: not looked at while this was recorded"
 TALL = (100, 50)

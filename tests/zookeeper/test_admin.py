@@ -10,16 +10,16 @@ import pytest
 from confluent_kafka import KafkaException
 from kazoo.client import KazooClient
 
-from backend.admin import zk_configs
-from backend.admin.decisions import columns_of
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import ReassignOptions
-from backend.admin.zk_session import Session
-from backend.admin.zk_tree import UnreadableZnode
-from backend.admin.zookeeper import ZooKeeperAdmin
-from backend.domain.assignment import partition_states
-from backend.domain.cluster import TopicPartition
-from backend.domain.throttle import LEADER_REPLICAS, ThrottledRate
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.kips.reassignment_checks import columns_of
+from backend.admin.port.cluster_admin import ReassignOptions
+from backend.admin.zookeeper import config_znodes
+from backend.admin.zookeeper.session import Session
+from backend.admin.zookeeper.znode_layout import UnreadableZnode
+from backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
+from backend.domain.cluster.assignment import partition_states
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.throttles.configs import LEADER_REPLICAS, ThrottledRate
 from backend.errors import (
     BadInput,
     ClusterUnreachable,
@@ -190,14 +190,14 @@ async def test_two_who_write_one_configuration_lose_nothing_of_each_other(
     admin: ZooKeeperAdmin, zookeeper: ZooKeeperKafka, client: KazooClient
 ) -> None:
     topic = await topic_with(admin, "zk-foreign", [[1]])
-    entity = zk_configs.topic_entity(topic)
+    entity = config_znodes.topic_entity(topic)
     async with admin_of(zookeeper.connect) as other:
         sessions: list[Session] = [admin.session, other.session]
 
         async def write(session: Session, name: str) -> None:
             for number in range(10):
                 changes = {f"{name}.{number}": "x"}
-                found = await zk_configs.change(session, entity, changes, timeout_s=TIMEOUT_S)
+                found = await config_znodes.change(session, entity, changes, timeout_s=TIMEOUT_S)
                 assert found.ok, found
 
         await asyncio.gather(*(write(one, f"n{at}") for at, one in enumerate(sessions)))
@@ -213,9 +213,9 @@ async def test_half_a_configuration_is_not_written_over(
     whole = client.get(path)[0]
     client.set(path, half)
     try:
-        found = await zk_configs.change(
+        found = await config_znodes.change(
             admin.session,
-            zk_configs.topic_entity(topic),
+            config_znodes.topic_entity(topic),
             {LEADER_REPLICAS: "0:1"},
             timeout_s=TIMEOUT_S,
         )

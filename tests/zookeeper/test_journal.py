@@ -11,8 +11,8 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl, make_digest_acl
 
-from backend.admin.zk_config import PACKET_BYTES_DEFAULT, ensemble_config
-from backend.admin.zk_session import Create, InDoubt, Session
+from backend.admin.zookeeper.ensemble_config import PACKET_BYTES_DEFAULT, ensemble_config
+from backend.admin.zookeeper.session import Create, InDoubt, Session
 from backend.clock import SystemClock
 from backend.errors import (
     BadInput,
@@ -24,15 +24,15 @@ from backend.errors import (
     NotAuthorized,
     WrongCluster,
 )
-from backend.journals.znodes import COMMIT, RECORDS, ROOT, WRITER, ZnodeJournal
-from backend.operations.journal_codec import (
+from backend.journals.zookeeper.znode_journal import COMMIT, RECORDS, ROOT, WRITER, ZnodeJournal
+from backend.operations.journal.entries import (
     Body,
     JournalState,
     broker_throttle_key,
     operation_key,
     topic_throttle_key,
 )
-from backend.operations.journal_records import signed
+from backend.operations.journal.records import signed
 from tests.support.brokers.zookeeper import ZooKeeperKafka
 from tests.support.keys import KEYS
 from tests.support.zookeeper.znodes import (

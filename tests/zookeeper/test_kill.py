@@ -17,13 +17,13 @@ from urllib.parse import unquote_to_bytes
 import pytest
 from kazoo.client import KazooClient
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.throttle import ThrottledRate
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.throttles.configs import ThrottledRate
 from backend.errors import ClusterError, NotActing
-from backend.journals.znodes import RECORDS as JOURNAL
-from backend.operations.reassign import ReassignRequest
-from backend.operations.schedule import Caps
+from backend.journals.zookeeper.znode_journal import RECORDS as JOURNAL
+from backend.operations.moves.schedule import Caps
+from backend.operations.reassignment.starting import ReassignRequest
 from tests.support.admin import fresh_name
 from tests.support.audit_checker import Asked, Cluster, lines_of, problems
 from tests.support.brokers.zookeeper import ZooKeeperKafka

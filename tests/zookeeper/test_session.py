@@ -11,8 +11,8 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl, make_digest_acl
 
-from backend.admin.zk_config import ensemble_config
-from backend.admin.zk_session import Create, Delete, InDoubt, Op, Outdated, Put, Session
+from backend.admin.zookeeper.ensemble_config import ensemble_config
+from backend.admin.zookeeper.session import Create, Delete, InDoubt, Op, Outdated, Put, Session
 from backend.errors import (
     BadInput,
     ClusterUnreachable,
@@ -20,7 +20,7 @@ from backend.errors import (
     JournalUnavailable,
     NotAuthorized,
 )
-from backend.operations.journal_codec import operation_key
+from backend.operations.journal.entries import operation_key
 from tests.support.brokers.config import HOST, free_ports
 from tests.support.brokers.tls import make_tls_files
 from tests.support.brokers.zookeeper import ZooKeeperKafka, ZooKeeperServer

@@ -13,16 +13,17 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl, make_digest_acl
 
-from backend.__main__ import main as kshunt
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.throttle import ThrottledRate
-from backend.endpoints import zookeeper_address
+from backend.addresses import zookeeper_address
+from backend.api.client.backend_client import BackendClient
+from backend.cli.__main__ import main as kshunt
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.throttles.configs import ThrottledRate
 from backend.errors import BackendError
-from backend.tools import audit, election, reassign
-from backend.tools.output import EXISTING_IN_ZOOKEEPER
-from backend.tools.private import private_backend
-from backend.tools.sockets import answers, socket_path
+from backend.local_sockets import answers, socket_path
+from backend.tools import audit, election
+from backend.tools.reassign import command as reassign
+from backend.tools.shared.output import EXISTING_IN_ZOOKEEPER
+from backend.tools.shared.private_backend import private_backend
 from tests.support.brokers.zookeeper import ZooKeeperKafka
 from tests.support.terminal import terminal as in_terminal
 from tests.support.tools import Tool, run_with, write

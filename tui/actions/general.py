@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tui.actions.action import Action
-from tui.views import (
+from tui.actions.view_names import (
     BROKERS,
     HISTORY,
     OPERATIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tui.actions.action import MOVING, PENDING, Action
-from tui.views import BROKERS, HISTORY, OPERATIONS, PARTITIONS, TABLES, THROTTLES
+from tui.actions.view_names import BROKERS, HISTORY, OPERATIONS, PARTITIONS, TABLES, THROTTLES
 
 _HERE: Final = (PARTITIONS,)
 _MARKED: Final = (PARTITIONS, THROTTLES)

@@ -18,7 +18,7 @@ from tui.actions.keys import with_chosen_keys
 from tui.actions.look import LOOKS
 from tui.actions.team import TEAM
 from tui.actions.time import TIMES
-from tui.views import TABLES, VIEWS
+from tui.actions.view_names import TABLES, VIEWS
 
 FOOTER_MOST: Final = 6
 """More than this on the last line is noise."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tui.actions.action import HELD, PROPOSED, Action
-from tui.views import OPERATIONS
+from tui.actions.view_names import OPERATIONS
 
 _OPERATED: Final = (OPERATIONS,)
 

@@ -25,16 +25,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tui.feed import ActionTaken, Scene, SnapshotArrived
-from tui.recorder import tape
-from tui.recorder.facts import encode_fact, encode_scene
-from tui.recorder.keeping import BOUNDS, Bounds, clean, create, recording_name
-from tui.recorder.marks import INCIDENT, Counts, counted, mark_json, marks
+from tui.feed.messages import ActionTaken, Scene, SnapshotArrived
+from tui.recorder import recording_file
+from tui.recorder.event_markers import INCIDENT, Counts, counted, marker_json, marks
+from tui.recorder.message_json import encode_fact, encode_scene
+from tui.recorder.retention import BOUNDS, Bounds, clean, create, recording_name
 
 if TYPE_CHECKING:
     from textual.message import Message
 
-    from backend.domain.snapshot import Snapshot
+    from backend.domain.replicas.snapshot import Snapshot
 
 WHOLE_EVERY_S: Final = 600.0
 CHANGES_PER_WHOLE: Final = 8
@@ -210,25 +210,25 @@ class Recorder:
             payload = encode_fact(self._scene, message)
             if payload is not None:
                 acted = isinstance(message, ActionTaken)
-                self._write(taken, tape.ACTION if acted else tape.FACT, payload)
+                self._write(taken, recording_file.ACTION if acted else recording_file.FACT, payload)
         self._scene = self._scene.after(message, taken.now_s)
         self._counts = counts
         for mark in found:
-            flags = tape.INCIDENT if mark.kind == INCIDENT else tape.CHANGED
-            self._write(taken, tape.MARK, _json(mark_json(mark)), flags)
+            flags = recording_file.INCIDENT if mark.kind == INCIDENT else recording_file.CHANGED
+            self._write(taken, recording_file.MARK, _json(marker_json(mark)), flags)
 
     def _append_snapshot(self, taken: _Taken, snapshot: Snapshot) -> None:
-        from tui.recorder.columns import encode_change, encode_whole
+        from tui.recorder.snapshot_columns import encode_change, encode_whole
 
         before = self._scene.snapshot
         change = None
         if before is not None and self._whole_bytes and not self._whole_is_due(taken):
             change = encode_change(before, snapshot)
         if change is not None:
-            self._change_bytes += self._write(taken, tape.CHANGE, change)
+            self._change_bytes += self._write(taken, recording_file.CHANGE, change)
             return
-        self._write(taken, tape.SCENE, encode_scene(self._scene))
-        self._whole_bytes = self._write(taken, tape.WHOLE, encode_whole(snapshot))
+        self._write(taken, recording_file.SCENE, encode_scene(self._scene))
+        self._whole_bytes = self._write(taken, recording_file.WHOLE, encode_whole(snapshot))
         self._whole_ms, self._change_bytes = self._time_ms, 0
 
     def _whole_is_due(self, taken: _Taken) -> bool:
@@ -242,7 +242,7 @@ class Recorder:
     ) -> int:
         """Append a record; how many bytes it takes."""
         self._time_ms = max(self.time_ms(taken.now_s), self._time_ms)
-        data = tape.record(
+        data = recording_file.record(
             kind,
             content,
             time_ms=self._time_ms,
@@ -274,7 +274,7 @@ class Recorder:
             folder = self._path.parent if self._path is not None else self._folder
             name = folder / recording_name(cluster_id, wall_s)
             path, self._descriptor = create(name, another=True)
-        heading = tape.heading(
+        heading = recording_file.heading(
             {
                 **self._about,
                 "cluster_id": cluster_id,

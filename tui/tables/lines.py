@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from tui.tables.base import Cell, RowKey
-from tui.targets import Target
-from tui.text import Glyphs, fit, fit_middle, printable
+from tui.tables.model import Cell, RowKey
+from tui.tables.targets import Target
+from tui.text.formatting import Glyphs, fit, fit_middle, printable
 
 
 class Line(NamedTuple):

@@ -23,8 +23,8 @@ from aiohttp import web
 from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
+from backend.child_processes import command_of, environment
 from backend.errors import ConfigError
-from backend.processes import command_of, environment
 from tui.web.guard import HEADERS, PARAMETER, Asked, Guard
 
 SESSIONS_MOST: Final = 16

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import AclCreated, AclRemoved
-from backend.embedded.security.acls import (
+from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from backend.embedded.metadata.acls import (
     CLUSTER_NAME,
     UNKNOWN,
     Acl,
@@ -18,6 +16,8 @@ from backend.embedded.security.acls import (
     Permission,
     ResourceKind,
 )
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import AclCreated, AclRemoved
 
 
 class NewAcl(NamedTuple):

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from backend.domain.cluster import TopicPartition
-from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.drafts import DirChooser, Draft
-from backend.embedded.controller.placing import (
+from backend.domain.cluster.metadata import TopicPartition
+from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from backend.embedded.controller.partition_change_builder import DirChooser, PartitionChangeBuilder
+from backend.embedded.controller.replica_placement import (
     Placement,
     check_replicas,
     place,
     striped_placement,
 )
-from backend.embedded.controller.throttled_move import move_draft, move_records
+from backend.embedded.controller.throttled_reassign import move_draft, move_records
 from backend.embedded.controller.topics import NewPartitions, added_partitions, check_batch
 from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.metadata.records import Record
@@ -60,7 +60,7 @@ def alter_topics(
     REASSIGNMENT_IN_PROGRESS, which the draft announces without listing it.
     """
     added: list[Record] = []
-    drafts: list[Draft] = []
+    drafts: list[PartitionChangeBuilder] = []
     results: list[ItemResult[str]] = []
     dirs = DirChooser(image)
     times = Counter(request.topic for request in topics)
@@ -129,7 +129,7 @@ class _Alteration:
             )
         )
 
-    def moves(self) -> list[Draft]:
+    def moves(self) -> list[PartitionChangeBuilder]:
         """The partitions that exist, on their way to what is wanted of them."""
         return [
             move_draft(self._image, TopicPartition(self._topic.name, number), target, self._dirs)

@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from backend.domain.cluster import TopicPartition
-from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.drafts import Draft, draft, is_going, records_of
+from backend.domain.cluster.metadata import TopicPartition
+from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from backend.embedded.controller.partition_change_builder import (
+    PartitionChangeBuilder,
+    draft,
+    is_going,
+    records_of,
+)
 from backend.embedded.controller.throttle_removal import with_removal
 from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.image_values import BrokerState
 from backend.embedded.metadata.records import (
     NO_DIR,
     NO_LEADER,
@@ -25,7 +31,6 @@ from backend.embedded.metadata.records import (
     ProducerIdsAllocated,
     Record,
 )
-from backend.embedded.metadata.values import BrokerState
 
 PRODUCER_ID_BLOCK = 1_000
 """How many producer ids a broker gets at a time (Kafka's PRODUCER_ID_BLOCK_SIZE)."""
@@ -197,7 +202,9 @@ def _without(
     return records_of(_settled(hit, gone=(broker,)))
 
 
-def _settled(drafts: Iterable[Draft], gone: Sequence[int] = ()) -> Iterator[Draft]:
+def _settled(
+    drafts: Iterable[PartitionChangeBuilder], gone: Sequence[int] = ()
+) -> Iterator[PartitionChangeBuilder]:
     for one in drafts:
         one.shrink(gone)
         one.settle()

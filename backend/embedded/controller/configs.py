@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.config_keys import KEYS, ConfigKey, ConfigType, split
+from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from backend.embedded.metadata.config_keys import KEYS, ConfigKey, ConfigType, split
 from backend.embedded.metadata.image import CLUSTER_DEFAULT, ClusterImage
 from backend.embedded.metadata.records import ConfigChanged, ResourceType
 

@@ -6,9 +6,13 @@ import enum
 from collections.abc import Iterable
 from dataclasses import replace
 
-from backend.domain.cluster import TopicPartition
-from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.drafts import Draft, Election, records_of
+from backend.domain.cluster.metadata import TopicPartition
+from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from backend.embedded.controller.partition_change_builder import (
+    Election,
+    PartitionChangeBuilder,
+    records_of,
+)
 from backend.embedded.controller.reassign import partition_draft
 from backend.embedded.controller.throttle_removal import with_removal
 from backend.embedded.metadata.image import ClusterImage
@@ -33,7 +37,7 @@ def elect_leaders(
     for an unclean election where there is a leader (left out of the answer if all were asked
     for); PREFERRED_LEADER_NOT_AVAILABLE; ELIGIBLE_LEADERS_NOT_AVAILABLE.
     """
-    drafts: list[Draft] = []
+    drafts: list[PartitionChangeBuilder] = []
     results: list[ItemResult[TopicPartition]] = []
     for item in _asked(image, partitions):
         try:
@@ -79,7 +83,9 @@ def _asked(
     ]
 
 
-def _elected(image: ClusterImage, item: TopicPartition, election: ElectionType) -> Draft:
+def _elected(
+    image: ClusterImage, item: TopicPartition, election: ElectionType
+) -> PartitionChangeBuilder:
     change = partition_draft(image, item)
     if election is ElectionType.PREFERRED:
         _elect_preferred(change)
@@ -88,7 +94,7 @@ def _elected(image: ClusterImage, item: TopicPartition, election: ElectionType) 
     return change
 
 
-def _elect_preferred(change: Draft) -> None:
+def _elect_preferred(change: PartitionChangeBuilder) -> None:
     preferred = change.old.replicas[0]
     if change.old.leader == preferred:
         message = "Leader election not needed for topic partition."
@@ -101,7 +107,7 @@ def _elect_preferred(change: Draft) -> None:
         )
 
 
-def _elect_unclean(change: Draft) -> None:
+def _elect_unclean(change: PartitionChangeBuilder) -> None:
     if change.old.leader != NO_LEADER:
         message = "Leader election not needed for topic partition."
         raise Refused(KafkaError.ELECTION_NOT_NEEDED, message)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from backend.domain.cluster import TopicPartition
-from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.drafts import Draft, records_of
+from backend.domain.cluster.metadata import TopicPartition
+from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from backend.embedded.controller.partition_change_builder import PartitionChangeBuilder, records_of
 from backend.embedded.controller.reassign import partition_draft
 from backend.embedded.controller.throttle_removal import with_removal
 from backend.embedded.metadata.image import ClusterImage
@@ -55,7 +55,9 @@ def alter_partition(
     return Decision.of(with_removal(image, changes), results)
 
 
-def _reported(image: ClusterImage, broker: int, item: TopicPartition, report: IsrReport) -> Draft:
+def _reported(
+    image: ClusterImage, broker: int, item: TopicPartition, report: IsrReport
+) -> PartitionChangeBuilder:
     change = partition_draft(image, item)
     _check_epochs(change, broker, report)
     isr = report.isr
@@ -71,7 +73,7 @@ def _reported(image: ClusterImage, broker: int, item: TopicPartition, report: Is
     return change
 
 
-def _check_epochs(change: Draft, broker: int, report: IsrReport) -> None:
+def _check_epochs(change: PartitionChangeBuilder, broker: int, report: IsrReport) -> None:
     old = change.old
     if report.leader_epoch < old.leader_epoch:
         raise Refused(KafkaError.FENCED_LEADER_EPOCH, f"The epoch is {old.leader_epoch}.")
@@ -84,7 +86,9 @@ def _check_epochs(change: Draft, broker: int, report: IsrReport) -> None:
         raise Refused(KafkaError.INVALID_UPDATE_VERSION, message)
 
 
-def _result(item: TopicPartition, change: Draft, broker: int) -> ItemResult[TopicPartition]:
+def _result(
+    item: TopicPartition, change: PartitionChangeBuilder, broker: int
+) -> ItemResult[TopicPartition]:
     if change.leader == broker:
         return ItemResult(item)
     message = f"The move is complete, and {change.leader} leads."

@@ -1,21 +1,27 @@
 """Partitions move: AlterPartitionReassignments (KIP-455).
 
 A partition keeps its original replicas until every target replica is in sync; then the others
-go at once (`Draft.settle`).
+go at once (`PartitionChangeBuilder.settle`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from backend.domain.cluster import TopicPartition
-from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.drafts import DirChooser, Draft, draft, is_going, records_of
-from backend.embedded.controller.placing import check_replicas
+from backend.domain.cluster.metadata import TopicPartition
+from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from backend.embedded.controller.partition_change_builder import (
+    DirChooser,
+    PartitionChangeBuilder,
+    draft,
+    is_going,
+    records_of,
+)
+from backend.embedded.controller.replica_placement import check_replicas
 from backend.embedded.controller.throttle_removal import with_removal
 from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.image_values import Reassignment, TopicImage
 from backend.embedded.metadata.records import PartitionChanged
-from backend.embedded.metadata.values import Reassignment, TopicImage
 
 
 def alter_partition_reassignments(
@@ -33,7 +39,7 @@ def alter_partition_reassignments(
     UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS,
     INVALID_REPLICATION_FACTOR if it changes and may not (KIP-860).
     """
-    drafts: list[Draft] = []
+    drafts: list[PartitionChangeBuilder] = []
     results: list[ItemResult[TopicPartition]] = []
     dirs = DirChooser(image)
     for item, target in targets.items():
@@ -63,7 +69,7 @@ def list_partition_reassignments(
     return tuple(move for move in moves if (move.topic, move.partition) in asked)
 
 
-def partition_draft(image: ClusterImage, item: TopicPartition) -> Draft:
+def partition_draft(image: ClusterImage, item: TopicPartition) -> PartitionChangeBuilder:
     """A partition to change.
 
     Raises:
@@ -78,7 +84,9 @@ def partition_draft(image: ClusterImage, item: TopicPartition) -> Draft:
     return draft(image, topic, item.partition)
 
 
-def check_target(image: ClusterImage, change: Draft, target: Sequence[int]) -> tuple[int, ...]:
+def check_target(
+    image: ClusterImage, change: PartitionChangeBuilder, target: Sequence[int]
+) -> tuple[int, ...]:
     """A target that can stand: brokers that are registered, or that host the partition already.
 
     Raises:
@@ -93,7 +101,7 @@ def check_target(image: ClusterImage, change: Draft, target: Sequence[int]) -> t
     return check_replicas(image, target)
 
 
-def retarget(change: Draft, target: tuple[int, ...], dirs: DirChooser) -> None:
+def retarget(change: PartitionChangeBuilder, target: tuple[int, ...], dirs: DirChooser) -> None:
     """Make a partition move to `target`, and end the move at once if nothing must be copied.
 
     Raises:
@@ -110,7 +118,7 @@ def retarget(change: Draft, target: tuple[int, ...], dirs: DirChooser) -> None:
     change.settle()
 
 
-def _cancel(change: Draft, item: TopicPartition) -> None:
+def _cancel(change: PartitionChangeBuilder, item: TopicPartition) -> None:
     """Back to the original replicas (Kafka's PartitionReassignmentRevert)."""
     if not change.old.reassigning:
         message = f"The partition {item} is not being reassigned."
@@ -120,7 +128,7 @@ def _cancel(change: Draft, item: TopicPartition) -> None:
     change.settle()
 
 
-def _keep(change: Draft, replicas: tuple[int, ...]) -> None:
+def _keep(change: PartitionChangeBuilder, replicas: tuple[int, ...]) -> None:
     """Restrict a partition to these replicas.
 
     Where none of them is in sync that would be an unclean election, which is done only if the
@@ -134,7 +142,7 @@ def _keep(change: Draft, replicas: tuple[int, ...]) -> None:
     change.replicas, change.isr = replicas, isr
 
 
-def _unclean_or_refuse(change: Draft) -> None:
+def _unclean_or_refuse(change: PartitionChangeBuilder) -> None:
     online = [broker for broker in change.replicas if change.usable(broker)]
     if not change.unclean or not online:
         raise Refused(
@@ -145,7 +153,9 @@ def _unclean_or_refuse(change: Draft) -> None:
     change.isr = (online[0],)
 
 
-def _check_factor(change: Draft, target: tuple[int, ...], *, allowed: bool) -> None:
+def _check_factor(
+    change: PartitionChangeBuilder, target: tuple[int, ...], *, allowed: bool
+) -> None:
     present = len(change.old.target)
     if not allowed and len(target) != present:
         raise Refused(

@@ -33,11 +33,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from backend.domain.cluster import TopicPartition
-from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.config_keys import SHRINK_ENABLE, SHRINK_INTERVAL_MS
+from backend.domain.cluster.metadata import TopicPartition
+from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
 from backend.embedded.controller.throttle_removal import with_removal
+from backend.embedded.metadata.config_keys import SHRINK_ENABLE, SHRINK_INTERVAL_MS
 from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.image_values import (
+    PartitionDeletion,
+    PartitionImage,
+    ReplicaDeletion,
+    TopicImage,
+)
 from backend.embedded.metadata.records import (
     NO_LEADER,
     DeletionState,
@@ -51,12 +57,6 @@ from backend.embedded.metadata.records import (
     Record,
     ReplicaState,
     ReplicaStateChanged,
-)
-from backend.embedded.metadata.values import (
-    PartitionDeletion,
-    PartitionImage,
-    ReplicaDeletion,
-    TopicImage,
 )
 
 

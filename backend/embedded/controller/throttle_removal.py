@@ -20,14 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from backend.embedded.controller.answers import Decision
-from backend.embedded.controller.config_keys import (
+from backend.embedded.controller.decision import Decision
+from backend.embedded.metadata.config_keys import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
 )
 from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.image_values import PartitionKey
 from backend.embedded.metadata.records import (
     ConfigChanged,
     ControllerElected,
@@ -39,7 +40,6 @@ from backend.embedded.metadata.records import (
     ThrottledReplicasRemoval,
     TopicDeleted,
 )
-from backend.embedded.metadata.values import PartitionKey
 
 REPLICA_KEYS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 RATE_KEYS = (LEADER_RATE, FOLLOWER_RATE)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
 
-from backend.embedded.controller.answers import Decision, ItemResult, KafkaError, Refused
 from backend.embedded.controller.configs import checked
-from backend.embedded.controller.drafts import DirChooser
-from backend.embedded.controller.placing import (
+from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from backend.embedded.controller.partition_change_builder import DirChooser
+from backend.embedded.controller.replica_placement import (
     Placement,
     check_replicas,
     new_partitions,
@@ -21,6 +21,7 @@ from backend.embedded.controller.placing import (
 )
 from backend.embedded.controller.throttle_removal import with_removal
 from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.image_values import TopicImage
 from backend.embedded.metadata.records import (
     ConfigChanged,
     PartitionCreated,
@@ -30,7 +31,6 @@ from backend.embedded.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
-from backend.embedded.metadata.values import TopicImage
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _NAME_MAX = 249

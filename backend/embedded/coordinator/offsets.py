@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Final
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from backend.embedded.coordinator.records import (
     OffsetCommitted,
     OffsetForgotten,

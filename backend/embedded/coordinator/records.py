@@ -10,7 +10,7 @@ import enum
 from dataclasses import dataclass
 from typing import ClassVar
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from backend.embedded.metadata.records import Record, register
 
 

@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from backend.embedded.controller.config_keys import FOLLOWER_REPLICAS, LEADER_REPLICAS
-from backend.embedded.data.held import BatchSink, Held, ThrottledList
+from backend.embedded.data.hosted_partition import BatchSink, HostedPartition, ThrottledList
 from backend.embedded.data.hosts import Hosts
+from backend.embedded.metadata.config_keys import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.image_values import PartitionImage, PartitionKey
 from backend.embedded.metadata.records import NO_LEADER, ReplicaState, ResourceType
-from backend.embedded.metadata.values import PartitionImage, PartitionKey
 from backend.embedded.replication.columns import NOWHERE
 from backend.embedded.replication.model import Replication
 
 
 @dataclass(slots=True)
-class Registry:
+class HostedPartitions:
     """Every partition that is held."""
 
-    by_key: dict[PartitionKey, Held] = field(default_factory=dict)
-    by_row: dict[int, Held] = field(default_factory=dict)
+    by_key: dict[PartitionKey, HostedPartition] = field(default_factory=dict)
+    by_row: dict[int, HostedPartition] = field(default_factory=dict)
     """By row of `Replication.partitions`."""
 
 
@@ -37,8 +37,8 @@ class Reconciler:
         image: ClusterImage,
         replication: Replication,
         hosts: Hosts,
-        registry: Registry,
-        sync: Callable[[Held], None],
+        registry: HostedPartitions,
+        sync: Callable[[HostedPartition], None],
         sink: BatchSink | None,
     ) -> None:
         """`sync` brings a partition's log up to what its leader holds."""
@@ -87,10 +87,10 @@ class Reconciler:
         rows = self._replication.add_partitions(len(keys)).tolist()
         for key, row in zip(keys, rows, strict=True):
             topic = self._image.topic_by_id(key[0])
-            held = Held(topic.name if topic else "", *key, row)
+            held = HostedPartition(topic.name if topic else "", *key, row)
             self._registry.by_key[key] = self._registry.by_row[row] = held
 
-    def _drop_replicas(self, pairs: Sequence[tuple[Held, PartitionImage]]) -> None:
+    def _drop_replicas(self, pairs: Sequence[tuple[HostedPartition, PartitionImage]]) -> None:
         gone = []
         for held, wanted in pairs:
             lost = _deleted(wanted)
@@ -99,7 +99,9 @@ class Reconciler:
         if gone:
             self._replication.remove_replicas(gone)
 
-    def _add_replicas(self, pairs: Sequence[tuple[Held, PartitionImage]]) -> list[Held]:
+    def _add_replicas(
+        self, pairs: Sequence[tuple[HostedPartition, PartitionImage]]
+    ) -> list[HostedPartition]:
         new = []
         for held, wanted in pairs:
             lost = _deleted(wanted)
@@ -117,7 +119,7 @@ class Reconciler:
                 held.replicas[broker] = row
         return list({id(held): held for held, _, _, _ in new}.values())
 
-    def _set_isr(self, pairs: Sequence[tuple[Held, PartitionImage]]) -> None:
+    def _set_isr(self, pairs: Sequence[tuple[HostedPartition, PartitionImage]]) -> None:
         present = self._replication.replicas.in_isr
         changed = [
             (row, broker in wanted.isr)
@@ -128,7 +130,7 @@ class Reconciler:
         if changed:
             self._replication.set_isr([row for row, _ in changed], [value for _, value in changed])
 
-    def _set_dirs(self, pairs: Sequence[tuple[Held, PartitionImage]]) -> None:
+    def _set_dirs(self, pairs: Sequence[tuple[HostedPartition, PartitionImage]]) -> None:
         table = self._replication.replicas
         for held, wanted in pairs:
             for broker, path in zip(wanted.replicas, wanted.log_dirs, strict=True):
@@ -138,7 +140,7 @@ class Reconciler:
                     table.log_dir[row] = number
                     self._replication.invalidate()
 
-    def _lead(self, pairs: Sequence[tuple[Held, PartitionImage]]) -> None:
+    def _lead(self, pairs: Sequence[tuple[HostedPartition, PartitionImage]]) -> None:
         if not pairs:
             return
         rows = [held.replicas.get(wanted.leader, NOWHERE) for held, wanted in pairs]
@@ -155,7 +157,7 @@ class Reconciler:
                 held.log.begin_epoch(held.leader_epoch)
                 held.synced_ms = self._replication.now_ms
 
-    def list_throttled(self, partitions: Sequence[Held]) -> None:
+    def list_throttled(self, partitions: Sequence[HostedPartition]) -> None:
         """Set which replicas the topics' lists name."""
         lists: dict[str, tuple[ThrottledList, ThrottledList]] = {}
         rows: list[int] = []
@@ -177,7 +179,7 @@ class Reconciler:
             self._replication.set_throttled(rows, leader=leaders, follower=followers)
 
 
-def _new_epoch(held: Held, wanted: PartitionImage) -> bool:
+def _new_epoch(held: HostedPartition, wanted: PartitionImage) -> bool:
     return (held.leader, held.leader_epoch) != (wanted.leader, wanted.leader_epoch)
 
 

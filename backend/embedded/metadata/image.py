@@ -9,15 +9,10 @@ from functools import singledispatchmethod
 from types import MappingProxyType
 from typing import Final
 
-from backend.embedded.controller.config_keys import KEYS, ConfigKey, ConfigSource
 from backend.embedded.metadata import records as r
-from backend.embedded.metadata.records import (
-    DeletionState,
-    PartitionMode,
-    ReplicaState,
-    ResourceType,
-)
-from backend.embedded.metadata.values import (
+from backend.embedded.metadata.acls import Acl, Operation, PatternType, Permission, ResourceKind
+from backend.embedded.metadata.config_keys import KEYS, ConfigKey, ConfigSource
+from backend.embedded.metadata.image_values import (
     BrokerState,
     ConfigValue,
     PartitionDeletion,
@@ -27,7 +22,12 @@ from backend.embedded.metadata.values import (
     ReplicaDeletion,
     TopicImage,
 )
-from backend.embedded.security.acls import Acl, Operation, PatternType, Permission, ResourceKind
+from backend.embedded.metadata.records import (
+    DeletionState,
+    PartitionMode,
+    ReplicaState,
+    ResourceType,
+)
 
 CLUSTER_DEFAULT: Final = ""
 """The broker resource whose values hold for all brokers."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from backend.embedded.metadata import records as r
 from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.values import PartitionImage
+from backend.embedded.metadata.image_values import PartitionImage
 
 
 def image_records(image: ClusterImage) -> Iterator[r.Record]:

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from kafka.protocol import admin, consumer, metadata, producer, sasl
 
-from backend.embedded.net.check import BadFrame, check_message
 from backend.embedded.net.errors import error_answer
+from backend.embedded.net.frame_check import BadFrame, check_message
 from backend.wire import seeds
 from backend.wire.reader import Reader, WireError
 
@@ -39,7 +39,7 @@ class WireReply(Exception):
     def __init__(self, code: int, message: str = "") -> None:
         super().__init__(message)
         self.code = code
-        """See `backend.wire.codes`."""
+        """See `backend.wire.error_codes`."""
         self.message = message
         """For APIs whose answer has a place for it."""
 

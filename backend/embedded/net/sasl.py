@@ -17,7 +17,7 @@ from backend.embedded.net.api import (
     Request,
     WireClose,
 )
-from backend.embedded.security.plain import MECHANISM, AuthenticationFailed, PlainUsers
+from backend.embedded.security.sasl_plain import MECHANISM, AuthenticationFailed, PlainUsers
 
 FRAME_BYTES_MAX: Final = 524_288
 """Kafka's default of `sasl.server.max.receive.size`."""

@@ -33,11 +33,11 @@ from backend.embedded.net.api import (
     WireClose,
     WireReply,
 )
-from backend.embedded.net.check import BadFrame
 from backend.embedded.net.faults import Faults
+from backend.embedded.net.frame_check import BadFrame
 from backend.embedded.net.sasl import FRAME_BYTES_MAX, SaslSession
-from backend.embedded.security.plain import PlainUsers
 from backend.embedded.security.principals import ANONYMOUS
+from backend.embedded.security.sasl_plain import PlainUsers
 
 LOOPBACK: Final = "127.0.0.1"
 

@@ -36,7 +36,7 @@ from backend.embedded.replication.columns import (
     ReplicaTable,
     Rows,
 )
-from backend.embedded.replication.fair import Passes, Rates, highest, load, max_min, sums
+from backend.embedded.replication.max_min_fair import Passes, Rates, highest, load, max_min, sums
 from backend.embedded.replication.resources import Resources, ResourceTable
 
 SAME_BYTES: Final = 0.5

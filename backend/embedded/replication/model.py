@@ -43,8 +43,8 @@ from backend.embedded.replication.columns import (
     ReplicaTable,
     Rows,
 )
-from backend.embedded.replication.fair import Rates, sums
 from backend.embedded.replication.flows import SAME_BYTES, Flows, work_out
+from backend.embedded.replication.max_min_fair import Rates, sums
 from backend.embedded.replication.resources import ResourceTable
 from backend.errors import Conflict
 

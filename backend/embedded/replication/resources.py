@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.embedded.replication.columns import BrokerState
-from backend.embedded.replication.fair import Rates
+from backend.embedded.replication.max_min_fair import Rates
 
 Resources = NDArray[np.int32]
 _BLOCKS = 5

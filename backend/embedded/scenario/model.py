@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from backend.embedded.security.acls import Acl
-from backend.embedded.spec import BrokerSpec
+from backend.embedded.core.spec import BrokerSpec
+from backend.embedded.metadata.acls import Acl
 
 FOLDER: Final = Path(__file__).parent / "files"
 DEFAULT_SCENARIO: Final = "expand"

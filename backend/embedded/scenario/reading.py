@@ -7,8 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from backend.embedded.controller.config_keys import KEYS, READ_ONLY
+from backend.embedded.core.spec import BrokerSpec
 from backend.embedded.data.hosts import Hardware
+from backend.embedded.metadata.acls import (
+    ANY_HOST,
+    CLUSTER_NAME,
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceKind,
+)
+from backend.embedded.metadata.config_keys import KEYS, READ_ONLY
 from backend.embedded.metadata.records import ResourceType
 from backend.embedded.scenario.model import (
     DAY_S,
@@ -27,17 +37,7 @@ from backend.embedded.scenario.model import (
     TrafficFactor,
     scenario_names,
 )
-from backend.embedded.scenario.table import Table
-from backend.embedded.security.acls import (
-    ANY_HOST,
-    CLUSTER_NAME,
-    Acl,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceKind,
-)
-from backend.embedded.spec import BrokerSpec
+from backend.embedded.scenario.toml_table import Table
 from backend.errors import BadInput
 
 DEFAULT_LOG_DIRS: Final = ("/kafka/d1",)

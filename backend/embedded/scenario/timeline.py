@@ -21,8 +21,7 @@ from itertools import count
 from random import Random
 from typing import Any, Protocol
 
-from backend.domain.cluster import Broker, TopicPartition
-from backend.embedded.controller.answers import Decision
+from backend.domain.cluster.metadata import Broker, TopicPartition
 from backend.embedded.controller.brokers import Registration
 from backend.embedded.controller.configs import (
     ConfigChange,
@@ -30,15 +29,16 @@ from backend.embedded.controller.configs import (
     ConfigResource,
     incremental_alter_configs,
 )
+from backend.embedded.controller.decision import Decision
 from backend.embedded.controller.elections import elect_leaders
-from backend.embedded.controller.placing import Placement
+from backend.embedded.controller.replica_placement import Placement
 from backend.embedded.controller.shrink import delete_partitions
-from backend.embedded.controller.throttled_move import UNTHROTTLED, reassign_partitions
+from backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
 from backend.embedded.controller.topics import NewTopic, create_topics
-from backend.embedded.core import ControllerLost, Core
+from backend.embedded.core.cluster_core import ControllerLost, Core
 from backend.embedded.metadata.image import CLUSTER_DEFAULT
 from backend.embedded.metadata.records import PartitionCreated, Record, ResourceType
-from backend.embedded.scenario import goals
+from backend.embedded.scenario import reassign_targets
 from backend.embedded.scenario.model import (
     BrokerEvent,
     Configure,
@@ -56,7 +56,7 @@ from backend.embedded.scenario.model import (
 from backend.embedded.scenario.traffic import Traffic
 from backend.errors import BadInput
 from backend.placement.generate import generate_assignment
-from backend.placement.placing import PlacementRequest
+from backend.placement.placer_calls import PlacementRequest
 
 _log = logging.getLogger(__name__)
 
@@ -249,7 +249,7 @@ class Timeline:
 
     def _reassign(self, event: Reassign) -> None:
         random = Random(f"{self._seed}:move:{event.at_s}")
-        wanted = goals.targets(self._core.image, event, self._sizes(), random)
+        wanted = reassign_targets.targets(self._core.image, event, self._sizes(), random)
         if event.by_kshunt and self._submit is not None:
             self._submit(OwnMove(wanted, event.throttle_bytes_per_s))
             return

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from backend.embedded.core import Core
+from backend.embedded.core.cluster_core import Core
+from backend.embedded.metadata.image_values import TopicImage
 from backend.embedded.metadata.records import PartitionMode
-from backend.embedded.metadata.values import TopicImage
 from backend.embedded.scenario.model import TopicSpec
 
 INTERVAL_MS: Final = 10_000

@@ -20,14 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from backend.embedded.controller.config_keys import (
-    ALLOW_IF_NO_ACL,
-    AUTHORIZER_CLASS,
-    STANDARD_AUTHORIZER,
-    SUPER_USERS,
-)
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.security.acls import (
+from backend.embedded.metadata.acls import (
     ANY_HOST,
     ANY_NAME,
     IMPLIED_BY,
@@ -38,6 +31,13 @@ from backend.embedded.security.acls import (
     Permission,
     ResourceKind,
 )
+from backend.embedded.metadata.config_keys import (
+    ALLOW_IF_NO_ACL,
+    AUTHORIZER_CLASS,
+    STANDARD_AUTHORIZER,
+    SUPER_USERS,
+)
+from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.security.principals import WILDCARD
 from backend.errors import BadInput
 

@@ -1,4 +1,4 @@
-"""Takes shrinks a step further, tick after tick; see `backend.domain.shrink_phases`.
+"""Takes shrinks a step further, tick after tick; see `backend.domain.shrink.phases`.
 
 Goals
     A shrink comes to an end, or waits for somebody and says for whom; whatever crashes, another
@@ -18,32 +18,32 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from backend.domain.operation import Operation, OperationState
-from backend.domain.shrink_phases import ShrinkCourse, ShrinkPhase
+from backend.domain.operations.operation import Operation, OperationState
+from backend.domain.shrink.phases import ShrinkPhase, ShrinkProgress
 from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActing
-from backend.operations.shrink import cutting, preparing
-from backend.operations.shrink.cleaning import clean_up
-from backend.operations.shrink.course import course_of
-from backend.operations.shrink.step import Live, Step, Tools
-from backend.operations.shrink.work import ShrinkWork
+from backend.operations.shrink import cut_over, preparation
+from backend.operations.shrink.cleanup import clean_up
+from backend.operations.shrink.progress import shrink_progress
+from backend.operations.shrink.step import ShrinkMemory, ShrinkStep, ShrinkTools
+from backend.operations.state.shrink_work import ShrinkWork
 
 log = logging.getLogger(__name__)
 
 State = OperationState
-_PHASES: Final[Mapping[ShrinkPhase, Callable[[Step], Awaitable[None]]]] = {
-    ShrinkPhase.CHECK: preparing.check,
-    ShrinkPhase.QUIESCE: preparing.quiesce,
-    ShrinkPhase.COPY: preparing.copy,
-    ShrinkPhase.VERIFY: preparing.verify,
-    ShrinkPhase.CONFIRM: preparing.confirm,
-    ShrinkPhase.SEAL: cutting.seal,
-    ShrinkPhase.COPY_REST: cutting.copy_rest,
-    ShrinkPhase.VERIFY_REST: cutting.verify_rest,
-    ShrinkPhase.DELETE: cutting.delete,
-    ShrinkPhase.CREATE: cutting.create_anew,
-    ShrinkPhase.COPY_BACK: cutting.copy_back,
-    ShrinkPhase.VERIFY_BACK: cutting.verify_back,
-    ShrinkPhase.TRANSLATE: cutting.translate,
+_PHASES: Final[Mapping[ShrinkPhase, Callable[[ShrinkStep], Awaitable[None]]]] = {
+    ShrinkPhase.CHECK: preparation.check,
+    ShrinkPhase.QUIESCE: preparation.quiesce,
+    ShrinkPhase.COPY: preparation.copy,
+    ShrinkPhase.VERIFY: preparation.verify,
+    ShrinkPhase.CONFIRM: preparation.confirm,
+    ShrinkPhase.SEAL: cut_over.seal,
+    ShrinkPhase.COPY_REST: cut_over.copy_rest,
+    ShrinkPhase.VERIFY_REST: cut_over.verify_rest,
+    ShrinkPhase.DELETE: cut_over.delete,
+    ShrinkPhase.CREATE: cut_over.create_anew,
+    ShrinkPhase.COPY_BACK: cut_over.copy_back,
+    ShrinkPhase.VERIFY_BACK: cut_over.verify_back,
+    ShrinkPhase.TRANSLATE: cut_over.translate,
     ShrinkPhase.CLEAN_UP: clean_up,
 }
 
@@ -52,17 +52,17 @@ class ShrinkRunner:
     """See the module's text."""
 
     def __init__(
-        self, tools: Tools, changed: Callable[[Operation], None] = lambda operation: None
+        self, tools: ShrinkTools, changed: Callable[[Operation], None] = lambda operation: None
     ) -> None:
         """`changed` is told of an operation that says something else about how it goes."""
         self._tools = tools
         self._changed = changed
-        self._live: dict[str, Live] = {}
-        self._said: dict[str, ShrinkCourse] = {}
+        self._live: dict[str, ShrinkMemory] = {}
+        self._said: dict[str, ShrinkProgress] = {}
 
-    def course(self, operation: Operation, work: ShrinkWork) -> ShrinkCourse:
+    def course(self, operation: Operation, work: ShrinkWork) -> ShrinkProgress:
         """How a shrink stands."""
-        return course_of(operation, work, self._live.get(operation.id))
+        return shrink_progress(operation, work, self._live.get(operation.id))
 
     async def let_go(self) -> None:
         """End what runs here: this backend acts no more, or ends."""
@@ -77,7 +77,7 @@ class ShrinkRunner:
             NotActing, JournalFenced, JournalUnavailable: this backend acts no more.
         """
         live = self._of(operation.id, work)
-        step = Step(self._tools, operation, work, live)
+        step = ShrinkStep(self._tools, operation, work, live)
         try:
             await self._taken(step)
         except (NotActing, JournalFenced, JournalUnavailable):
@@ -86,11 +86,11 @@ class ShrinkRunner:
             await self._failed(step, error)
         self._tell(operation.id)
 
-    def _of(self, operation_id: str, work: ShrinkWork) -> Live:
+    def _of(self, operation_id: str, work: ShrinkWork) -> ShrinkMemory:
         """What is known of it here; anew for a phase that was not seen here yet."""
-        live = self._live.setdefault(operation_id, Live())
+        live = self._live.setdefault(operation_id, ShrinkMemory())
         if live.phase is not work.phase:
-            fresh = Live(
+            fresh = ShrinkMemory(
                 phase=work.phase,
                 job=live.job,
                 command=live.command,
@@ -102,7 +102,7 @@ class ShrinkRunner:
             self._live[operation_id] = live = fresh
         return live
 
-    async def _taken(self, step: Step) -> None:
+    async def _taken(self, step: ShrinkStep) -> None:
         match step.operation.state:
             case State.STARTING | State.RUNNING:
                 await _PHASES[step.work.phase](step)
@@ -118,7 +118,7 @@ class ShrinkRunner:
             case State.LIFTING:
                 await clean_up(step)
 
-    async def _failed(self, step: Step, error: KshuntError) -> None:
+    async def _failed(self, step: ShrinkStep, error: KshuntError) -> None:
         """Try again, or let it come to nothing."""
         words, state = str(error), step.operation.state
         ready = state in (State.STARTING, State.RUNNING)

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.admin.items import ItemResult
-from backend.domain.groups import ConsumerGroup
-from backend.domain.operation import Operation, OperationState
-from backend.domain.shrink_phases import ShrinkPhase, after
-from backend.domain.topics import TopicDescription
-from backend.domain.translation import Offsets
+from backend.admin.port.item_result import ItemResult
+from backend.domain.operations.operation import Operation, OperationState
+from backend.domain.shrink.offset_maps import Offsets
+from backend.domain.shrink.phases import ShrinkPhase, after
+from backend.domain.topics.descriptions import TopicDescription
+from backend.domain.topics.groups import ConsumerGroup
 from backend.errors import ClusterUnreachable, Conflict
-from backend.operations.context import Context
-from backend.operations.shrink.command import JobCommand, JobStanding, RepartitionJob
-from backend.operations.shrink.plan import is_ours
-from backend.operations.shrink.work import ShrinkWork
-from backend.operations.shrink_check import ShrinkChecks
+from backend.operations.core.context import Context
+from backend.operations.shrink.check import ShrinkChecks
+from backend.operations.shrink.job_port import JobCommand, JobStatus, RepartitionJob
+from backend.operations.shrink.topic_settings import is_ours
+from backend.operations.state.shrink_work import ShrinkWork
 
 if TYPE_CHECKING:
-    from backend.admin.placing import Placing
+    from backend.admin.kips.backend_placer import BackendPlacer
 
 PAUSE_S: Final = 5.0
 """Before a job that ended early is started again; it doubles."""
@@ -31,7 +31,7 @@ PAUSE_MOST_S: Final = 60.0
 
 
 @dataclass(eq=False, slots=True)
-class Ends:
+class LogEnds:
     """How long the log ends of some partitions have stood still, as far as was seen here."""
 
     ends: Offsets = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Ends:
 
 
 @dataclass(eq=False, slots=True)
-class Live:
+class ShrinkMemory:
     """What is known of a shrink here and is not in the journal; it may be lost at any time."""
 
     phase: ShrinkPhase | None = None
@@ -58,8 +58,8 @@ class Live:
     words: str = ""
     """What it does, or waits for."""
     needs: str = ""
-    """See `ShrinkCourse.needs`."""
-    ends: Ends = field(default_factory=Ends)
+    """See `ShrinkProgress.needs`."""
+    ends: LogEnds = field(default_factory=LogEnds)
     quiet_ms: int | None = None
     """For how long nothing was written, while that is waited for."""
     job: RepartitionJob | None = None
@@ -85,9 +85,9 @@ class Live:
     """Steps of the phase that were seen to hold since this backend took it over."""
 
     @property
-    def standing(self) -> JobStanding:
+    def standing(self) -> JobStatus:
         """How the job goes."""
-        return JobStanding() if self.job is None else self.job.standing()
+        return JobStatus() if self.job is None else self.job.standing()
 
     async def let_go(self) -> None:
         """End what runs for it."""
@@ -106,7 +106,7 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class ShrinkTools:
     """What every shrink of a backend works with."""
 
     context: Context
@@ -114,18 +114,18 @@ class Tools:
     job: Callable[[], RepartitionJob]
     folder: Path
     """Offset maps are kept here."""
-    placing: Placing | None = None
+    placing: BackendPlacer | None = None
     """Says where the partitions of smaller topics go; None: they are striped."""
 
 
 @dataclass(eq=False, slots=True)
-class Step:
+class ShrinkStep:
     """One operation in one tick."""
 
-    tools: Tools
+    tools: ShrinkTools
     operation: Operation
     work: ShrinkWork
-    live: Live
+    live: ShrinkMemory
 
     @property
     def context(self) -> Context:
@@ -245,7 +245,7 @@ class Step:
         """Of a job."""
         return self.tools.folder / f"shrink-{self.job_name(back=back)}"
 
-    async def run(self, command: JobCommand) -> JobStanding | None:
+    async def run(self, command: JobCommand) -> JobStatus | None:
         """Have a job run to its end; how it ended, or None while it has not.
 
         It is run again where that may help, if only by somebody who mends what is named.
@@ -294,7 +294,7 @@ class Step:
         return task.result()
 
 
-def _help(standing: JobStanding) -> str:
+def _help(standing: JobStatus) -> str:
     """Whose help it needs, where the same again may not succeed."""
     return "operator" if standing.ended == "failed" and not standing.retriable else ""
 
@@ -315,7 +315,7 @@ def checked(what: str, outcome: ItemResult) -> None:
     raise Refused(words, outcome.error_code)
 
 
-def digits_of(topic_id: str) -> str:
+def topic_id_digits(topic_id: str) -> str:
     """Kafka's notation of a topic's id as the 32 digits that requests take; empty for none."""
     return urlsafe_b64decode(f"{topic_id}==").hex() if topic_id else ""
 

@@ -25,8 +25,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from backend.pipeline.kernels.arrival_forecast import YOUNG_S, Outlook, outlook
 from backend.pipeline.kernels.fluid import Floats, Ints
-from backend.pipeline.kernels.outlook import YOUNG_S, Outlook, outlook
 from backend.pipeline.kernels.ticks import Mask, Tick
 
 STAGES: Final = 5

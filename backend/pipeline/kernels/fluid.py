@@ -45,7 +45,7 @@ class Copies:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class FluidRun:
     """How it goes. Shape (copies,)."""
 
     seconds: Floats
@@ -56,7 +56,7 @@ class Course:
     """The resource that gives it no more; the last one where nothing limits it."""
 
 
-def course(copies: Copies, capacity: Floats) -> Course:
+def course(copies: Copies, capacity: Floats) -> FluidRun:
     """Let them run. `capacity` has shape (resources,), B/s, its last one inf."""
     groups, group = np.unique(copies.passes, axis=0, return_inverse=True)
     group = group.reshape(-1)
@@ -89,7 +89,7 @@ def course(copies: Copies, capacity: Floats) -> Course:
         left = np.maximum(left - lost, 0.0)
     if first is None:
         first = np.empty(0), np.empty(0, np.int64)
-    return Course(seconds, *first)
+    return FluidRun(seconds, *first)
 
 
 def shares(passes: Ints, counts: Ints, capacity: Floats) -> tuple[Floats, Ints]:

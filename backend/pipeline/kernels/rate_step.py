@@ -25,7 +25,7 @@ from backend.pipeline.kernels.rates import (
     State,
     rates,
 )
-from backend.pipeline.kernels.runs import NULL, Ints, ints, longs, millis
+from backend.pipeline.kernels.replica_runs import NULL, Ints, ints, longs, millis
 
 ROW: Final = 0
 STATE: Final = 1

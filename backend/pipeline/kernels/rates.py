@@ -14,8 +14,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from backend.pipeline.kernels.numbers import Floats, first_of, half_up, in_bytes, ratio, whole
-from backend.pipeline.kernels.runs import NULL, Bools, Ints, Runs, known, take
+from backend.pipeline.kernels.nan_arithmetic import (
+    Floats,
+    first_of,
+    half_up,
+    in_bytes,
+    ratio,
+    whole,
+)
+from backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, Runs, known, take
 
 COUNTERS: Final = (
     "at",

@@ -14,7 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backend.pipeline.kernels.parcels import unpack
-from backend.pipeline.kernels.runs import NULL, Bools, Ints, Runs, ints, known, longs, millis, take
+from backend.pipeline.kernels.replica_runs import (
+    NULL,
+    Bools,
+    Ints,
+    Runs,
+    ints,
+    known,
+    longs,
+    millis,
+    take,
+)
 
 RATES: Final = pa.schema(
     [

@@ -7,7 +7,7 @@ Constraints
     bucket of replicas reads and writes it as a file, so it never goes through Spark; and a worker
     that is started again for the same bucket writes the same files.
 Algorithm
-    Samples that are not closed yet (`backend.pipeline.stream` says what that is) are read beside
+    Samples that are not closed yet (`backend.pipeline.jobs.stream` says what that is) are read beside
     the new ones, all are looked at and put in order. Rates of the closed ones follow the state,
     and what is carried on is the state after them; rates of the others follow that, and the
     samples themselves are kept. To Spark go numbers, and rows that were set aside.
@@ -27,12 +27,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from backend.domain.samples import HOUR_MS, hour_folder
+from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from backend.pipeline.kernels import quality, rate_step, stalls
 from backend.pipeline.kernels.parcels import PARCEL, SAMPLES, bucket_of, pack_files, together
 from backend.pipeline.kernels.quality import Before, Checks
 from backend.pipeline.kernels.rates import Samples, Settings, State, rates
-from backend.pipeline.kernels.runs import NULL, Bools, Ints, ints, millis, take
+from backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, ints, millis, take
 
 RATES: Final = "rates"
 STALLS: Final = "stalls"
@@ -54,7 +54,7 @@ _NOTHING: Final = SAMPLES + 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class WorkerBatch:
     """What a worker is told. Times in milliseconds."""
 
     settings: Settings
@@ -102,7 +102,7 @@ def nothing(buckets: int) -> Any:
     return pa.record_batch([range(buckets), kinds, [b""] * buckets], schema=PARCEL)
 
 
-def work(batches: Iterable[Any], batch: Batch) -> Iterator[Any]:
+def work(batches: Iterable[Any], batch: WorkerBatch) -> Iterator[Any]:
     """Parcels of whole buckets to what `FOUND` says."""
     buckets, new = _opened(batches, batch.samples)
     if not buckets:
@@ -136,7 +136,7 @@ class _Tables:
     """Until the next batch."""
 
 
-def _stalls(batch: Batch, buckets: list[int], rates: _Tables) -> _Tables:
+def _stalls(batch: WorkerBatch, buckets: list[int], rates: _Tables) -> _Tables:
     """Those that have ended, and those that have not; the state goes on."""
     former = together(_former(batch, STALLS, buckets, stalls.STATE))
     # Whoever may still come late is not taken for gone.
@@ -175,7 +175,7 @@ def _stall_rows(found: Any, schema: Any) -> Any:
 
 
 def _written(
-    batch: Batch, buckets: list[int], table: str, hour_of: str, rows: _Tables
+    batch: WorkerBatch, buckets: list[int], table: str, hour_of: str, rows: _Tables
 ) -> Iterator[Any]:
     """Write a table's rows, and say how many there are and from when."""
     name = f"part-{buckets[0]:05}"
@@ -216,7 +216,7 @@ class _Looked:
         return rate_step.samples_of(self.rows, which)
 
 
-def _looked(rows: Any, state: State, batch: Batch) -> _Looked:
+def _looked(rows: Any, state: State, batch: WorkerBatch) -> _Looked:
     at = millis(rows.column("at"))
     counts, fit = {}, np.ones(len(at), np.bool_)
     for name, broken in quality.by_themselves(rows, at, batch.checks).items():
@@ -255,7 +255,7 @@ def _places(keys: Ints, wanted: Ints) -> Ints:
     return np.where(keys[place] == wanted, place, -1)
 
 
-def _late(at: Ints, last: Ints, batch: Batch) -> Bools:
+def _late(at: Ints, last: Ints, batch: WorkerBatch) -> Bools:
     """Rows whose tick, or a later one of their replica, was closed with rows."""
     tick_ms = batch.settings.tick_ms
     # A replica that is not remembered was not seen for long; what is older than that may be old.
@@ -282,7 +282,7 @@ def _seen_since(state: State, since_ms: int) -> State:
 # Files
 
 
-def _former(batch: Batch, what: str, buckets: Iterable[int], schema: Any) -> list[Any]:
+def _former(batch: WorkerBatch, what: str, buckets: Iterable[int], schema: Any) -> list[Any]:
     """What was remembered of some buckets."""
     found = [pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)]
     for bucket in buckets:
@@ -292,7 +292,7 @@ def _former(batch: Batch, what: str, buckets: Iterable[int], schema: Any) -> lis
     return found
 
 
-def _keep(batch: Batch, what: str, buckets: Iterable[int], rows: Any) -> None:
+def _keep(batch: WorkerBatch, what: str, buckets: Iterable[int], rows: Any) -> None:
     """Let rows be what is remembered of some buckets."""
     folder = Path(batch.kept, what)
     folder.mkdir(parents=True, exist_ok=True)

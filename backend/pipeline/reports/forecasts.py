@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from backend.domain.results import ETA
-from backend.domain.stuck import ABOUT, Cause
-from backend.domain.wording import many
+from backend.domain.pipeline.result_columns import ETA
+from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
+from backend.domain.text.formatting import many
 from backend.pipeline.reports.document import (
     SECONDS,
     Block,
@@ -23,7 +23,7 @@ from backend.pipeline.reports.document import (
 from backend.pipeline.reports.words import clock, duration_text, share_text
 
 MOMENTS: Final = 10
-_CAUSES: Final = frozenset(cause.name for cause in ABOUT)
+_CAUSES: Final = frozenset(cause.name for cause in CAUSE_TEXTS)
 _RANGE: Final = ("p10_s", "p50_s", "p90_s")
 
 Row = dict[str, Any]
@@ -111,7 +111,7 @@ def _said(rows: Sequence[Row], at: Floats, end: float | None) -> Table:
 def _range_text(row: Row) -> str:
     if row["p50_s"] is None:
         why = row["why"] or "?"
-        return ABOUT[Cause[why.upper()]].short if why.upper() in _CAUSES else why
+        return CAUSE_TEXTS[Cause[why.upper()]].short if why.upper() in _CAUSES else why
     return f"{duration_text(row['p10_s'])} to {duration_text(row['p90_s'])}"
 
 

@@ -8,8 +8,8 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Final
 
-from backend.domain import wording
-from backend.domain.wording import UNKNOWN
+from backend.domain.text import formatting
+from backend.domain.text.formatting import UNKNOWN
 
 _BYTES: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -55,7 +55,7 @@ def share_text(value: float | None) -> str:
 
 def duration_text(seconds: float | None) -> str:
     """`8s`, `2m13s`, `1h04m`, `3d02h`; `never` for infinity."""
-    return wording.duration_text(number_of(seconds))
+    return formatting.duration_text(number_of(seconds))
 
 
 def utc(at_ms: float | None) -> str:

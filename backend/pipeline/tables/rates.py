@@ -31,13 +31,13 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backend.domain.results import GAP_S, RATES, TICK_S, WINDOWS
+from backend.domain.pipeline.result_columns import GAP_S, RATES, TICK_S, WINDOWS
 from backend.pipeline.kernels import rate_step
 from backend.pipeline.kernels.quality import Checks
 from backend.pipeline.kernels.rates import Settings
-from backend.pipeline.parcels import SAMPLES_SCHEMA, arrow_of, of_samples, of_state, worked
-from backend.pipeline.quality import REPLICA_EXPECTATIONS
-from backend.pipeline.schema import select_as, struct_of
+from backend.pipeline.samples.expectations import REPLICA_EXPECTATIONS
+from backend.pipeline.spark.column_types import select_as, struct_of
+from backend.pipeline.spark.parcels import SAMPLES_SCHEMA, arrow_of, of_samples, of_state, worked
 
 STATE: Final = T.StructType(
     [

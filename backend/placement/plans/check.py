@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.proposal import Proposal
-from backend.domain.wording import listed
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.planning.proposal import Proposal
+from backend.domain.text.formatting import listed
 from backend.errors import PlanError
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import BrokerFacts, Situation

@@ -26,10 +26,10 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster import NO_BROKER, TopicPartition
-from backend.domain.modes import why_left_out
-from backend.domain.proposal import Cost, Measure, PlanNote, Proposal
-from backend.domain.wording import listed, many, size_text
+from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
+from backend.domain.cluster.partition_modes import why_left_out
+from backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
+from backend.domain.text.formatting import listed, many, size_text
 from backend.errors import BadInput
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import BrokerFacts, Situation
@@ -37,7 +37,7 @@ from backend.placement.plans.situation import BrokerFacts, Situation
 NO_RACK = -1
 
 
-class Draft:
+class PlanDraft:
     """See the module's text. Brokers are indexes into `ids`, partitions rows of the situation."""
 
     def __init__(self, situation: Situation, scope: Scope) -> None:

@@ -23,9 +23,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from backend.domain.proposal import Measure, PlanNote, Proposal
-from backend.domain.wording import listed
-from backend.placement.plans.draft import Draft, first_least
+from backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from backend.domain.text.formatting import listed
+from backend.placement.plans.draft import PlanDraft, first_least
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import Situation
 
@@ -36,7 +36,7 @@ def drain(situation: Situation, brokers: Sequence[int], scope: Scope | None = No
     Raises:
         BadInput: no broker is named, one is unknown, or no topic is in scope.
     """
-    draft = Draft(situation, scope or Scope())
+    draft = PlanDraft(situation, scope or Scope())
     leaving = draft.require(brokers)
     draft.usable[leaving] = False
     before = float(draft.used[leaving].sum())
@@ -60,7 +60,7 @@ def drain(situation: Situation, brokers: Sequence[int], scope: Scope | None = No
 
 
 def _make_room(
-    draft: Draft, row: int, broker: int, arrivals: dict[int, list[tuple[int, int]]]
+    draft: PlanDraft, row: int, broker: int, arrivals: dict[int, list[tuple[int, int]]]
 ) -> int | None:
     """A broker that can take the replica once another that was sent there goes elsewhere."""
     full = draft.destinations(row, broker, roomy=False)

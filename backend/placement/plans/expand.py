@@ -24,12 +24,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.planning import Weighing
-from backend.domain.proposal import Measure, PlanNote, Proposal
-from backend.domain.wording import listed
+from backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from backend.domain.planning.requests import Weighing
+from backend.domain.text.formatting import listed
 from backend.errors import BadInput
-from backend.placement.plans.draft import Draft
-from backend.placement.plans.level import Band, Leveller
+from backend.placement.plans.draft import PlanDraft
+from backend.placement.plans.leveller import Band, Leveller
 from backend.placement.plans.loads import Limits, Loads, Replicas, solve_exactly
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import Situation
@@ -49,7 +49,7 @@ def expand(
     Raises:
         BadInput: no broker is named, one is unknown or down, or no topic is in scope.
     """
-    draft = Draft(situation, scope or Scope())
+    draft = PlanDraft(situation, scope or Scope())
     named = draft.require(brokers)
     down = [draft.ids[broker] for broker in named if not draft.up[broker]]
     if down:
@@ -91,7 +91,7 @@ def _give(loads: Loads, band: Band, receivers: NDArray[np.bool_], share: float) 
     leveller.pull(np.where(short, share, -np.inf), floor)
 
 
-def _short(draft: Draft, lacks: NDArray[np.float64], share: float) -> Iterator[PlanNote]:
+def _short(draft: PlanDraft, lacks: NDArray[np.float64], share: float) -> Iterator[PlanNote]:
     for broker in np.flatnonzero(lacks > CLOSE * share).tolist():
         yield PlanNote(
             f"It comes to {1 - lacks[broker] / share:.0%} of its share: no other replica fits "

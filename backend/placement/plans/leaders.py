@@ -28,10 +28,10 @@ from math import ceil, floor
 
 import numpy as np
 
-from backend.domain.proposal import Measure, PlanNote, Proposal
-from backend.domain.wording import many
+from backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from backend.domain.text.formatting import many
 from backend.errors import BadInput
-from backend.placement.plans.draft import Draft
+from backend.placement.plans.draft import PlanDraft
 from backend.placement.plans.rebalance import check_tolerance
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import Situation
@@ -46,7 +46,7 @@ def balance_leaders(
         BadInput: the tolerance is below 0, no broker is up, or no topic is in scope.
     """
     check_tolerance(tolerance)
-    draft = Draft(situation, scope or Scope())
+    draft = PlanDraft(situation, scope or Scope())
     if not draft.up.any():
         raise BadInput("No broker is up; nothing was planned.")
     flow = _Flow(draft)
@@ -67,7 +67,7 @@ def balance_leaders(
 class _Flow:
     """Who leads how many, and which partitions could pass from one broker to another."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: PlanDraft) -> None:
         self.draft = draft
         self.counted = np.flatnonzero(draft.up).tolist()
         self.led: list[int] = np.bincount(draft.table[:, 0], minlength=len(draft.ids)).tolist()
@@ -134,7 +134,7 @@ class _Flow:
                 self._backward[other].add(first)
 
 
-def _may_lead(draft: Draft) -> set[tuple[int, int]]:
+def _may_lead(draft: PlanDraft) -> set[tuple[int, int]]:
     """(row, broker) of every replica that is in sync and up, or is the first of its list anyway."""
     may = draft.situation.in_sync & draft.up[draft.table]
     may[:, 0] = True

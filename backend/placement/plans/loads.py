@@ -10,13 +10,13 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster import NO_BROKER
-from backend.domain.planning import Weighing
-from backend.domain.proposal import PlanNote
-from backend.domain.wording import many
-from backend.placement.plans.draft import Draft
-from backend.placement.plans.exact import Choices, Floats, best_of_all, few_enough
-from backend.placement.plans.level import Band, Items
+from backend.domain.cluster.metadata import NO_BROKER
+from backend.domain.planning.proposal import PlanNote
+from backend.domain.planning.requests import Weighing
+from backend.domain.text.formatting import many
+from backend.placement.plans.draft import PlanDraft
+from backend.placement.plans.exhaustive_search import Choices, Floats, best_of_all, few_enough
+from backend.placement.plans.leveller import Band, Items
 from backend.placement.plans.situation import Situation
 
 MEMBERS_MAX = 2_000
@@ -26,7 +26,7 @@ MEMBERS_MAX = 2_000
 class Loads:
     """The load of each broker of a draft by one weighing, and what each replica adds to it."""
 
-    def __init__(self, draft: Draft, weighing: Weighing) -> None:
+    def __init__(self, draft: PlanDraft, weighing: Weighing) -> None:
         self.draft = draft
         self.weighing = weighing
         self.follower, self.extra, self.known = _weights(draft, weighing)
@@ -94,7 +94,7 @@ class Loads:
 class Replicas:
     """The items of `Loads.items` on their brokers (`level.Bins`)."""
 
-    def __init__(self, draft: Draft, items: Items, rows: Sequence[int]) -> None:
+    def __init__(self, draft: PlanDraft, items: Items, rows: Sequence[int]) -> None:
         self._draft = draft
         self._source = items.source.tolist()
         self._at: list[int] = items.source.tolist()
@@ -161,7 +161,7 @@ def solve_exactly(loads: Loads, band: Band, limits: Limits) -> bool:
     return True
 
 
-def _count(draft: Draft, row: int) -> int:
+def _count(draft: PlanDraft, row: int) -> int:
     """How many sets of brokers the partition could be on, racks and disks left aside."""
     brokers = set(np.flatnonzero(draft.usable).tolist()) | set(draft.replicas[row])
     sets = comb(len(brokers), len(draft.replicas[row]))
@@ -211,7 +211,7 @@ def _choices(loads: Loads, row: int, lists: Sequence[list[int]]) -> Choices:
     return Choices(sums, added.sum(axis=1), added)
 
 
-def _weights(draft: Draft, weighing: Weighing) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def _weights(draft: PlanDraft, weighing: Weighing) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     situation = draft.situation
     nothing = np.zeros(len(situation))
     if weighing is Weighing.REPLICAS:

@@ -27,13 +27,13 @@ from dataclasses import replace as changed
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster import LogDir, TopicPartition
-from backend.domain.proposal import Cost, Measure, PlanNote, Proposal
-from backend.domain.wording import listed, many, size_text
+from backend.domain.cluster.metadata import LogDir, TopicPartition
+from backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
+from backend.domain.text.formatting import listed, many, size_text
 from backend.errors import BadInput
-from backend.placement.plans.draft import Draft, first_least
-from backend.placement.plans.exact import Choices, best_of_all, few_enough
-from backend.placement.plans.level import Band, Floats, Items, Leveller
+from backend.placement.plans.draft import PlanDraft, first_least
+from backend.placement.plans.exhaustive_search import Choices, best_of_all, few_enough
+from backend.placement.plans.leveller import Band, Floats, Items, Leveller
 from backend.placement.plans.rebalance import check_tolerance
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import BrokerFacts, Situation
@@ -54,7 +54,7 @@ def move_log_dirs(
             its own, every one is to be emptied, the tolerance is below 0, or no topic is in scope.
     """
     check_tolerance(tolerance)
-    draft = Draft(situation, scope or Scope())
+    draft = PlanDraft(situation, scope or Scope())
     dirs = _Dirs(draft, draft.require([broker])[0], empty)
     if empty:
         before = dirs.left()
@@ -75,7 +75,7 @@ def move_log_dirs(
 class _Dirs:
     """The directories of a broker, and the replicas in them as items 0, 1, 2 and so on."""
 
-    def __init__(self, draft: Draft, broker: int, empty: Sequence[str]) -> None:
+    def __init__(self, draft: PlanDraft, broker: int, empty: Sequence[str]) -> None:
         self.draft = draft
         self.broker = draft.ids[broker]
         self.dirs = _directories(draft.facts[broker], empty)
@@ -231,7 +231,7 @@ def _directories(facts: BrokerFacts, empty: Sequence[str]) -> list[LogDir]:
 
 
 def _where(
-    draft: Draft, broker: int, places: Mapping[str, int]
+    draft: PlanDraft, broker: int, places: Mapping[str, int]
 ) -> tuple[int, list[tuple[int, int]]]:
     """How many of the broker's replicas lie nobody knows where, and (row, directory) of the others.
 

@@ -20,9 +20,9 @@ from collections import Counter
 
 import numpy as np
 
-from backend.domain.proposal import Measure, PlanNote, Proposal
-from backend.domain.wording import many
-from backend.placement.plans.draft import NO_RACK, Draft, first_least
+from backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from backend.domain.text.formatting import many
+from backend.placement.plans.draft import NO_RACK, PlanDraft, first_least
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import Situation
 
@@ -33,7 +33,7 @@ def repair_racks(situation: Situation, scope: Scope | None = None) -> Proposal:
     Raises:
         BadInput: no topic is in scope.
     """
-    draft = Draft(situation, scope or Scope())
+    draft = PlanDraft(situation, scope or Scope())
     notes, before, after = [], 0, 0
     for row, missing in _crowded(draft):
         before += missing * draft.size(row)
@@ -49,7 +49,7 @@ def repair_racks(situation: Situation, scope: Scope | None = None) -> Proposal:
     return draft.proposal("repair racks", measure, notes)
 
 
-def _crowded(draft: Draft) -> list[tuple[int, int]]:
+def _crowded(draft: PlanDraft) -> list[tuple[int, int]]:
     """Partitions with racks missing, and how many, the largest first."""
     rack_of = np.array([*draft.racks, NO_RACK])
     racks = np.sort(rack_of[draft.table], axis=1)
@@ -62,14 +62,14 @@ def _crowded(draft: Draft) -> list[tuple[int, int]]:
     return [(row, missing) for row in order if (missing := _missing(draft, row, up))]
 
 
-def _missing(draft: Draft, row: int, up: set[int]) -> int:
+def _missing(draft: PlanDraft, row: int, up: set[int]) -> int:
     """How many racks more the partition could span."""
     racked = [broker for broker in draft.replicas[row] if draft.racks[broker] != NO_RACK]
     spans = draft.racks_of(racked)
     return min(len(racked), len(spans | up)) - len(spans)
 
 
-def _spread(draft: Draft, row: int) -> bool:
+def _spread(draft: PlanDraft, row: int) -> bool:
     """Move one replica to a rack that the partition lacks; say whether that could be done."""
     replicas = draft.replicas[row]
     shared = Counter(draft.racks[broker] for broker in replicas)
@@ -86,14 +86,14 @@ def _spread(draft: Draft, row: int) -> bool:
     return True
 
 
-def _worth(draft: Draft, row: int, broker: int) -> tuple[bool, bool, bool, float]:
+def _worth(draft: PlanDraft, row: int, broker: int) -> tuple[bool, bool, bool, float]:
     """Least for the replica that can best be moved."""
     first = draft.replicas[row][0] == broker
     in_sync = draft.may_lead(row, broker)
     return draft.leader[row] == broker, first, in_sync, -float(draft.used[broker])
 
 
-def _why(draft: Draft, row: int, missing: int) -> PlanNote:
+def _why(draft: PlanDraft, row: int, missing: int) -> PlanNote:
     return PlanNote(
         f"It could span {many(missing, 'rack')} more, and no broker there has room below "
         f"{draft.scope.disk_fraction:.0%} of its disks.",

@@ -23,12 +23,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from backend.domain.planning import Weighing
-from backend.domain.proposal import Measure, PlanNote, Proposal
-from backend.domain.wording import size_text
+from backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from backend.domain.planning.requests import Weighing
+from backend.domain.text.formatting import size_text
 from backend.errors import BadInput
-from backend.placement.plans.draft import Draft
-from backend.placement.plans.level import Band, Floats, Leveller
+from backend.placement.plans.draft import PlanDraft
+from backend.placement.plans.leveller import Band, Floats, Leveller
 from backend.placement.plans.loads import Limits, Loads, Replicas, solve_exactly
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import Situation
@@ -50,7 +50,7 @@ def rebalance(
         BadInput: the tolerance is below 0, no broker is up, or no topic is in scope.
     """
     check_tolerance(tolerance)
-    draft = Draft(situation, scope or Scope())
+    draft = PlanDraft(situation, scope or Scope())
     if not draft.usable.any():
         raise BadInput("No broker is up; nothing was planned.")
     loads = Loads(draft, by)
@@ -102,7 +102,7 @@ def _hand_over(loads: Loads, band: Band) -> None:
             by_broker[heir] += extra
 
 
-def _heir(draft: Draft, row: int, by_broker: Floats, most: Floats) -> int | None:
+def _heir(draft: PlanDraft, row: int, by_broker: Floats, most: Floats) -> int | None:
     """The least busy replica of the list that may lead and has no more than `most`, or None."""
     others = [
         broker

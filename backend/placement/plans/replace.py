@@ -14,9 +14,9 @@ Algorithm
 
 from __future__ import annotations
 
-from backend.domain.proposal import Measure, PlanNote, Proposal
+from backend.domain.planning.proposal import Measure, PlanNote, Proposal
 from backend.errors import BadInput
-from backend.placement.plans.draft import Draft
+from backend.placement.plans.draft import PlanDraft
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import Situation
 
@@ -27,7 +27,7 @@ def replace(situation: Situation, old: int, new: int, scope: Scope | None = None
     Raises:
         BadInput: the two are one, one is unknown, the new one is down, or no topic is in scope.
     """
-    draft = Draft(situation, scope or Scope())
+    draft = PlanDraft(situation, scope or Scope())
     source, target = draft.require([old])[0], draft.require([new])[0]
     if old == new:
         raise BadInput(f"Broker {old} cannot replace itself; nothing was planned.")
@@ -47,7 +47,7 @@ def replace(situation: Situation, old: int, new: int, scope: Scope | None = None
     return draft.proposal(f"replace broker {old} by {new}", measure, notes)
 
 
-def _move(draft: Draft, row: int, source: int, target: int) -> PlanNote | None:
+def _move(draft: PlanDraft, row: int, source: int, target: int) -> PlanNote | None:
     if not draft.movable[row]:
         return draft.fixed(row, source)
     if target in draft.replicas[row]:

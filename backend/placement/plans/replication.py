@@ -27,11 +27,11 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from backend.domain.cluster import NO_BROKER
-from backend.domain.proposal import Measure, PlanNote, Proposal
-from backend.domain.wording import listed
+from backend.domain.cluster.metadata import NO_BROKER
+from backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from backend.domain.text.formatting import listed
 from backend.errors import BadInput
-from backend.placement.plans.draft import Draft, first_least
+from backend.placement.plans.draft import PlanDraft, first_least
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import Situation
 
@@ -45,7 +45,7 @@ def set_replication_factor(
         BadInput: no pattern is given, one matches no topic, or a factor is below 1.
     """
     _check(situation, factors)
-    draft = Draft(situation, scope or Scope())
+    draft = PlanDraft(situation, scope or Scope())
     topics = {partition.topic for partition in situation.partitions}
     wanted = {topic: _factor(topic, factors) for topic in topics}
     notes, before, after = [], 0, 0
@@ -82,14 +82,14 @@ def _factor(topic: str, factors: Mapping[str, int]) -> int | None:
     return next(found, None)
 
 
-def _resize(draft: Draft, row: int, factor: int) -> PlanNote | None:
+def _resize(draft: PlanDraft, row: int, factor: int) -> PlanNote | None:
     """Bring one partition to its factor; what keeps it from that, if anything does."""
     if factor > len(draft.replicas[row]):
         return _grow(draft, row, factor)
     return _hindrance(draft, row, factor) or _shrink(draft, row, factor)
 
 
-def _grow(draft: Draft, row: int, factor: int) -> PlanNote | None:
+def _grow(draft: PlanDraft, row: int, factor: int) -> PlanNote | None:
     while len(draft.replicas[row]) < factor:
         mask = draft.candidates(row)
         fresh = mask & draft.new_rack(draft.racks_of(draft.replicas[row]))
@@ -100,7 +100,7 @@ def _grow(draft: Draft, row: int, factor: int) -> PlanNote | None:
     return None
 
 
-def _hindrance(draft: Draft, row: int, factor: int) -> PlanNote | None:
+def _hindrance(draft: PlanDraft, row: int, factor: int) -> PlanNote | None:
     """Why replicas of a partition may not be dropped, whichever they are."""
     least = int(draft.situation.min_isr[row])
     if factor < least:
@@ -119,7 +119,7 @@ def _hindrance(draft: Draft, row: int, factor: int) -> PlanNote | None:
     return None
 
 
-def _shrink(draft: Draft, row: int, factor: int) -> PlanNote | None:
+def _shrink(draft: PlanDraft, row: int, factor: int) -> PlanNote | None:
     kept = list(draft.replicas[row])
     lagging = {broker for broker in kept if not _in_sync(draft, row, broker)}
     racks = min(draft.need(row), factor)
@@ -136,11 +136,11 @@ def _shrink(draft: Draft, row: int, factor: int) -> PlanNote | None:
     return None
 
 
-def _in_sync(draft: Draft, row: int, broker: int) -> bool:
+def _in_sync(draft: PlanDraft, row: int, broker: int) -> bool:
     return bool((draft.situation.in_sync[row] & (draft.table[row] == broker)).any())
 
 
-def _torn(draft: Draft, row: int, behind: list[int]) -> PlanNote:
+def _torn(draft: PlanDraft, row: int, behind: list[int]) -> PlanNote:
     return PlanNote(
         f"Without its replica on broker {listed(behind)}, which is out of sync, it would span "
         "fewer racks; without another it would lose one that is in sync.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from backend.domain.planning import DISK_FRACTION
+from backend.domain.planning.requests import DISK_FRACTION
 from backend.errors import BadInput
 
 

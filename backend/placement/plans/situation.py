@@ -17,9 +17,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster import NO_BROKER, LogDir, OngoingReassignment, TopicPartition
-from backend.domain.modes import PartitionMode
-from backend.domain.snapshot import UNKNOWN
+from backend.domain.cluster.metadata import NO_BROKER, LogDir, OngoingReassignment, TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.replicas.snapshot import UNKNOWN
 from backend.errors import BadInput
 
 

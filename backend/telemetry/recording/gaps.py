@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from backend.domain.snapshot import UNKNOWN
-from backend.files import no_link, replace_file, sync_folder
+from backend.domain.replicas.snapshot import UNKNOWN
+from backend.files import refuse_link, replace_file, sync_folder
 
 GAPS: Final = "gaps.jsonl"
 STATE: Final = "recording.json"
@@ -99,7 +99,7 @@ class GapLog:
         lines = b"".join(gap.line for gap in gaps)
         if not lines:
             return
-        with self._lock, open(self._path, "a+b", opener=no_link) as file:
+        with self._lock, open(self._path, "a+b", opener=refuse_link) as file:
             if file.tell() and not _ends_whole(file):
                 lines = b"\n" + lines
             file.write(lines)

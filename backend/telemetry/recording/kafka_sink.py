@@ -36,7 +36,7 @@ KEYS: Final = {Table.REPLICAS: "rid", Table.BROKERS: "broker"}
 
 
 class Lost(Protocol):
-    """Rows that were not delivered; `backend.admin.sample_producer.Lost` is one."""
+    """Rows that were not delivered; `backend.admin.kafka.sample_producer.Lost` is one."""
 
     @property
     def rows(self) -> int:
@@ -56,7 +56,7 @@ class Lost(Protocol):
 
 
 class Producing(Protocol):
-    """What carries records; `backend.admin.sample_producer.SampleProducer` is one."""
+    """What carries records; `backend.admin.kafka.sample_producer.SampleProducer` is one."""
 
     def ensure(self, topics: Sequence[str], keep_days: int) -> None:
         """Make the topics that are not there.

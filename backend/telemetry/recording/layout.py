@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from backend.domain.samples import HOUR_MS
+from backend.domain.pipeline.sample_columns import HOUR_MS
 
 HOURS: Final = "hours"
 """The folder of what was put together, hour by hour."""
@@ -44,7 +44,7 @@ class Table(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SampleFile:
     """A file of a recording."""
 
     path: Path
@@ -60,12 +60,12 @@ def file_name(at_ms: int, number: int) -> str:
     return f"{at:%Y%m%dT%H%M%S}{at_ms % 1000:03}Z-{number:010}{SUFFIX}"
 
 
-def written(folder: Path, table: Table) -> list[Part]:
+def written(folder: Path, table: Table) -> list[SampleFile]:
     """Files as they were written, by hour and number."""
     return _listed(folder / table)
 
 
-def together(folder: Path, table: Table) -> list[Part]:
+def together(folder: Path, table: Table) -> list[SampleFile]:
     """Files that hold an hour each, by hour and number."""
     return _listed(folder / HOURS / table)
 
@@ -87,7 +87,9 @@ def counted(folder: Path, table: Table) -> dict[int, tuple[Path, ...]]:
         before = hours
 
 
-def _counted(plain: Sequence[Part], hours: Sequence[Part]) -> dict[int, tuple[Path, ...]]:
+def _counted(
+    plain: Sequence[SampleFile], hours: Sequence[SampleFile]
+) -> dict[int, tuple[Path, ...]]:
     newest = {part.hour_ms: part for part in hours}
     found = {hour_ms: [part.path] for hour_ms, part in newest.items()}
     for part in left_over(plain, newest):
@@ -106,7 +108,7 @@ def within(
     }
 
 
-def left_over(plain: Sequence[Part], newest: Mapping[int, Part]) -> list[Part]:
+def left_over(plain: Sequence[SampleFile], newest: Mapping[int, SampleFile]) -> list[SampleFile]:
     """Of the written files those whose rows are in no file of an hour."""
     return [
         part
@@ -141,12 +143,12 @@ def _day_ms(day: str) -> int | None:
         return None
 
 
-def _listed(folder: Path) -> list[Part]:
+def _listed(folder: Path) -> list[SampleFile]:
     found = []
     for hour_ms, path in hour_folders(folder):
         for name in _names(path):
             if (match := _NAME.fullmatch(name)) is not None:
-                found.append(Part(path / name, hour_ms, int(match[1])))
+                found.append(SampleFile(path / name, hour_ms, int(match[1])))
     return sorted(found, key=lambda part: (part.hour_ms, part.number))
 
 

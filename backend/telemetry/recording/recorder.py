@@ -25,19 +25,19 @@ from functools import partial
 from typing import Any, Final
 
 from backend.clock import Clock
-from backend.domain.cluster import TopicPartition
-from backend.domain.samples import DAY_MS
-from backend.domain.snapshot import UNKNOWN, Snapshot
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.pipeline.sample_columns import DAY_MS
+from backend.domain.replicas.snapshot import UNKNOWN, Snapshot
 from backend.errors import KshuntError, WrongCluster
 from backend.settings import RecordingSettings
-from backend.telemetry.hub import SnapshotHub
-from backend.telemetry.recording.due import Due
+from backend.telemetry.recording.due_samples import DueSamples
+from backend.telemetry.recording.folder_sink import FolderSink, Sink
 from backend.telemetry.recording.gaps import Gap, Why
-from backend.telemetry.recording.keeping import Keeper
 from backend.telemetry.recording.layout import Table
-from backend.telemetry.recording.pending import Pending
-from backend.telemetry.recording.rows import broker_rows, replica_rows
-from backend.telemetry.recording.writer import FolderSink, Sink
+from backend.telemetry.recording.retention import Retention
+from backend.telemetry.recording.sample_rows import broker_rows, replica_rows
+from backend.telemetry.recording.write_buffer import WriteBuffer
+from backend.telemetry.sampling.snapshot_hub import SnapshotHub
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ Operations = Callable[[], Mapping[TopicPartition, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RecorderStatus:
     """What was recorded since this backend started, and what was not."""
 
     rows_written: int = 0
@@ -84,9 +84,9 @@ class Recorder:
         """`operations` is asked in a thread: which operation of ours moves a partition."""
         self._hub, self._clock, self._settings, self._sink = hub, clock, settings, sink
         self._operations = operations
-        self._due = Due(settings.whole_s)
+        self._due = DueSamples(settings.whole_s)
         self._brokers_due_s = 0.0
-        self._pending = Pending(settings.rows_waiting)
+        self._pending = WriteBuffer(settings.rows_waiting)
         self._full = asyncio.Event()
         self._cluster_id = ""
         self._open = False
@@ -94,7 +94,7 @@ class Recorder:
         """Not in the sink yet; of the writing thread, but for `_skipped`."""
         self._skipped: Gap | None = None
         self._lock = threading.Lock()
-        self._standing = Standing()
+        self._standing = RecorderStatus()
         self._added_ms = UNKNOWN
         """Of the newest snapshot whose rows wait or are written."""
         self._said: tuple[type[Exception], int | None] | None = None
@@ -110,17 +110,17 @@ class Recorder:
         self._keeping: asyncio.Future[None] | None = None
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> RecorderStatus:
         """How it goes; any thread may ask."""
         pending = self._pending
         return replace(self._standing, rows_waiting=pending.rows, rows_dropped=pending.rows_dropped)
 
-    def _made_keeper(self) -> Keeper | None:
+    def _made_keeper(self) -> Retention | None:
         settings = self._settings
         if settings.folder is None:
             return None
         after_s = settings.compact_after_s if settings.compact else None
-        return Keeper(settings.folder, settings.keep_days, after_s, stopping=self._ending.is_set)
+        return Retention(settings.folder, settings.keep_days, after_s, stopping=self._ending.is_set)
 
     async def run(self) -> None:
         """Record until cancelled; what waits then is written, which takes `END_S` at most."""
@@ -303,7 +303,7 @@ class Recorder:
             )
         self._note(problem=problem)
 
-    def _keep(self, keeper: Keeper) -> None:
+    def _keep(self, keeper: Retention) -> None:
         # An edge: files that cannot be tidied up are no reason to record no more.
         try:
             keeper.keep(self._clock.now_ms(), self._clock.monotonic_s())

@@ -1,4 +1,4 @@
-"""The columns of `backend.domain.samples` as Arrow and Parquet know them, and a reader of them.
+"""The columns of `backend.domain.pipeline.sample_columns` as Arrow and Parquet know them, and a reader of them.
 
 A file's metadata names the version of the columns, the cluster and the table; each column's says
 its unit and its meaning. A file of an older version is read as one whose later columns are null.
@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backend.domain.samples import (
+from backend.domain.pipeline.sample_columns import (
     BROKER_SAMPLES,
     CLUSTER_KEY,
     REPLICA_SAMPLES,

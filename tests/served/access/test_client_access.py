@@ -12,18 +12,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backend.__main__ import main as kshunt
 from backend.access.roles import Role
 from backend.access.tokens import TokenFile
-from backend.api import credential
-from backend.api.client import BackendClient
-from backend.api.credential import token, token_for
+from backend.api.client import credential
+from backend.api.client.backend_client import BackendClient
+from backend.api.client.credential import token, token_for
+from backend.api.client.stdlib import StdlibClient
+from backend.cli.__main__ import main as kshunt
 from backend.clock import SystemClock
-from backend.configuration import CLIENT_VARIABLES, TAKES_CLUSTER, TOKEN_VARIABLES, expanded
+from backend.config_file import CLIENT_VARIABLES, TAKES_CLUSTER, TOKEN_VARIABLES, expanded
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError, BackendUnreachable, ConfigError
-from backend.tools.quick import QuickReader
 from tests.support.brokers.config import free_ports
 from tests.support.certificates import Authority
 from tests.support.serving import serve_process
@@ -257,7 +257,7 @@ def test_a_refusal_says_what_to_do(stub: Stub, status: int, document: object, sa
         client.cluster()
     assert said in str(caught.value)
     assert caught.value.status == status
-    quick = QuickReader(stub.address)
+    quick = StdlibClient(stub.address)
     with pytest.raises(BackendError) as same:
         quick.reassignments()
     quick.close()

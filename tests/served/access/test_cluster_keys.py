@@ -16,9 +16,9 @@ from backend.access.cluster_keys import (
     read_keys,
     write_keys,
 )
-from backend.api.client import BackendClient
+from backend.api.client.backend_client import BackendClient
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.serving import serve_process, serving
 
 

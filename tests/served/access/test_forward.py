@@ -16,11 +16,11 @@ import pytest
 from backend.access.cluster_keys import ClusterKeys, write_keys
 from backend.access.roles import Role
 from backend.access.tokens import TokenFile
-from backend.api.client import BackendClient
-from backend.api.forward import FORWARDED_TO
+from backend.api.client.backend_client import BackendClient
+from backend.api.forwarding.outbound import FORWARDED_TO
 from backend.clock import SystemClock
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import make_tls_files
 from tests.support.serving import serve_process

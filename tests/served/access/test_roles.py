@@ -20,15 +20,15 @@ from fastapi import FastAPI
 
 from backend.access.roles import Caller, Role
 from backend.access.tokens import TokenFile
-from backend.api.client import BackendClient
-from backend.api.gate import Door, Gate
-from backend.api.routes import OPEN, ROLE, STREAM, Declared
+from backend.api.client.backend_client import BackendClient
+from backend.api.http.route_roles import OPEN, ROLE, STREAM, Declared
+from backend.api.server.authentication import Door, Gate
 from backend.clock import SystemClock
-from backend.domain.throttle import ThrottledRate
+from backend.domain.throttles.configs import ThrottledRate
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError, BackendUnreachable
-from backend.operations.audit import AuditEntry
+from backend.operations.audit.lines import AuditEntry
 from backend.settings import LIMITS
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import TlsFiles, make_tls_files

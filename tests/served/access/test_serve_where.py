@@ -15,11 +15,11 @@ import pytest
 
 from backend.access.roles import Role
 from backend.access.tokens import TokenFile
-from backend.api.client import BackendClient
+from backend.api.client.backend_client import BackendClient
 from backend.clock import SystemClock
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.tools.sockets import served_path
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.local_sockets import served_path
 
 DEADLINE_S = 60.0
 

@@ -16,12 +16,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from backend.access.socket_file import SocketFile, add_options, socket_file
-from backend.api.client import BackendClient
-from backend.api.server import Listen, bind
-from backend.configuration import expanded
+from backend.access.socket_mode import SocketFile, add_options, socket_file
+from backend.api.client.backend_client import BackendClient
+from backend.api.server.listener import Listen, bind
+from backend.config_file import expanded
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import ConfigError
 from tests.support.serving import serve_process
 

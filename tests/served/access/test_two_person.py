@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from backend.access import two_person
-from backend.access.two_person import Guarded, TwoPersonRule
-from backend.api.client import BackendClient
-from backend.api.team_models import ProposalModel
-from backend.configuration import expanded
-from backend.domain.approval import ShownProposal
-from backend.domain.cluster import TopicPartition
-from backend.domain.shrink import DeletePartitions
+from backend import two_person
+from backend.api.client.backend_client import BackendClient
+from backend.api.models.team import ProposalModel
+from backend.config_file import expanded
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.approval import ShownProposal
+from backend.domain.shrink.delete_partitions import DeletePartitions
 from backend.embedded.background import Running, running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import AwaitsApproval, BackendError
-from backend.tools import topics
+from backend.tools.topics import command
+from backend.two_person import TwoPersonKind, TwoPersonRule
 from tests.support.admin import fresh_name
 from tests.support.team import Shared, make_tokens, shared
 from tests.support.topics import create_topic, produce
@@ -227,7 +227,7 @@ def test_kafka_topics_says_that_it_takes_two(
     monkeypatch.setenv("KSHUNT_TOKEN", team.tokens["ada"])
     words = ["--alter", "--backend", team.url, "--topic", topic, "--partitions", "2"]
     words += ["--delete-partitions-delay", "0", *(["--json"] if as_json else [])]
-    assert topics.main(words) == 1
+    assert command.main(words) == 1
     out, err = capsys.readouterr()
     said = json.loads(out)["error"]["detail"] if as_json else err
     (waiting,) = [one for one in team.ada.proposals() if topic in one.summary]
@@ -372,9 +372,9 @@ def test_the_file_and_the_environment_say_it_as_the_flag_does(tmp_path: Path) ->
     path = tmp_path / "config.toml"
     path.write_text('[serve]\ntwo-person = ["unclean", "shrink"]\nproposal-expiry = "5m"\n')
     words = expanded(["serve"], {"KSHUNT_CONFIG": str(path)})
-    assert rule(words) == TwoPersonRule(frozenset(Guarded), 300.0)
+    assert rule(words) == TwoPersonRule(frozenset(TwoPersonKind), 300.0)
     spoken = {"KSHUNT_CONFIG": str(path), "KSHUNT_SERVE_TWO_PERSON": "Shrink"}
-    assert rule(expanded(["serve"], spoken)).guarded == {Guarded.SHRINK}
+    assert rule(expanded(["serve"], spoken)).guarded == {TwoPersonKind.SHRINK}
     assert rule(["serve"]) == TwoPersonRule()
 
 

@@ -19,7 +19,7 @@ from backend.access.roles import Role
 from backend.access.tokens import TokenFile
 from backend.clock import SystemClock
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.settings import LIMITS
 from tests.support.admin import connected, unthrottle
 from tests.support.brokers.config import free_ports

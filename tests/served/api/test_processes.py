@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.processes import begun, command_of, environment, line_of
+from backend.child_processes import begun, command_of, environment, line_of
 from tests.support.paths import ROOT
 from tests.support.planted import PLANTED
 
@@ -63,7 +63,7 @@ from collections.abc import Iterator
 
 import pyarrow
 
-from backend.pipeline.session import PipelineSettings, start_session
+from backend.pipeline.spark.session import PipelineSettings, start_session
 
 def look(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     import importlib.util

@@ -12,26 +12,26 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from backend.api.client import BackendClient
-from backend.api.stuck_models import CauseKey
-from backend.domain.cluster import TopicPartition
-from backend.domain.plan import ReassignmentPlan, format_plan
-from backend.domain.snapshot import Snapshot, stuck_rows
-from backend.domain.stuck import ABOUT, Cause, cause_table
-from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
+from backend.api.client.backend_client import BackendClient
+from backend.api.models.stuck_causes import CauseKey
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
+from backend.domain.replicas.snapshot import Snapshot, stuck_rows
+from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause, cause_table
+from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.embedded.background import Running, running
+from backend.embedded.core.spec import plain_brokers
 from backend.embedded.scenario.model import Scenario, TopicSpec
-from backend.embedded.spec import plain_brokers
-from backend.operations.needed import needed_lists
-from backend.operations.ownership import Ownership, Present, Shares
-from backend.operations.ownership_cells import ListKey
-from backend.telemetry.focus import concerned_rows, focused
+from backend.operations.ownership.cells import ListKey
+from backend.operations.ownership.ownership import FoundSettings, Ownership, Shares
+from backend.operations.throttles.sampler_needs import needed_lists
+from backend.telemetry.stuck.candidates import concerned_rows, focused
 from tests.support.paths import ROOT
 from tests.support.serving import serving
 from tests.support.snapshots import replicas_of, snapshot_of
 from tests.support.waiting import wait_until
-from tui.tables.etas import eta_cells
-from tui.tables.facts import Facts
+from tui.facts.eta_words import eta_cells
+from tui.facts.snapshot_facts import Facts
 
 MB = 1_000_000
 MOVING = TopicPartition("t", 0)
@@ -177,9 +177,9 @@ def why_not(address: str) -> str | None:
 
 
 def test_every_cause_has_words_and_a_key_in_the_api() -> None:
-    assert set(ABOUT) == set(Cause) - {Cause.NONE}
-    assert [cause.key for cause in ABOUT] == list(get_args(CauseKey))
-    for cause, about in ABOUT.items():
+    assert set(CAUSE_TEXTS) == set(Cause) - {Cause.NONE}
+    assert [cause.key for cause in CAUSE_TEXTS] == list(get_args(CauseKey))
+    for cause, about in CAUSE_TEXTS.items():
         assert len(about.short) <= 22
         assert bool(about.action) == cause.is_stuck
 
@@ -205,11 +205,13 @@ def test_whole_partitions_are_looked_at_where_something_may_be_wrong() -> None:
 def test_what_running_operations_hold_is_needed_and_what_they_left_is_not() -> None:
     cell = ("t", ListKey.FOLLOWERS)
     shares = Shares({}, {cell: frozenset({(0, 4)})})
-    held = Ownership().record("a", shares, Present({}, {cell: ReplicaSet()})).after
+    held = Ownership().record("a", shares, FoundSettings({}, {cell: ReplicaSet()})).after
     assert needed_lists(held) == {"t": ThrottledReplicas(followers=ReplicaSet(frozenset({(0, 4)})))}
-    present = Present({}, {cell: ReplicaSet(frozenset({(0, 4)}))})
+    present = FoundSettings({}, {cell: ReplicaSet(frozenset({(0, 4)}))})
     lifted = (
-        held.confirm(present).lift("a", present).after.confirm(Present({}, {cell: ReplicaSet()}))
+        held.confirm(present)
+        .lift("a", present)
+        .after.confirm(FoundSettings({}, {cell: ReplicaSet()}))
     )
     assert needed_lists(lifted) == {}
     assert needed_lists(Ownership()) == {}

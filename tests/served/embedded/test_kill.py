@@ -21,8 +21,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from backend.admin.port import ReassignOptions
-from backend.domain.cluster import TopicPartition as Partition
+from backend.admin.port.cluster_admin import ReassignOptions
+from backend.domain.cluster.metadata import TopicPartition as Partition
 from tests.support.admin import TIMEOUT_S, connected, lags_of
 from tests.support.brokers.config import free_ports
 from tests.support.topics import create_topic

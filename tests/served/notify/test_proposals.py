@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from backend.domain.approval import ProposalState, ProposedChange
-from backend.domain.shrink import DeletePartitions
+from backend.domain.operations.approval import ProposalState, ProposedChange
+from backend.domain.shrink.delete_partitions import DeletePartitions
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import AwaitsApproval
-from backend.notify.proposals import news_of
-from backend.notify.watch import Seen, Watch
+from backend.notify.changes import Seen, Watch
+from backend.notify.proposals import proposal_news
 from tests.support.notify.receiver import Received, Receiver, receiving
 from tests.support.operations.approvals import ADA
 from tests.support.team import shared
@@ -35,13 +35,13 @@ def settled(state: State, **said: Any) -> ProposedChange:
 
 
 def test_one_that_waits_is_told_once_with_its_end_and_its_reason() -> None:
-    (news,) = news_of({}, [WAITS])
+    (news,) = proposal_news({}, [WAITS])
     assert news.type == "proposal.waiting"
     assert news.text == (
         "Proposal p1 of ada waits for a second person until 1970-01-01 00:15:00 UTC: "
         "shrink orders to 3 partitions (too many)"
     )
-    assert list(news_of({"p1": State.WAITING}, [WAITS])) == []
+    assert list(proposal_news({"p1": State.WAITING}, [WAITS])) == []
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_one_that_waits_is_told_once_with_its_end_and_its_reason() -> None:
     ],
 )
 def test_what_became_of_it_is_told(after: ProposedChange, words: str) -> None:
-    (news,) = news_of({"p1": State.WAITING}, [after])
+    (news,) = proposal_news({"p1": State.WAITING}, [after])
     assert news.type == "proposal.ended"
     assert f"Proposal p1 {words}" in news.text
     for said in (after.outcome, after.settled_reason):
@@ -63,8 +63,8 @@ def test_what_became_of_it_is_told(after: ProposedChange, words: str) -> None:
     assert news.data["proposal"]["state"] == after.state.value
     assert "body" not in news.data["proposal"]
     # What had ended before anybody looked is no news, nor what is being carried out.
-    assert list(news_of({}, [after])) == []
-    assert list(news_of({"p1": State.WAITING}, [settled(State.APPROVED)])) == []
+    assert list(proposal_news({}, [after])) == []
+    assert list(proposal_news({"p1": State.WAITING}, [settled(State.APPROVED)])) == []
 
 
 def test_only_the_backend_that_acts_tells_and_its_heir_tells_what_waits_again() -> None:

@@ -14,11 +14,11 @@ import httpx
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from backend.api.client import BackendClient
+from backend.api.client.backend_client import BackendClient
 from backend.clock import SystemClock
-from backend.domain.throttle import ThrottledRate
+from backend.domain.throttles.configs import ThrottledRate
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import ConfigError
 from backend.notify.options import add_options, dead_letter_path, notifier_of, targets_of
 from tests.support.certificates import Authority

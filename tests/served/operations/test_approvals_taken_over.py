@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client import BackendClient
-from backend.domain.shrink import DeletePartitions
+from backend.api.client.backend_client import BackendClient
+from backend.domain.shrink.delete_partitions import DeletePartitions
 from backend.embedded.background import Running, running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import AwaitsApproval, BackendError, BackendUnreachable
 from tests.support.brokers.config import free_ports
 from tests.support.operations.truth_ground import untrue_of

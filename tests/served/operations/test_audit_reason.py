@@ -8,18 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.throttle import ThrottledRate, ThrottledReplicas
-from backend.journals.topic_clients import JOURNAL_TOPIC
-from backend.journals.topic_log import Reader
-from backend.operations.audit import AuditEntry, AuditEvent
-from backend.operations.journal_codec import Header
-from backend.operations.journal_fold import Fold
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
+from backend.journals.topic.clients import JOURNAL_TOPIC
+from backend.journals.topic.transactions import Reader
+from backend.operations.audit.lines import AuditEntry, AuditEvent
+from backend.operations.journal.entries import Header
+from backend.operations.journal.replay import JournalReplay
 from backend.settings import Settings
-from backend.tools import audit, election, private, reassign
-from backend.tools.flags import UsageError, reason, who
-from backend.tools.local_audit import LocalAudit
+from backend.tools import audit, election
+from backend.tools.local.audit import LocalAudit
+from backend.tools.reassign import command
+from backend.tools.shared import private_backend
+from backend.tools.shared.flags import UsageError, reason, who
 from tests.support.keys import KEYS
 from tests.support.operations.journal import embedded_cluster, raw_producer
 from tests.support.serving import serving
@@ -43,7 +45,7 @@ def test_who_and_why_go_with_a_reassignment_and_its_end(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = run_with(reassign.main, capsys)
+    run = run_with(command.main, capsys)
     stub.says(change(("foo-1", "NONE", "")))
     at = ("--backend", stub.address, "--reassignment-json-file", plan_file)
     monkeypatch.setenv("KSHUNT_USER", " ada@bastion ")
@@ -76,16 +78,16 @@ def test_an_election_with_a_reason_is_held_by_a_backend_that_keeps_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = run_with(election.main, capsys)
-    before = set(private._started)
+    before = set(private_backend._started)
     with embedded_cluster() as where:
         create_topic(where.servers, "led", [[1, 2], [2, 1]])
         at = ("--bootstrap-server", where.servers)
         assert run(*at, "--reason", "why not", "--validate-only")[0] == 0
-        assert not set(private._started) - before
+        assert not set(private_backend._started) - before
         code, out, err = run(*at, "--reason", "why not")
         assert (code, err) == (0, "")
         assert out.startswith("No partition needed a preferred replica election.\n")
-        (_held_by,) = set(private._started) - before
+        (_held_by,) = set(private_backend._started) - before
 
 
 def test_a_backend_and_the_journal_tell_the_same_of_a_move(
@@ -98,7 +100,7 @@ def test_a_backend_and_the_journal_tell_the_same_of_a_move(
     with embedded_cluster() as where:
         create_topic(where.servers, "moved", [[1, 2]])
         with serving(where.servers, own_runtime_dir) as address, BackendClient(address) as client:
-            started = run_with(reassign.main, capsys)
+            started = run_with(command.main, capsys)
             at = ("--backend", address, "--reassignment-json-file", plan)
             assert started(*move, *at)[0] == 0
 
@@ -125,7 +127,9 @@ def test_what_was_just_acknowledged_and_no_reader_is_shown_yet_is_read(
         writer.begin_transaction()
         entry = AuditEntry(1, 0, AuditEvent.REQUESTED, "ab12", "reassign", "ada@bastion")
         header = Header(where.cluster_id, "one", 1)
-        for key, value in Fold(where.cluster_id, KEYS).records({entry.key: entry.body()}, header):
+        for key, value in JournalReplay(where.cluster_id, KEYS).records(
+            {entry.key: entry.body()}, header
+        ):
             writer.produce(JOURNAL_TOPIC, value, key, partition=0)
         assert writer.flush(DEADLINE_S) == 0
         read_all = Reader.catch_up_all

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.plan import format_plan
-from backend.domain.throttle import ThrottledRate
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.reassignment.plan import format_plan
+from backend.domain.throttles.configs import ThrottledRate
 from backend.embedded.background import running
+from backend.embedded.core.spec import plain_brokers
 from backend.embedded.scenario.model import Scenario, TopicSpec
-from backend.embedded.spec import plain_brokers
-from backend.tools import reassign
+from backend.tools.reassign import command
 from tests.support.serving import serving
 from tests.support.tools import run_with, write
 
@@ -33,7 +33,7 @@ def backend(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def execute(backend: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Execute:
-    tool = run_with(reassign.main, capsys)
+    tool = run_with(command.main, capsys)
 
     def run(plan: dict[TopicPartition, Sequence[int]], *flags: str) -> tuple[int, str, str]:
         file = write(tmp_path, "plan.json", format_plan({p: tuple(r) for p, r in plan.items()}))

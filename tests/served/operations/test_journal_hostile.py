@@ -14,16 +14,16 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from backend.access.cluster_keys import ClusterKeys, write_keys
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import OperationState
-from backend.domain.shrink_phases import CutOver, ShrinkPhase, ShrinkRequest
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import OperationState
+from backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError
-from backend.journals.topic_clients import JOURNAL_TOPIC
-from backend.operations.journal_codec import BACKEND_KEY, Header, Record, operation_key
-from backend.operations.record import operation_body
+from backend.journals.topic.clients import JOURNAL_TOPIC
+from backend.operations.journal.entries import BACKEND_KEY, Header, Record, operation_key
+from backend.operations.state.operation_body import operation_body
 from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import (
     BEAT,

@@ -9,15 +9,15 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from backend.access.cluster_keys import write_keys
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.journals.topic_clients import JOURNAL_TOPIC
-from backend.operations.journal import Repairs
-from backend.operations.journal_codec import Kind, operation_key
-from backend.operations.journal_told import PAUSE_S, JournalTold
-from backend.operations.registry import Registry
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.journals.topic.clients import JOURNAL_TOPIC
+from backend.operations.core.journal_audit import PAUSE_S, JournalAudit
+from backend.operations.core.registry import Registry
+from backend.operations.journal.entries import Kind, operation_key
+from backend.operations.journal.port import Repairs
 from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import BODIES, unsigned
 from tests.support.operations.journal import Where, raw_producer
@@ -33,7 +33,7 @@ TOPIC = "orders"
 async def test_each_repair_is_told_once_and_overwriting_all_the_time_in_few_lines() -> None:
     clock, book = Clock(), Book(Trail())
     repairs = [Repairs()]
-    told = JournalTold(Registry(clock, lambda one: None, book, "one"), clock, lambda: repairs[-1])
+    told = JournalAudit(Registry(clock, lambda one: None, book, "one"), clock, lambda: repairs[-1])
 
     async def after(*news: Repairs) -> list[str]:
         before = len(book.state.entries)

@@ -9,16 +9,16 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from backend.access.cluster_keys import ClusterKeys, write_keys
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.throttle import LEADER_RATE, ThrottledRate
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.throttles.configs import LEADER_RATE, ThrottledRate
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.journals.topic_clients import JOURNAL_TOPIC
-from backend.operations.journal_codec import JournalState
-from backend.operations.journal_fold import Fold
-from backend.operations.second_copy import Remembered, file_of, path_of, read_file
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.journals.topic.clients import JOURNAL_TOPIC
+from backend.operations.journal.entries import JournalState
+from backend.operations.journal.replay import JournalReplay
+from backend.operations.journal.second_copy import Remembered, file_of, path_of, read_file
 from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import BODIES, CLUSTER, HEADER, journal_of
 from tests.support.operations.journal import Where
@@ -32,7 +32,7 @@ THROTTLES = {"throttle/broker/1", "throttle/topic/orders"}
 
 
 def state_of(journal: str = "") -> JournalState:
-    fold = Fold(CLUSTER, KEYS)
+    fold = JournalReplay(CLUSTER, KEYS)
     fold.journal_id = journal
     for record in journal_of() if not journal else fold.records({"operation/a": {}}, HEADER):
         fold.take(*record)
@@ -57,13 +57,13 @@ def test_what_a_journal_has_lost_is_told_from_what_it_has_done_with() -> None:
     assert set(remembered.lost_in(state_of("another"))) == THROTTLES
     assert set(remembered.lost_in(JournalState())) == THROTTLES
     # The same journal, in which they ended in order.
-    over = Fold(CLUSTER, KEYS)
+    over = JournalReplay(CLUSTER, KEYS)
     for record in journal_of():
         over.take(*record)
     for record in over.records(dict.fromkeys(THROTTLES), HEADER):
         over.take(*record)
     assert remembered.lost_in(over.state()) == {}
-    gone = Fold(CLUSTER, KEYS)
+    gone = JournalReplay(CLUSTER, KEYS)
     for record in [*journal_of(), (b"throttle/broker/1", None)]:
         gone.take(*record)
     assert set(remembered.lost_in(gone.state())) == {"throttle/broker/1"}

@@ -17,15 +17,15 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from backend.admin.kafka import KafkaAdmin
-from backend.api.backend import Backend
-from backend.api.client import BackendClient
-from backend.domain.throttle import ThrottledRate
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.api.client.backend_client import BackendClient
+from backend.api.service.backend import Backend
+from backend.domain.throttles.configs import ThrottledRate
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendUnreachable
 from backend.settings import Settings
-from backend.telemetry.recording.recorder import Standing
+from backend.telemetry.recording.recorder import RecorderStatus
 from tests.support.brokers.config import free_ports
 from tests.support.operations.journal_memory import MemoryJournal, MemoryLog, TestClock
 from tests.support.operations.kills import (
@@ -272,7 +272,7 @@ def _journal(kept: MemoryLog, clock: TestClock, _: str, name: str) -> MemoryJour
 class Failing:
     """A recorder that ends by an error at once."""
 
-    standing = Standing()
+    standing = RecorderStatus()
 
     async def run(self) -> None:
         raise RuntimeError("of a disk")

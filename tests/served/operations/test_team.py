@@ -16,14 +16,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import Operation
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.team import Presence
-from backend.domain.throttle import ThrottledRate, ThrottledReplicas
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import Operation
+from backend.domain.operations.team import Presence
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError
 from tests.support.admin import fresh_name
 from tests.support.serving import serving

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.api.client import BackendClient
-from backend.domain.alteration import AlteredTopic
-from backend.domain.cluster import TopicPartition
-from backend.domain.shrink import (
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.shrink.delete_partitions import (
     KEYED,
     NO_PARTITION,
     UNDER_CHANGES,
@@ -17,9 +16,10 @@ from backend.domain.shrink import (
     PartitionMode,
     ShrinkSupport,
 )
-from backend.domain.topics import TopicSummary
+from backend.domain.topics.alteration import AlteredTopic
+from backend.domain.topics.descriptions import TopicSummary
 from backend.embedded.background import Running, running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError
 from tests.support.admin import fresh_name
 from tests.support.serving import serving

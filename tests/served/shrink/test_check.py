@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.api.client import BackendClient
-from backend.domain.shrink_check import KeyUse, Severity
+from backend.api.client.backend_client import BackendClient
+from backend.domain.shrink.check import KeyUse, Severity
 from backend.embedded.background import Running, running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError
 from tests.support.serving import serving
 from tests.support.shrink.check import commit, write

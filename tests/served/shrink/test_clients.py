@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from backend.api.client import BackendClient
-from backend.domain.shrink import DeletePartitions
+from backend.api.client.backend_client import BackendClient
+from backend.domain.shrink.delete_partitions import DeletePartitions
 from backend.embedded.background import Running, running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.admin import fresh_name
 from tests.support.serving import serving
 from tests.support.topics import create_topic

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from backend.api.client import BackendClient
-from backend.domain.operation import Operation, OperationState
-from backend.domain.shrink_phases import CutOver, ShrinkCourse, ShrinkPhase, ShrinkRequest
+from backend.api.client.backend_client import BackendClient
+from backend.domain.operations.operation import Operation, OperationState
+from backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkProgress, ShrinkRequest
 from backend.embedded.background import Running, running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError
 from tests.support.admin import fresh_name
 from tests.support.serving import serving
@@ -56,8 +56,8 @@ def operation_of(client: BackendClient, id: str) -> Operation:
     return found
 
 
-def course_of(client: BackendClient, id: str) -> ShrinkCourse:
-    return ShrinkCourse.from_json(operation_of(client, id).details["shrink"])
+def course_of(client: BackendClient, id: str) -> ShrinkProgress:
+    return ShrinkProgress.from_json(operation_of(client, id).details["shrink"])
 
 
 def test_a_rehearsal_says_what_would_be_done_and_records_nothing(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client import BackendClient
-from backend.domain.operation import OperationKind
+from backend.api.client.backend_client import BackendClient
+from backend.domain.operations.operation import OperationKind
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.tools.topics import main
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.tools.topics.command import main
 from tests.support.serving import serving
 from tests.support.shrink.check import write
 from tests.support.topics import create_topic

@@ -11,25 +11,25 @@ from typing import Any
 import pytest
 from fastapi.encoders import jsonable_encoder
 
-from backend.api.client import BackendClient
-from backend.api.client_pipeline import read_pipeline
-from backend.domain.pipeline import (
+from backend.api.client.backend_client import BackendClient
+from backend.api.client.pipeline import read_pipeline
+from backend.domain.pipeline.delivered import (
     ABSENT,
     BACKFILL,
     STREAM,
-    Delivered,
-    Missed,
     PipelineProcess,
-    PipelineStanding,
     PipelineState,
-    SamplesStanding,
+    PipelineStatus,
+    SampleGap,
+    SamplesStatus,
+    TableStatus,
 )
-from backend.domain.results import BROKER_LOAD, ETA, RATES, STALLS, THROTTLE_EFFECT
+from backend.domain.pipeline.result_columns import BROKER_LOAD, ETA, RATES, STALLS, THROTTLE_EFFECT
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.telemetry.recording.gaps import Gap, Why
-from backend.telemetry.recording.recorder import Standing
-from backend.telemetry.result_standing import Seen, samples_of, standing_of
+from backend.telemetry.recording.recorder import RecorderStatus
+from backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, standing_of
 from tests.support.pipeline.delivered import write
 from tests.support.serving import serving
 from tests.support.topics import create_topic
@@ -40,7 +40,7 @@ FOLDER = Path("/s/results")
 DEADLINE_S = 20.0
 
 
-def until(client: BackendClient, fits: Callable[[PipelineStanding], bool]) -> PipelineStanding:
+def until(client: BackendClient, fits: Callable[[PipelineStatus], bool]) -> PipelineStatus:
     """The standing, once it fits."""
     found = [client.pipeline()]
 
@@ -83,7 +83,7 @@ def test_a_backend_that_knows_no_results_says_what_to_do(tmp_path: Path) -> None
         assert client.pipeline() == ABSENT
         past = client.pipeline_past()
         assert not any(rows.rows for rows in (past.etas, past.stalls, past.loads))
-        assert past.course.of == Delivered("rates")
+        assert past.course.of == TableStatus("rates")
         assert client.pipeline_effects().rows == ()
 
 
@@ -157,17 +157,19 @@ def test_a_process_that_has_just_begun_may_be_late() -> None:
     assert (begun.state, begun.reason) == (PipelineState.RUNNING, "It has begun, and catches up.")
 
 
-def seen(newest_ms: int | None = NOW_MS - 4_000, source: str = STREAM, **others: Any) -> Seen:
-    tables = (Delivered("rates", newest_ms, source), Delivered("quality", NOW_MS, BACKFILL))
+def seen(
+    newest_ms: int | None = NOW_MS - 4_000, source: str = STREAM, **others: Any
+) -> PipelineFacts:
+    tables = (TableStatus("rates", newest_ms, source), TableStatus("quality", NOW_MS, BACKFILL))
     said: dict[str, Any] = {
         "folder": FOLDER,
         "samples_folder": Path("/s"),
-        "samples": SamplesStanding(NOW_MS),
+        "samples": SamplesStatus(NOW_MS),
         "process": None,
         "now_ms": NOW_MS,
         "tables": tables if newest_ms is not None else (),
     }
-    return Seen(**{**said, **others})
+    return PipelineFacts(**{**said, **others})
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,7 @@ def seen(newest_ms: int | None = NOW_MS - 4_000, source: str = STREAM, **others:
         (seen(process=PipelineProcess(False, NOW_MS)), PipelineState.RESTARTING, ""),
     ],
 )
-def test_each_standing_says_what_to_run(present: Seen, state: str, command: str) -> None:
+def test_each_standing_says_what_to_run(present: PipelineFacts, state: str, command: str) -> None:
     found = standing_of(present)
     assert (found.state, found.command) == (state, command)
     assert bool(found.reason) is (state != PipelineState.RUNNING or not present.tables)
@@ -209,26 +211,26 @@ def test_each_standing_says_what_to_run(present: Seen, state: str, command: str)
 def test_how_far_behind_is_told_by_samples_or_else_by_the_clock() -> None:
     assert standing_of(seen()).behind_s == 4.0
     # A cluster that is silent is no reason to call its results old.
-    silent = SamplesStanding(NOW_MS - 900_000)
+    silent = SamplesStatus(NOW_MS - 900_000)
     assert standing_of(seen(NOW_MS - 901_000, samples=silent)).state is PipelineState.RUNNING
     assert standing_of(seen(NOW_MS - 901_000, samples=None)).state is PipelineState.LATE
-    assert standing_of(seen(samples=SamplesStanding())).behind_s is None
+    assert standing_of(seen(samples=SamplesStatus())).behind_s is None
 
 
 def test_what_a_recorder_says_of_itself_is_handed_on() -> None:
     gap = Gap(1, 2, Why.DROPPED, "Rows were let go.", rows=5)
-    recorder = Standing(10, 7, 0, 5, 2, 3, "No room.", (gap,))
-    assert samples_of(recorder) == SamplesStanding(
-        7, "No room.", 7, 3, (Missed(1, 2, "Rows were let go."),)
+    recorder = RecorderStatus(10, 7, 0, 5, 2, 3, "No room.", (gap,))
+    assert samples_of(recorder) == SamplesStatus(
+        7, "No room.", 7, 3, (SampleGap(1, 2, "Rows were let go."),)
     )
-    assert samples_of(Standing()).written_ms is None
+    assert samples_of(RecorderStatus()).written_ms is None
 
 
 def test_a_standing_is_read_as_it_is_written() -> None:
-    samples = SamplesStanding(5, "", 0, 0, (Missed(1, 2, "a gap"),))
+    samples = SamplesStatus(5, "", 0, 0, (SampleGap(1, 2, "a gap"),))
     process = PipelineProcess(False, 5, 2, "Spark gave up.")
     for found in (standing_of(seen(samples=samples, process=process)), ABSENT):
         assert read_pipeline(jsonable_encoder(asdict(found))) == found
     later = {**jsonable_encoder(asdict(ABSENT)), "of_a_later_version": 1}
     assert read_pipeline(later) == ABSENT
-    assert replace(ABSENT, newest_ms=1).of("eta") == Delivered("eta")
+    assert replace(ABSENT, newest_ms=1).of("eta") == TableStatus("eta")

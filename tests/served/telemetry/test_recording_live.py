@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from backend.__main__ import main
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.plan import ReassignmentPlan
+from backend.api.client.backend_client import BackendClient
+from backend.cli.__main__ import main
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.telemetry.recording.gaps import STATE, Why, read_gaps, read_state
 from backend.telemetry.recording.layout import Table
 from backend.telemetry.recording.schema import read_recording

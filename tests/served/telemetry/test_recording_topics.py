@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message
 from confluent_kafka import TopicPartition as Place
 
-from backend.admin.properties import load_client_config
-from backend.admin.sample_producer import PARTITIONS, SampleProducer
-from backend.domain.samples import replica_ids
+from backend.admin.kafka.sample_producer import PARTITIONS, SampleProducer
+from backend.admin.security.client_properties import load_client_config
+from backend.domain.pipeline.sample_columns import replica_ids
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import ClusterUnreachable, ConfigError
 from backend.telemetry.recording.gaps import Why
 from backend.telemetry.recording.kafka_sink import TopicSink

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.tools.sockets import answers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.local_sockets import answers
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 

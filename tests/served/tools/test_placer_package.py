@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 
 USE = """
 from backend.placement.placer import UsableBroker, load_placer
-from backend.placement.placing import PlacementRequest, place_with
+from backend.placement.placer_calls import PlacementRequest, place_with
 
 placer = load_placer("rack-first", {"rack.first": "b"})
 racks = {1: "a", 2: "b", 3: "c", 4: "b"}

@@ -16,15 +16,17 @@ import pytest
 
 from backend.access.roles import Role
 from backend.access.tokens import TokenFile
-from backend.api.client import BackendClient
+from backend.api.client.backend_client import BackendClient
 from backend.clock import SystemClock
-from backend.domain.alteration import AlteredTopic
-from backend.domain.plan import parse_plan
+from backend.domain.reassignment.plan import parse_plan
+from backend.domain.topics.alteration import AlteredTopic
 from backend.embedded.background import Running, running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.local_sockets import socket_path
 from backend.settings import PLACER_CONFIG_VARIABLE, PLACER_VARIABLE, PlacerSettings
-from backend.tools import private, reassign, topics
-from backend.tools.sockets import socket_path
+from backend.tools.reassign import command as reassign
+from backend.tools.shared import private_backend
+from backend.tools.topics import command as topics
 from tests.support.brokers.config import free_ports
 from tests.support.placement.given_placers import FAULTS, FULL, RACK_FIRST, named
 from tests.support.serving import serve_process, serving
@@ -332,10 +334,10 @@ def test_the_environment_names_what_a_private_backend_is_given(
     assert PlacerSettings.of(named_there) == PlacerSettings("rules", tmp_path / "rules.properties")
     for name in named_there:
         monkeypatch.delenv(name, raising=False)
-    assert "replica" not in " ".join(private._command(tmp_path / "s", "b:1", None))
+    assert "replica" not in " ".join(private_backend._command(tmp_path / "s", "b:1", None))
     for name, value in named_there.items():
         monkeypatch.setenv(name, value)
-    command = private._command(tmp_path / "s", "b:1", None)
+    command = private_backend._command(tmp_path / "s", "b:1", None)
     assert command[-3:] == [
         "--replica-placer=rules",
         "--replica-placer-config",

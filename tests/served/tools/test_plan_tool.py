@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.cluster import LogDir, TopicPartition
-from backend.domain.plan import parse_plan
-from backend.domain.planning import Goal
+from backend.domain.cluster.metadata import LogDir, TopicPartition
+from backend.domain.planning.requests import Goal
+from backend.domain.reassignment.plan import parse_plan
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from backend.rehearsal.files import load_picture, save_picture
 from backend.rehearsal.picture import Picture
-from backend.tools import plan
-from backend.tools.plan_options import FLAGS, Action, build_parser
+from backend.rehearsal.picture_files import load_picture, save_picture
+from backend.tools.plan import command
+from backend.tools.plan.options import FLAGS, Action, build_parser
 from tests.support.serving import serving
 from tests.support.tools import Tool, run_with, write
 from tests.support.topics import create_topic
@@ -28,7 +28,7 @@ GB = 10**9
 
 @pytest.fixture
 def tool(capsys: pytest.CaptureFixture[str]) -> Tool:
-    return run_with(plan.main, capsys)
+    return run_with(command.main, capsys)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_a_drain_is_written_with_the_way_back(tool: Tool, saved: str, tmp_path: Path) -> None:
-    out = tmp_path / "plan.json"
+    out = tmp_path / "command.json"
     code, text, err = tool("drain", "--broker", "3", "--picture", saved, "--out", str(out))
     assert (code, err) == (0, "")
     assert text.startswith("To drain broker 3: ")
@@ -78,7 +78,7 @@ def test_a_drain_is_written_with_the_way_back(tool: Tool, saved: str, tmp_path: 
     assert "--throttle BYTES --execute" in text
     there, back = (
         parse_plan(out.read_text()),
-        parse_plan((tmp_path / "plan.rollback.json").read_text()),
+        parse_plan((tmp_path / "command.rollback.json").read_text()),
     )
     assert there.cluster_id == back.cluster_id == "saved-one"
     assert there.replicas.keys() == back.replicas.keys()
@@ -87,9 +87,9 @@ def test_a_drain_is_written_with_the_way_back(tool: Tool, saved: str, tmp_path: 
 
 
 def test_nothing_that_is_there_is_replaced(tool: Tool, saved: str, tmp_path: Path) -> None:
-    for name in ("plan.json", "plan.rollback.json"):
+    for name in ("command.json", "command.rollback.json"):
         write(tmp_path, name, "mine")
-        out = str(tmp_path / "plan.json")
+        out = str(tmp_path / "command.json")
         code, _, err = tool("drain", "--broker", "3", "--picture", saved, "--out", out)
         assert code == 1
         assert "it is there" in err
@@ -100,7 +100,7 @@ def test_nothing_that_is_there_is_replaced(tool: Tool, saved: str, tmp_path: Pat
 def test_where_nothing_has_to_change_no_file_is_written(
     tool: Tool, saved: str, tmp_path: Path
 ) -> None:
-    out = tmp_path / "plan.json"
+    out = tmp_path / "command.json"
     code, text, _ = tool("drain", "--broker", "4", "--picture", saved, "--out", str(out))
     assert code == 0
     assert "nothing changes" in text
@@ -112,7 +112,7 @@ def test_a_goal_that_is_not_reached_has_a_code_of_its_own(tool: Tool, saved: str
     code, text, _ = tool(
         "replication-factor", "--factor", "*=5", "--disk-limit", "10.5", "--picture", saved
     )
-    assert code == plan.PARTLY
+    assert code == command.PARTLY
     assert "Notes:" in text
 
 
@@ -128,7 +128,7 @@ def test_every_goal_has_a_way_here(tool: Tool, saved: str) -> None:
         ["replication-factor", "--factor", "orders=3,log*=2"],
     ):
         code, text, err = tool(*words, "--picture", saved)
-        assert code in (0, plan.PARTLY), words
+        assert code in (0, command.PARTLY), words
         assert err == "", words
         assert text.startswith("To "), words
 
@@ -197,7 +197,7 @@ def test_a_plan_of_another_tool_is_shown(tool: Tool, saved: str, tmp_path: Path)
 
 
 def test_a_cluster_is_planned_through_its_backend(tool: Tool, address: str, tmp_path: Path) -> None:
-    out = tmp_path / "plan.json"
+    out = tmp_path / "command.json"
     code, text, err = tool(
         *("drain", "--broker", "1", "--topic", "orders", "--backend", address),
         *("--throttle", "10MB", "--out", str(out)),
@@ -281,7 +281,7 @@ def test_wrong_usage_is_said(tool: Tool, saved: str, words: list[str], said: str
 def test_a_plan_that_cannot_be_meant_is_refused(
     tool: Tool, saved: str, tmp_path: Path, content: str, said: str
 ) -> None:
-    name = write(tmp_path, "plan.json", content)
+    name = write(tmp_path, "command.json", content)
     for words in (["show", name], ["rehearse", name, "--throttle", "10MB"]):
         code, _, err = tool(*words, "--picture", saved)
         assert code == 1

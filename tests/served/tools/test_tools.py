@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client import BackendClient
+from backend.api.client.backend_client import BackendClient
 from backend.errors import ConfigError
-from backend.tools.options import FLAGS, build_parser
-from backend.tools.output import EXISTING_ASSIGNMENT
-from backend.tools.reassign import main
-from backend.tools.sockets import PATH_BYTES_MAX, answers, runtime_dir, socket_path
+from backend.local_sockets import PATH_BYTES_MAX, answers, runtime_dir, socket_path
+from backend.tools.reassign.command import main
+from backend.tools.reassign.options import FLAGS, build_parser
+from backend.tools.shared.output import EXISTING_ASSIGNMENT
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.launcher import RealKafka
 from tests.support.tools import PLAN, Stub, Tool, change, run_with, write
@@ -329,7 +329,7 @@ def test_a_backend_that_speaks_no_json_is_an_error(tool: Tool, stub: Stub) -> No
 def test_a_read_from_a_backend_loads_no_heavy_library(stub: Stub) -> None:
     stub.says(list_of())
     program = (
-        "import sys; from backend.__main__ import main;"
+        "import sys; from backend.cli.__main__ import main;"
         f"main(['kafka-reassign-partitions', '--list', '--backend', '{stub.address}']);"
         "print(sorted({'numpy', 'kafka', 'confluent_kafka', 'httpx', 'pyarrow', 'fastapi',"
         " 'asyncio', 'subprocess'} & sys.modules.keys()))"

@@ -10,11 +10,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.domain.shrink import COPIED, KEYED, NO_DELAY, NOT_ENABLED, UNDER_CHANGES
+from backend.domain.shrink.delete_partitions import (
+    COPIED,
+    KEYED,
+    NO_DELAY,
+    NOT_ENABLED,
+    UNDER_CHANGES,
+)
 from backend.embedded.background import Running, running
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.tools.topic_options import FLAGS, build_parser
-from backend.tools.topics import INCREASED, main
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.tools.topics.command import INCREASED, main
+from backend.tools.topics.options import FLAGS, build_parser
 from tests.support.admin import fresh_name
 from tests.support.brokers.launcher import RealKafka
 from tests.support.serving import serving
@@ -113,7 +119,7 @@ def test_zookeeper_is_not_served(tool: Tool) -> None:
 def test_a_list_by_a_backend_loads_no_heavy_library(stub: Stub) -> None:
     stub.says({"topics": []})
     program = (
-        "import sys; from backend.__main__ import main;"
+        "import sys; from backend.cli.__main__ import main;"
         f"main(['kafka-topics', '--list', '--backend', '{stub.address}']);"
         "print(sorted({'numpy', 'kafka', 'confluent_kafka', 'httpx', 'pyarrow', 'fastapi',"
         " 'asyncio', 'subprocess'} & sys.modules.keys()))"

@@ -10,25 +10,25 @@ from dataclasses import dataclass
 import pytest
 from textual.pilot import Pilot
 
-from backend.api.client import BackendClient
-from backend.domain.operation import Operation
+from backend.api.client.backend_client import BackendClient
+from backend.domain.operations.operation import Operation
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BadInput
 from tests.support.admin import fresh_name
 from tests.support.serving import serving
 from tests.support.topics import create_topic, produce
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async
-from tui.altering import Present, Wanted, alter_intent
+from tui.actions.view_names import PARTITIONS
 from tui.app import KshuntApp
-from tui.intent import Target
-from tui.store import ConnectionState
-from tui.text import UNICODE
-from tui.views import PARTITIONS
-from tui.wizard.alter import alter_wizard
-from tui.wizard.model import Step
-from tui.wizard.screen import WizardScreen
+from tui.changes.verbs.alter import Present, Wanted, alter_intent
+from tui.changes.verbs.alter_wizard import alter_wizard
+from tui.changes.wizard.intent import Target
+from tui.changes.wizard.pages import Step
+from tui.changes.wizard.screen import WizardScreen
+from tui.data.store import ConnectionState
+from tui.text.formatting import UNICODE
 
 DEADLINE_S = 60.0
 HERE = Target("c", "h:9")

@@ -11,17 +11,17 @@ import pytest
 from textual.pilot import Pilot
 
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.serving import serving
 from tests.support.topics import create_topic, produce
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async
 from tui.app import KshuntApp
-from tui.planning.goals import PlanStep
-from tui.store import ConnectionState
-from tui.wizard.model import Step
-from tui.wizard.plan import PlanScreen
-from tui.wizard.screen import WizardScreen
+from tui.changes.plan.goals import PlanStep
+from tui.changes.plan.screen import PlanScreen
+from tui.changes.wizard.pages import Step
+from tui.changes.wizard.screen import WizardScreen
+from tui.data.store import ConnectionState
 
 DEADLINE_S = 60.0
 BACK = ".rollback.json"

@@ -10,8 +10,8 @@ from tests.support.terminal import terminal
 from tests.support.tui.app import DEADLINE_S
 from tests.support.tui.replay import replayed
 from tests.support.waiting import wait_until
-from tui.recorder.keeping import clean
-from tui.recorder.reel import Reel
+from tui.recorder.reader import RecordingReader
+from tui.recorder.retention import clean
 
 START_S = 60.0
 
@@ -20,7 +20,7 @@ def snapshots(paths: list[Path]) -> int:
     """How many distinct moments a recording holds; 0 while there is none."""
     if not paths:
         return 0
-    with closing(Reel(paths)) as reel:
+    with closing(RecordingReader(paths)) as reel:
         return len({point.at_ms for point in reel.course()})
 
 

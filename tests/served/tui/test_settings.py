@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.operation import OperationState
+from backend.domain.operations.operation import OperationState
 from backend.errors import ConfigError
 from tests.support.terminal import terminal
 from tests.support.tui.app import Shown, dashboard
 from tests.support.tui.cluster import incident, running_move
 from tui.actions import ACTIONS, actions_of, key_name, key_of, use_keys, view_key
-from tui.attention import attention
-from tui.screens.choose import ChooseScreen
+from tui.actions.view_names import BROKERS, PARTITIONS, VIEWS
+from tui.data.store import Store
+from tui.dialogs.choose import ChooseScreen
 from tui.settings import DashboardSettings, load_settings, parse_settings
-from tui.store import Store
-from tui.theme import ThemeFolder
-from tui.views import BROKERS, PARTITIONS, VIEWS
+from tui.shell.theme_files import ThemeFolder
+from tui.views.attention import attention
 
 OWN = """
 name = "{name}"

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import TypeVar
 
-from backend.domain.cluster import TopicPartition
-from backend.embedded.controller.answers import Decision, KafkaError
+from backend.domain.cluster.metadata import TopicPartition
 from backend.embedded.controller.brokers import Registration, register_broker, unfence_broker
 from backend.embedded.controller.configs import (
     ConfigChange,
@@ -15,11 +14,12 @@ from backend.embedded.controller.configs import (
     ConfigResource,
     incremental_alter_configs,
 )
+from backend.embedded.controller.decision import Decision, KafkaError
 from backend.embedded.controller.isr import IsrReport, alter_partition
 from backend.embedded.controller.topics import NewTopic, create_topics
 from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.image_values import PartitionImage
 from backend.embedded.metadata.records import Record, ResourceType
-from backend.embedded.metadata.values import PartitionImage
 
 Item = TypeVar("Item")
 

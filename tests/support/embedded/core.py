@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from backend.embedded.controller.brokers import Registration
 from backend.embedded.controller.configs import (
     ConfigChange,
@@ -15,16 +15,16 @@ from backend.embedded.controller.configs import (
     ConfigResource,
     incremental_alter_configs,
 )
-from backend.embedded.controller.throttled_move import UNTHROTTLED, reassign_partitions
+from backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
 from backend.embedded.controller.topics import NewTopic, create_topics, delete_topics
-from backend.embedded.core import Core, Store, Timing
-from backend.embedded.data.held import BatchSink, Held
+from backend.embedded.core.cluster_core import Core, Store, Timing
+from backend.embedded.data.data_plane import DataPlane
+from backend.embedded.data.hosted_partition import BatchSink, HostedPartition
 from backend.embedded.data.hosts import Hardware
-from backend.embedded.data.plane import DataPlane
 from backend.embedded.logs.batch import Record, build_batch
 from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.image_values import PartitionImage
 from backend.embedded.metadata.records import NO_LEADER, ReplicaState, ResourceType
-from backend.embedded.metadata.values import PartitionImage
 from backend.embedded.replication.columns import NOWHERE
 
 MB = 1_000_000
@@ -111,7 +111,7 @@ class SmallCluster:
         assert found is not None
         return found
 
-    def held(self, topic: str, number: int = 0) -> Held:
+    def held(self, topic: str, number: int = 0) -> HostedPartition:
         found = self.plane.named(topic, number)
         assert found is not None
         return found

@@ -10,13 +10,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from backend.embedded.controller.brokers import Registration
-from backend.embedded.core import Timing
-from backend.embedded.handlers import fetch, metadata, offsets, produce
-from backend.embedded.handlers.produce import MayWrite
+from backend.embedded.core.cluster_core import Timing
+from backend.embedded.core.world import World
+from backend.embedded.handlers.admin import metadata
+from backend.embedded.handlers.data import fetch, produce
+from backend.embedded.handlers.data import list_offsets as offsets
+from backend.embedded.handlers.data.produce import MayWrite
 from backend.embedded.logs.batch import Record, build_batch
 from backend.embedded.net.api import KAFKA_APIS
 from backend.embedded.net.server import BrokerServer, Handler
-from backend.embedded.world import World
 from tests.support.embedded.connection import Client, connected
 from tests.support.embedded.core import DIRS, SmallCluster
 

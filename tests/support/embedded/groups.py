@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
+from backend.embedded.coordinator.classic_group import Group, GroupSettings
 from backend.embedded.coordinator.codes import Code
-from backend.embedded.coordinator.group import Group, GroupSettings
 from backend.embedded.coordinator.members import (
     JoinAnswer,
     JoinRequest,

@@ -10,15 +10,17 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from backend.embedded.controller.brokers import Registration
 from backend.embedded.controller.reassign import alter_partition_reassignments
 from backend.embedded.controller.topics import NewTopic, create_topics
-from backend.embedded.core import Core
-from backend.embedded.data.plane import DataPlane
-from backend.embedded.handlers import configs, log_dirs, metadata, moves, topics
+from backend.embedded.core.cluster_core import Core
+from backend.embedded.core.world import World
+from backend.embedded.data.data_plane import DataPlane
+from backend.embedded.handlers.admin import configs, log_dirs, metadata, topics
+from backend.embedded.handlers.admin import reassignments as moves
 from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.values import PartitionImage
+from backend.embedded.metadata.image_values import PartitionImage
 from backend.embedded.net.api import (
     API_VERSIONS_KEY,
     KAFKA_APIS,
@@ -27,7 +29,6 @@ from backend.embedded.net.api import (
     WireReply,
 )
 from backend.embedded.net.server import BrokerServer, Handler, RequestContext
-from backend.embedded.world import World
 from tests.support.embedded.loop_thread import LoopThread
 
 CLUSTER_ID = "embedded-admin-cluster"

@@ -7,11 +7,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from backend.embedded.controller.brokers import Registration
-from backend.embedded.handlers import configs, log_dirs, metadata, moves, offsets, seeds, topics
+from backend.embedded.core.world import World
+from backend.embedded.handlers.admin import configs, log_dirs, metadata, topics
+from backend.embedded.handlers.admin import reassignments as moves
+from backend.embedded.handlers.admin import seed_rpcs as seeds
+from backend.embedded.handlers.data import list_offsets as offsets
 from backend.embedded.metadata.records import ResourceType
 from backend.embedded.net.api import KAFKA_APIS, SEED_APIS
 from backend.embedded.net.server import BrokerServer, Handler, RequestContext
-from backend.embedded.world import World
 from tests.support.embedded.connection import connected
 from tests.support.embedded.core import DIRS, SmallCluster
 

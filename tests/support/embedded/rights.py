@@ -10,12 +10,10 @@ from uuid import UUID
 from backend.embedded.background import Running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.controller.acls import created
-from backend.embedded.controller.answers import Decision
+from backend.embedded.controller.decision import Decision
 from backend.embedded.controller.topics import NewTopic, create_topics
-from backend.embedded.net.api import KAFKA_APIS, SEED_APIS, Request, RequestHeader, WireReply
-from backend.embedded.net.check import check_message
-from backend.embedded.net.server import RequestContext
-from backend.embedded.security.acls import (
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.embedded.metadata.acls import (
     CLUSTER_NAME,
     Acl,
     Operation,
@@ -23,7 +21,9 @@ from backend.embedded.security.acls import (
     Permission,
     ResourceKind,
 )
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.net.api import KAFKA_APIS, SEED_APIS, Request, RequestHeader, WireReply
+from backend.embedded.net.frame_check import check_message
+from backend.embedded.net.server import RequestContext
 
 APIS = KAFKA_APIS | SEED_APIS
 BY_NAME = {api.name: api for api in APIS.values()}

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from backend.embedded.controller.brokers import Registration
-from backend.embedded.core import Core
-from backend.embedded.data.plane import DataPlane
+from backend.embedded.core.cluster_core import Core
+from backend.embedded.data.data_plane import DataPlane
 from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.metadata.records import Record, encode
 from backend.embedded.scenario.model import Scenario

@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from backend.notify.address import Target, target_of
 from backend.notify.dead_letters import DeadLetters, Letter, read_letters
-from backend.notify.hook import Hook
-from backend.notify.keeping import Keeping
+from backend.notify.http_sender import HttpSender
 from backend.notify.message import Message, News
+from backend.notify.message_store import MessageStore
 from backend.notify.notifier import Notifier
-from backend.notify.policy import Policy
-from backend.notify.sending import HttpSender
+from backend.notify.retries import Policy
 from backend.notify.spool import Spool
-from backend.notify.target import Target, target_of
+from backend.notify.webhook import Hook
 
 KEY = b"a key of a test, long enough"
 SECRET = "whsec_YSBrZXkgb2YgYSB0ZXN0LCBsb25nIGVub3VnaA=="
@@ -70,7 +70,7 @@ class Desk:
 
     def notifier(self, *targets: Target) -> Notifier:
         """A notifier of these targets."""
-        keeping = Keeping(Spool(self.waiting), DeadLetters(self.dead), self.clock)
+        keeping = MessageStore(Spool(self.waiting), DeadLetters(self.dead), self.clock)
         hooks = [
             Hook(target, HttpSender(target, self.policy), keeping, self.clock, self.policy, seed)
             for seed, target in enumerate(targets)

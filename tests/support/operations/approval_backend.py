@@ -15,15 +15,15 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from backend.access.tokens import TokenFile
-from backend.access.two_person import Guarded, TwoPersonRule
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.properties import client_config
-from backend.api.backend import Backend
-from backend.api.server import Listen, serve
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.security.client_properties import client_config
+from backend.api.server.listener import Listen, serve
+from backend.api.service.backend import Backend
 from backend.clock import SystemClock
-from backend.journals.topic import TopicJournal
-from backend.operations.journal_codec import Body
+from backend.journals.topic.topic_journal import TopicJournal
+from backend.operations.journal.entries import Body
 from backend.settings import Settings
+from backend.two_person import TwoPersonKind, TwoPersonRule
 from tests.support.keys import KEYS
 
 
@@ -42,7 +42,7 @@ class EndsWhenUsed(TopicJournal):
 
 async def _serve(servers: str, port: int, tokens: Path, *, ends: bool) -> None:
     clock = SystemClock()
-    settings = Settings(servers, two_person=TwoPersonRule(frozenset(Guarded)))
+    settings = Settings(servers, two_person=TwoPersonRule(frozenset(TwoPersonKind)))
 
     def open_journal(cluster_id: str, backend_id: str) -> TopicJournal:
         return (EndsWhenUsed if ends else TopicJournal)(

@@ -6,19 +6,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from backend.access.two_person import Guarded, TwoPersonRule
-from backend.domain.approval import Foreseen, Person, ProposedChange
-from backend.domain.operation import Asker, OperationKind, OperationState
+from backend.domain.operations.approval import Person, ProposalEffect, ProposedChange
+from backend.domain.operations.operation import OperationKind, OperationState, Requester
 from backend.errors import Conflict, JournalUnavailable, NotActing
-from backend.operations.approvals import Approvals, Done, Draft
-from backend.operations.audit import AuditEntry, read_audit
-from backend.operations.journal import check_append
-from backend.operations.journal_codec import Body, Entry, Header, JournalState
-from backend.operations.registry import Registry
+from backend.operations.audit.lines import AuditEntry, read_audit
+from backend.operations.core.registry import Registry
+from backend.operations.journal.entries import Body, Entry, Header, JournalState
+from backend.operations.journal.port import check_append
+from backend.operations.review.approvals import Approvals, ProposalDraft, ProposalResult
+from backend.two_person import TwoPersonKind, TwoPersonRule
 from tests.support.clocks import Standing
 
 EXPIRY_S: Final = 600.0
-RULE: Final = TwoPersonRule(frozenset(Guarded), EXPIRY_S)
+RULE: Final = TwoPersonRule(frozenset(TwoPersonKind), EXPIRY_S)
 ADA, BOB, EVE = (Person(name, f"token-{name}") for name in ("ada", "bob", "eve"))
 PEOPLE: Final = {person.name: person for person in (ADA, BOB, EVE)}
 
@@ -73,7 +73,7 @@ class Book:
 class Effects:
     """What was done to the cluster, by the id of the proposal; and when, by the clock."""
 
-    done: list[tuple[str, int, Asker]] = field(default_factory=list)
+    done: list[tuple[str, int, Requester]] = field(default_factory=list)
     fingerprint: str = "f"
     """Of what it would do; a test changes it, as others change a cluster."""
     fault: str = ""
@@ -88,10 +88,10 @@ class Change:
     effects: Effects
     clock: Standing
 
-    async def foresee(self) -> Foreseen:
-        return Foreseen(("orders-0: lost",), (), self.effects.fingerprint)
+    async def foresee(self) -> ProposalEffect:
+        return ProposalEffect(("orders-0: lost",), (), self.effects.fingerprint)
 
-    async def carry_out(self, asker: Asker) -> Done:
+    async def carry_out(self, asker: Requester) -> ProposalResult:
         fault, self.effects.fault = self.effects.fault, ""
         if fault == "refused":
             raise Conflict("Broker 1 leads. Nothing was changed.")
@@ -102,7 +102,7 @@ class Change:
         if fault == "after":
             raise Crash
         await self.registry.move(operation.id, OperationState.DONE, "done")
-        return Done(operation.id, "1 of 1 done", {"operation_id": operation.id})
+        return ProposalResult(operation.id, "1 of 1 done", {"operation_id": operation.id})
 
 
 class Side:
@@ -123,7 +123,9 @@ class Side:
 
     async def propose(self, by: Person = ADA, reason: str = "disks died") -> ProposedChange:
         foreseen = await self.change.foresee()
-        draft = Draft("unclean_election", "", "UNCLEAN election", {"partitions": []}, foreseen)
+        draft = ProposalDraft(
+            "unclean_election", "", "UNCLEAN election", {"partitions": []}, foreseen
+        )
         return await self.approvals.propose(draft, by, reason)
 
     async def approve(

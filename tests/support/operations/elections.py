@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from backend.admin.kafka import KafkaAdmin
+from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.clock import SystemClock
-from backend.domain.cluster import TopicPartition
-from backend.domain.election import (
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.election import (
     ElectionAnswer,
     UncleanAnswer,
 )
-from backend.domain.operation import Operation
-from backend.operations.election import Elections
-from backend.operations.registry import Registry
-from backend.operations.unclean import Ends, UncleanElections
+from backend.domain.operations.operation import Operation
+from backend.operations.core.registry import Registry
+from backend.operations.elections.preferred import Elections
+from backend.operations.elections.unclean import Ends, UncleanElections
 from tests.support.admin import (
     TIMEOUT_S,
 )

@@ -1,7 +1,7 @@
 """Backends of one simulated world: the engine and its verbs, where any call may fail.
 
 `Door` is a `ClusterAdmin` that asks the embedded cluster's controller and its brokers directly,
-and composes the verbs as for any Kafka (`backend.admin.emulated`).
+and composes the verbs as for any Kafka (`backend.admin.kips.emulated`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from backend.admin import configs, emulated
-from backend.admin.alterations import CLUSTER_AUTHORIZATION_FAILED
-from backend.admin.configs import Changes, ConfigValue, Values
-from backend.admin.decisions import check_plan, fit_part, with_refused
-from backend.admin.faults import BrokerDown, item_error, raise_for_code
-from backend.admin.port import (
+from backend.admin.kips import emulated
+from backend.admin.kips.alter_topics_checks import CLUSTER_AUTHORIZATION_FAILED
+from backend.admin.kips.reassignment_checks import check_plan, fit_part, with_refused
+from backend.admin.port.cluster_admin import (
     OK,
     ItemResult,
     PartitionResults,
@@ -24,15 +22,22 @@ from backend.admin.port import (
     ReassignOutcome,
     ReplicaLag,
 )
-from backend.domain.alteration import AlteredTopic
-from backend.domain.assignment import Assignment, ClusterState
-from backend.domain.cluster import Broker, OngoingReassignment, TopicPartition
-from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
-from backend.domain.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
-from backend.domain.shrink import DeletedPartition, DeletePartitions, ShrinkSupport
-from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
-from backend.domain.topic_config import TopicConfig
-from backend.domain.topics import TopicsDescribed
+from backend.admin.rpc import configs
+from backend.admin.rpc.configs import Changes, ConfigValue, Values
+from backend.admin.rpc.error_mapping import BrokerDown, item_error, raise_for_code
+from backend.domain.cluster.assignment import Assignment, ClusterState
+from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
+from backend.domain.shrink.delete_partitions import (
+    DeletedPartition,
+    DeletePartitions,
+    ShrinkSupport,
+)
+from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
+from backend.domain.topics.alteration import AlteredTopic
+from backend.domain.topics.configs import TopicConfig
+from backend.domain.topics.descriptions import TopicsDescribed
+from backend.domain.topics.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
 from backend.embedded.metadata.records import ResourceType
 from backend.errors import (
     BrokerUnreachable,
@@ -42,15 +47,15 @@ from backend.errors import (
     NotActing,
     NotSupported,
 )
-from backend.operations.context import Context
-from backend.operations.engine import Engine
-from backend.operations.journal import check_append
-from backend.operations.journal_codec import Body
-from backend.operations.mending import Mending
-from backend.operations.reassign import Reassignments
-from backend.operations.registry import Registry
+from backend.operations.core.context import Context
+from backend.operations.core.registry import Registry
+from backend.operations.journal.entries import Body
+from backend.operations.journal.port import check_append
+from backend.operations.reassignment.engine import Engine
+from backend.operations.reassignment.starting import Reassignments
 from backend.operations.steering import Steering
-from backend.operations.throttle import ThrottleChanges
+from backend.operations.throttles.changes import ThrottleChanges
+from backend.operations.throttles.repair import ThrottleRepair
 from tests.support.no_effects import NoEffects
 from tests.support.operations.engine_world import (
     BROKER,
@@ -85,10 +90,10 @@ class Backend(Process):
         self.reassignments = Reassignments(context, self.engine)
         self.steering = Steering(context, self.engine, self.reassignments)
         self.throttles = ThrottleChanges(context)
-        self.mending = Mending(context)
+        self.mending = ThrottleRepair(context)
 
     def require(self) -> None:
-        """As `Scribe.require`."""
+        """As `JournalWriter.require`."""
         if not self.alive:
             raise Crash
         if self.world.writer is not self:
@@ -97,7 +102,7 @@ class Backend(Process):
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
     ) -> None:
-        """As `Scribe.append`."""
+        """As `JournalWriter.append`."""
         world = self.world
         fault = await world.at(self, Fault.REFUSED, Fault.IN_DOUBT, Fault.DIES_AFTER)
         if world.writer is not self:
@@ -116,7 +121,7 @@ class Backend(Process):
 
 
 class Door(NoEffects):
-    """The cluster as one backend reaches it; see `ClusterAdmin` and `emulated.Primitives`."""
+    """The cluster as one backend reaches it; see `ClusterAdmin` and `emulated.KafkaCalls`."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend

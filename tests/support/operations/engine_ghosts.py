@@ -1,7 +1,7 @@
 """What every throttle should come to, told from what happened: the law of owned throttles.
 
 A ghost follows one setting. It knows the initial value, what somebody else edited, and what an
-operation was told to leave on; the exceptions are those that `backend.operations.ownership` names.
+operation was told to leave on; the exceptions are those that `backend.operations.ownership.ownership` names.
 Of the product it looks at what the journal says: which operation claims which share, and when a
 decision was written. The claims themselves are checked against the operations' plans.
 """
@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from backend.domain.operation import OperationKind
-from backend.domain.throttle import ReplicaSet, brokers_of, throttled_replicas_of
-from backend.operations.known import Known
-from backend.operations.ownership import ListCellId, RateCellId
-from backend.operations.ownership_cells import (
+from backend.domain.operations.operation import OperationKind
+from backend.domain.throttles.configs import ReplicaSet, brokers_of, throttled_replicas_of
+from backend.operations.core.known_operations import KnownOperations
+from backend.operations.ownership.cells import (
     ListCell,
     ListKey,
     Pairs,
@@ -23,6 +22,7 @@ from backend.operations.ownership_cells import (
     RateKey,
     ShareState,
 )
+from backend.operations.ownership.ownership import ListCellId, RateCellId
 from tests.support.operations.engine_world import BROKER, TOPIC, Effect, World
 
 NOTHING: Pairs = frozenset()
@@ -191,7 +191,7 @@ class Ghosts:
 
     # A backend decides
 
-    def on_commit(self, before: Known, after: Known) -> None:
+    def on_commit(self, before: KnownOperations, after: KnownOperations) -> None:
         new = [after.operations[o] for o in after.operations.keys() - before.operations.keys()]
         kinds = {operation.kind for operation in new}
         self.check_claims(after)
@@ -304,7 +304,7 @@ class Ghosts:
             ghost.kept - taken_back,
         )
 
-    def check_claims(self, known: Known) -> None:
+    def check_claims(self, known: KnownOperations) -> None:
         """No operation claims more than its plan needs."""
         for (broker, key), cell in known.ownership.rates.items():
             for o in cell.shares:

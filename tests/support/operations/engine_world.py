@@ -13,23 +13,23 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from backend.admin import configs
-from backend.admin.faults import item_result
-from backend.admin.port import ItemResult
-from backend.domain.cluster import OngoingReassignment, TopicPartition
-from backend.domain.snapshot import Snapshot
-from backend.embedded.controller.answers import ItemResult as Answered
+from backend.admin.port.cluster_admin import ItemResult
+from backend.admin.rpc import configs
+from backend.admin.rpc.error_mapping import item_result
+from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from backend.domain.replicas.snapshot import Snapshot
 from backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
     ConfigResource,
     incremental_alter_configs,
 )
+from backend.embedded.controller.decision import ItemResult as Answered
 from backend.embedded.controller.reassign import alter_partition_reassignments
 from backend.embedded.metadata.records import ResourceType
-from backend.operations.journal_codec import Body, Header, JournalState
-from backend.operations.journal_fold import Fold
-from backend.operations.known import Known, known_from
+from backend.operations.core.known_operations import KnownOperations, known_operations
+from backend.operations.journal.entries import Body, Header, JournalState
+from backend.operations.journal.replay import JournalReplay
 from tests.support.embedded.core import SmallCluster
 from tests.support.keys import KEYS
 
@@ -107,10 +107,10 @@ class World:
         self.cluster.start()
         self.clock = WorldClock(self.cluster)
         self.loop = asyncio.new_event_loop()
-        self.fold = Fold(CLUSTER_ID, KEYS)
+        self.fold = JournalReplay(CLUSTER_ID, KEYS)
         self.state = JournalState()
         """What is committed in the journal."""
-        self.known = Known()
+        self.known = KnownOperations()
         """The same as a backend would understand it."""
         self.writer: Process | None = None
         self.faults: dict[int, Fault] = {}
@@ -125,7 +125,9 @@ class World:
         self.edit: Callable[[], object] = lambda: None
         """What `Fault.FOREIGN` does."""
         self.effected: Callable[[Effect], object] = lambda effect: None
-        self.committed: Callable[[Known, Known], object] = lambda before, after: None
+        self.committed: Callable[[KnownOperations, KnownOperations], object] = (
+            lambda before, after: None
+        )
 
     def close(self) -> None:
         """Give the event loop back."""
@@ -161,7 +163,7 @@ class World:
         for record in self.fold.records(entries, header):
             self.fold.take(*record)
         self.state = self.fold.state()
-        before, self.known = self.known, known_from(self.state)
+        before, self.known = self.known, known_operations(self.state)
         assert not self.known.unreadable
         self.committed(before, self.known)
 

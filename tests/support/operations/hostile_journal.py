@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from backend.access.cluster_keys import ClusterKeys, Key
-from backend.domain.approval import Person, ProposalState, ProposedChange
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import Operation, OperationKind, OperationState
-from backend.domain.shrink_phases import ShrinkPhase, ShrinkRequest
-from backend.domain.team import Claim, Note, Team
-from backend.domain.throttle import Move
-from backend.operations.audit import AuditEntry, AuditEvent, Touched
-from backend.operations.journal_codec import (
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.approval import Person, ProposalState, ProposedChange
+from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.operations.team import Claim, Note, Team
+from backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
+from backend.domain.throttles.configs import Move
+from backend.operations.audit.lines import AuditEntry, AuditEvent, Touched
+from backend.operations.journal.entries import (
     BACKEND_KEY,
     Body,
     Header,
@@ -28,12 +28,12 @@ from backend.operations.journal_codec import (
     team_key,
     topic_throttle_key,
 )
-from backend.operations.journal_fold import Fold
-from backend.operations.journal_records import encode
-from backend.operations.record import operation_body
-from backend.operations.shrink.work import ShrinkWork
-from backend.operations.team_record import proposal_body, team_body
-from backend.operations.work import Work
+from backend.operations.journal.records import encode
+from backend.operations.journal.replay import JournalReplay
+from backend.operations.state.operation_body import operation_body
+from backend.operations.state.reassignment_work import ReassignmentWork
+from backend.operations.state.shrink_work import ShrinkWork
+from backend.operations.state.team_bodies import proposal_body, team_body
 from tests.support.keys import KEYS
 
 CLUSTER: Final = "zQcs2L5vn2KsTAnCggbn4w"
@@ -88,7 +88,9 @@ LINE: Final = AuditEntry(
     "asked",
     "b1",
 )
-WORK: Final = Work({PARTITION: Move(PARTITION, (1, 2), (2, 3))}, throttle_bytes_per_s=1000)
+WORK: Final = ReassignmentWork(
+    {PARTITION: Move(PARTITION, (1, 2), (2, 3))}, throttle_bytes_per_s=1000
+)
 RATE: Final = {
     "prior": {"value": 77, "source": "DYNAMIC_BROKER_CONFIG"},
     "known": [1000],
@@ -130,7 +132,7 @@ VALUES: Final[tuple[Any, ...]] = (
 
 def journal_of(bodies: Mapping[str, Body] = BODIES, keys: ClusterKeys = KEYS) -> list[Record]:
     """The records of a journal that a backend wrote, in two appends."""
-    fold = Fold(CLUSTER, keys)
+    fold = JournalReplay(CLUSTER, keys)
     first = fold.records({key: {**body} for key, body in bodies.items()}, HEADER)
     for record in first:
         fold.take(*record)

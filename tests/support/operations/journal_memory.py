@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from backend.errors import JournalFenced, KshuntError
-from backend.operations.journal import Repairs
-from backend.operations.journal_codec import Body, Entry, Header, JournalState
-from backend.operations.keeper import Keeper, Self
+from backend.operations.journal.entries import Body, Entry, Header, JournalState
+from backend.operations.journal.port import Repairs
+from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
 
 NEWS_S = 0.5
 STEP_S = 0.05
@@ -86,7 +86,7 @@ class MemoryLog:
 
 
 class MemoryJournal:
-    """One backend's view of a `MemoryLog`; a `backend.operations.journal.Journal`."""
+    """One backend's view of a `MemoryLog`; a `backend.operations.journal.port.Journal`."""
 
     remarks: tuple[str, ...] = ()
     repairs: Repairs = Repairs()
@@ -146,9 +146,9 @@ class MemoryJournal:
         pass
 
 
-def self_of(name: str) -> Self:
+def self_of(name: str) -> BackendIdentity:
     """What a backend of a test says of itself."""
-    return Self(name, "host", f"unix:/run/{name}.sock", 1, "boot")
+    return BackendIdentity(name, "host", f"unix:/run/{name}.sock", 1, "boot")
 
 
 @asynccontextmanager
@@ -157,9 +157,11 @@ async def keeping(
     clock: TestClock,
     name: str,
     unfinished: Callable[[JournalState], bool] = lambda state: False,
-) -> AsyncIterator[Keeper]:
+) -> AsyncIterator[LeaseManager]:
     """A backend whose keeper runs; at the end it is gone, and has told nobody."""
-    keeper = Keeper(MemoryJournal(log, clock, name), self_of(name), clock, unfinished=unfinished)
+    keeper = LeaseManager(
+        MemoryJournal(log, clock, name), self_of(name), clock, unfinished=unfinished
+    )
     task = asyncio.create_task(keeper.run())
     try:
         yield keeper

@@ -27,21 +27,26 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from backend.__main__ import main as kshunt
 from backend.access.cluster_keys import write_keys
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import ItemResult, PartitionResults, ReassignOptions, ReassignOutcome
-from backend.admin.properties import client_config
-from backend.api.backend import Backend
-from backend.api.server import Listen, serve
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.port.cluster_admin import (
+    ItemResult,
+    PartitionResults,
+    ReassignOptions,
+    ReassignOutcome,
+)
+from backend.admin.security.client_properties import client_config
+from backend.api.server.listener import Listen, serve
+from backend.api.service.backend import Backend
+from backend.cli.__main__ import main as kshunt
 from backend.clock import SystemClock
-from backend.domain.cluster import TopicPartition
-from backend.domain.throttle import ThrottledRate, ThrottledReplicas
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from backend.errors import JournalUnavailable
-from backend.journals.topic import TopicJournal
-from backend.journals.topic_clients import JOURNAL_TOPIC
-from backend.operations.journal_codec import BACKEND_KEY, Body, JournalState
-from backend.operations.lease import Terms
+from backend.journals.topic.clients import JOURNAL_TOPIC
+from backend.journals.topic.topic_journal import TopicJournal
+from backend.operations.journal.entries import BACKEND_KEY, Body, JournalState
+from backend.operations.lease.lease import LeaseTimes
 from backend.settings import Settings
 from tests.support.keys import KEYS
 
@@ -226,7 +231,7 @@ async def _serve(options: argparse.Namespace) -> None:
     admin = WatchedAdmin(settings, owned_throttles=True)
     admin.boundaries = boundaries
     await admin.connect()
-    terms = Terms(*options.terms) if options.terms else None
+    terms = LeaseTimes(*options.terms) if options.terms else None
     backend = Backend(settings, admin, clock, open_journal, terms=terms, keys=KEYS)
     admin.guard = backend.seat.guard
     await serve(backend, Listen(options.socket))

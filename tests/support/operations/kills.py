@@ -21,19 +21,19 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from backend.admin.configs import BROKER
-from backend.admin.kafka import KafkaAdmin
-from backend.domain.throttle import (
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.rpc.configs import BROKER
+from backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
 )
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.journals.topic_clients import JOURNAL_TOPIC
-from backend.operations.journal_codec import JournalState, Kind
-from backend.operations.journal_fold import Fold
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.journals.topic.clients import JOURNAL_TOPIC
+from backend.operations.journal.entries import JournalState, Kind
+from backend.operations.journal.replay import JournalReplay
 from backend.wire.raw import RawRequest
 from tests.support.admin import TIMEOUT_S, connected
 from tests.support.audit_checker import Asked, Cluster, lines_of, problems
@@ -164,7 +164,7 @@ class Ground:
 
     def journalled(self) -> JournalState:
         """What the journal's records amount to."""
-        fold = Fold(self.cluster_id, keys_of(self.cluster_id))
+        fold = JournalReplay(self.cluster_id, keys_of(self.cluster_id))
         for key, value in self.records():
             fold.take(key, value)
         return fold.state()

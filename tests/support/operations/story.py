@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from backend.domain.answers import ChangeAnswer
-from backend.domain.operation import Operation
-from backend.domain.plan import ReassignmentPlan
-from backend.operations.ownership_cells import ListKey, RateKey
-from backend.operations.reassign import ReassignRequest
+from backend.domain.operations.operation import Operation
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.operations.ownership.cells import ListKey, RateKey
+from backend.operations.reassignment.starting import ReassignRequest
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import Backend
 from tests.support.operations.engine_world import BROKER, TOPIC, Effect, World

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from backend.domain.assignment import Assignment
-from backend.domain.cluster import Broker, LogDir, OngoingReassignment, TopicPartition
-from backend.domain.snapshot import BrokerStatus, Snapshot
-from backend.domain.stuck import Cause, RateNeed, Stuck
-from backend.domain.throttle import (
+from backend.domain.cluster.assignment import Assignment
+from backend.domain.cluster.metadata import Broker, LogDir, OngoingReassignment, TopicPartition
+from backend.domain.replicas.snapshot import BrokerStatus, Snapshot
+from backend.domain.replicas.stuck_causes import Cause, RateNeed, Stuck
+from backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -28,13 +28,13 @@ from backend.embedded.controller.configs import (
     ConfigResource,
     incremental_alter_configs,
 )
-from backend.embedded.core import Core
-from backend.embedded.data.plane import moves_between_dirs
+from backend.embedded.core.cluster_core import Core
+from backend.embedded.data.data_plane import moves_between_dirs
 from backend.embedded.metadata.records import ResourceType
-from backend.telemetry import assemble
-from backend.telemetry.rates import Rates
-from backend.telemetry.stuck import Diagnosis, Replica, Watch, diagnose
-from backend.telemetry.stuck_words import explain
+from backend.telemetry.sampling import snapshot_columns
+from backend.telemetry.sampling.catch_up_rates import Rates
+from backend.telemetry.stuck.diagnosis import AdvanceWatch, Diagnosis, Replica, diagnose
+from backend.telemetry.stuck.messages import explain
 
 SWEEP_TICKS = 10
 Causes = dict[tuple[str, int, int], Cause]
@@ -47,10 +47,10 @@ class Observer:
     def __init__(self, core: Core) -> None:
         self.core = core
         self.ticks = 0
-        self._index: assemble.RowIndex | None = None
-        self._observed = assemble.nothing_observed(0)
+        self._index: snapshot_columns.RowIndex | None = None
+        self._observed = snapshot_columns.nothing_observed(0)
         self._answered: dict[int, int] = {}
-        self._rates, self._watch = Rates(), Watch()
+        self._rates, self._watch = Rates(), AdvanceWatch()
         self._paths: dict[str, int] = {}
 
     def tick(self) -> Diagnosis:
@@ -85,18 +85,18 @@ class Observer:
 
     def _snapshot(self) -> Snapshot:
         image, plane, now_ms = self.core.image, self.core.plane, self.core.now_ms
-        index = assemble.RowIndex(_assignment(self.core))
+        index = snapshot_columns.RowIndex(_assignment(self.core))
         if self._index is not None:
-            self._observed = assemble.carry(self._index, self._observed, index)
+            self._observed = snapshot_columns.carry(self._index, self._observed, index)
         else:
-            self._observed = assemble.nothing_observed(len(index.assignment))
+            self._observed = snapshot_columns.nothing_observed(len(index.assignment))
         self._index = index
         live = {b.id for b in image.brokers.values() if not b.fenced}
         self._observe(index)
         silent = frozenset(broker for broker in live if not plane.is_up(broker))
         self._answered.update({b: now_ms for b in live if plane.is_up(b)})
         throttles, ongoing = _throttles(self.core), _ongoing(self.core)
-        rows = assemble.replicas(index, self._observed, ongoing, throttles, silent)
+        rows = snapshot_columns.replicas(index, self._observed, ongoing, throttles, silent)
         statuses = {
             broker: BrokerStatus(
                 Broker(broker, "127.0.0.1" if broker in live else "", 9),
@@ -130,7 +130,7 @@ class Observer:
                 else:
                     yield LogDir(broker, path, *volumes[plane.dir_number(broker, path)])
 
-    def _observe(self, index: assemble.RowIndex) -> None:
+    def _observe(self, index: snapshot_columns.RowIndex) -> None:
         """What brokers that are due, and answer, say of their replicas."""
         plane, observed, assignment = self.core.plane, self._observed, index.assignment
         sizes, ends = plane.replication.sizes(), plane.replication.log_end_offsets()

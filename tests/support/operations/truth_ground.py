@@ -29,8 +29,8 @@ from kafka import KafkaAdminClient
 from kafka import TopicPartition as KafkaPlace
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from backend.admin.configs import BROKER
-from backend.api.client import BackendClient
+from backend.admin.rpc.configs import BROKER
+from backend.api.client.backend_client import BackendClient
 from backend.errors import KshuntError
 from tests.support.audit_checker import Cluster, Json, Setting, lines_of, problems
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka

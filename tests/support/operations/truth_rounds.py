@@ -29,11 +29,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.domain.answers import ChangeAnswer
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import Operation
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.throttle import ThrottledRate
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import Operation
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.throttles.configs import ThrottledRate
 from backend.errors import KshuntError
 from tests.support.audit_checker import Asked, Cluster, Json, Setting, problems
 from tests.support.operations.truth_ground import (

@@ -9,7 +9,14 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
-from backend.domain.results import GAP_S, STALL_S, TICK_S, UNKNOWN_CAUSE, WINDOWS, RateWindow
+from backend.domain.pipeline.result_columns import (
+    GAP_S,
+    STALL_S,
+    TICK_S,
+    UNKNOWN_CAUSE,
+    WINDOWS,
+    RateWindow,
+)
 from tests.support.pipeline.recorded import Row, time_of
 
 

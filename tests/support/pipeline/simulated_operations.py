@@ -21,18 +21,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.samples import HOUR_MS, hour_folder
-from backend.domain.snapshot import Snapshot
-from backend.domain.throttle import FOLLOWER_RATE, LEADER_RATE
-from backend.embedded.controller.throttled_move import UNTHROTTLED, reassign_partitions
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from backend.domain.replicas.snapshot import Snapshot
+from backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE
+from backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
 from backend.embedded.metadata.records import ResourceType
-from backend.telemetry.assemble import RowIndex
-from backend.telemetry.recording.due import Due
+from backend.telemetry.recording.due_samples import DueSamples
 from backend.telemetry.recording.layout import Table, file_name
-from backend.telemetry.recording.rows import replica_rows
+from backend.telemetry.recording.sample_rows import replica_rows
 from backend.telemetry.recording.schema import SCHEMAS, parquet
-from backend.telemetry.stuck import diagnose
+from backend.telemetry.sampling.snapshot_columns import RowIndex
+from backend.telemetry.stuck.diagnosis import diagnose
 from tests.support.embedded.core import MB, SmallCluster
 from tests.support.operations.stuck import Observer, configure
 
@@ -59,7 +59,7 @@ class Eye(Observer):
         super().__init__(cluster.core)
         self.operations = operations
         self.samples: list[Any] = []
-        self._due = Due(60)
+        self._due = DueSamples(60)
         self._causes = np.zeros(0, np.uint8)
 
     def look(self, seconds: float) -> None:

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from backend.clock import Clock, SystemClock
-from backend.pipeline.batches import Workshop
-from backend.pipeline.session import start_session
-from backend.pipeline.sources import FolderSource
-from backend.pipeline.stream import Done, Streaming, begun, held, stream
-from backend.result_files import current_files
+from backend.pipeline.jobs.stream import Done, Streaming, begun, held, stream
+from backend.pipeline.jobs.stream_batches import BatchContext
+from backend.pipeline.jobs.stream_sources import FolderSource
+from backend.pipeline.spark.session import start_session
+from backend.pipeline_files.result_files import current_files
 from tests.support.pipeline.recorded import Row, write
 from tests.support.pipeline.spark import quick_settings
 
@@ -49,7 +49,7 @@ def streamed(
     done: list[Done] = []
     with held(results):
         job = Streaming(
-            Workshop(session, results, clock),
+            BatchContext(session, results, clock),
             FolderSource(folder, clock, files_most),
             begun(results),
             done.append,
@@ -91,7 +91,7 @@ def main(folder: Path, results: Path) -> None:
 
     with held(results):
         job = Streaming(
-            Workshop(session, results, clock),
+            BatchContext(session, results, clock),
             FolderSource(folder, clock, 1),
             begun(results),
             said,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Event
 
-from backend.domain.broker_loads import BrokerLoads
+from backend.domain.cluster.broker_loads import BrokerLoads
 from backend.placement.placer import ReplicaPlacementFailed, UsableBroker
 
 RACK_FIRST = "tests.support.packages.rack_first.rack_first:RackFirst"

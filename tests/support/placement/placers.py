@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hypothesis import strategies as st
 
 from backend.placement.placer import ReplicaPlacer, UsableBroker
-from backend.placement.placing import PlacementRequest, place_with
+from backend.placement.placer_calls import PlacementRequest, place_with
 
 
 def broker(number: int, rack: str | None = None, *, fenced: bool = False) -> UsableBroker:

@@ -11,9 +11,9 @@ from itertools import combinations, product
 
 from hypothesis import strategies as st
 
-from backend.domain.cluster import LogDir, TopicPartition
-from backend.domain.plan import parse_plan
-from backend.domain.proposal import Proposal, applied, check_untouched
+from backend.domain.cluster.metadata import LogDir, TopicPartition
+from backend.domain.planning.proposal import Proposal, applied, check_untouched
+from backend.domain.reassignment.plan import parse_plan
 from backend.placement.plans.check import check_proposal
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation

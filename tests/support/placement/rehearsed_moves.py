@@ -8,12 +8,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.lifecycle import OperationState
-from backend.domain.operation import Operation
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.snapshot import UNKNOWN
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.lifecycle import OperationState
+from backend.domain.operations.operation import Operation
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.replicas.snapshot import UNKNOWN
 from backend.rehearsal.picture import Picture, picture_of
 from backend.rehearsal.run import rehearse
 from tests.support.brokers.launcher import RealKafka

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from backend.domain.samples import (
+from backend.domain.pipeline.sample_columns import (
     CLUSTER_KEY,
     VERSION_KEY,
 )
+from backend.telemetry.recording.folder_sink import FolderSink
 from backend.telemetry.recording.layout import Table, written
 from backend.telemetry.recording.schema import (
     TABLE_KEY,
 )
-from backend.telemetry.recording.writer import FolderSink
 from tests.support.recording.samples import START_MS, many, table_of
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from backend.clock import SystemClock
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from backend.settings import RecordingSettings
-from backend.telemetry.hub import SnapshotHub
+from backend.telemetry.recording.folder_sink import FolderSink, Sink
 from backend.telemetry.recording.recorder import Recorder
-from backend.telemetry.recording.writer import FolderSink, Sink
+from backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.recording.samples import later, many
 from tests.support.waiting import wait_until_async
 

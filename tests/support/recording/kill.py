@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from backend.domain.samples import DAY_MS
-from backend.telemetry.recording.keeping import Keeper
+from backend.domain.pipeline.sample_columns import DAY_MS
+from backend.telemetry.recording.retention import Retention
 
 
 def killed_at(number: int) -> Callable[[str], None]:
@@ -31,7 +31,7 @@ def main(now_ms: int, keep_days: int, folders: list[Path]) -> None:
     for number, folder in enumerate(folders):
         child = os.fork()
         if not child:
-            keeper = Keeper(folder, keep_days, 0.0, killed_at(number))
+            keeper = Retention(folder, keep_days, 0.0, killed_at(number))
             keeper.drop(now_ms - keep_days * DAY_MS)
             keeper.put_together(now_ms)
             os._exit(0)

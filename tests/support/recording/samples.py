@@ -12,14 +12,14 @@ import duckdb
 import numpy as np
 from hypothesis import strategies as st
 
-from backend.domain.cluster import Broker, LogDir
-from backend.domain.modes import PartitionMode
-from backend.domain.snapshot import COLUMNS, DTYPES, BrokerStatus, Replicas, Snapshot
-from backend.domain.stuck import Cause
-from backend.domain.throttle import BrokerThrottle, ThrottledRate, Throttles
-from backend.telemetry.recording.due import Due
+from backend.domain.cluster.metadata import Broker, LogDir
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.replicas.snapshot import COLUMNS, DTYPES, BrokerStatus, Replicas, Snapshot
+from backend.domain.replicas.stuck_causes import Cause
+from backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
+from backend.telemetry.recording.due_samples import DueSamples
 from backend.telemetry.recording.layout import Table
-from backend.telemetry.recording.rows import replica_rows
+from backend.telemetry.recording.sample_rows import replica_rows
 from backend.telemetry.recording.schema import read_recording
 
 START_MS = 1_795_325_000_000
@@ -124,7 +124,7 @@ def many(partitions: int, at_ms: int = START_MS, *, moving: bool = True) -> Snap
 
 def table_of(one: Snapshot) -> Any:
     """Everything of a snapshot that has been reported, as rows."""
-    layout, rows = Due(60).of(one)
+    layout, rows = DueSamples(60).of(one)
     return replica_rows(one, layout, rows, {})
 
 

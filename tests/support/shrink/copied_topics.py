@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from backend.pipeline.kernels.copying import SOURCE_HEADER
-from backend.pipeline.repartition_topics import Topics
+from backend.pipeline.repartition.topics_and_positions import Topics
 
 DEADLINE_S = 60.0
 BEGIN_MS = 1_000_000_000_000

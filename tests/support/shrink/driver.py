@@ -19,25 +19,25 @@ from typing import Any, Final, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.placing import placing_of
-from backend.admin.port import ClusterAdmin
-from backend.domain.operation import Operation, OperationState
-from backend.domain.shrink_phases import ShrinkRequest
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.kips.backend_placer import load_backend_placer
+from backend.admin.port.cluster_admin import ClusterAdmin
+from backend.domain.operations.operation import Operation, OperationState
+from backend.domain.shrink.phases import ShrinkRequest
 from backend.errors import KshuntError
-from backend.operations.context import Context
-from backend.operations.journal_codec import Body, Entry, Header, JournalState
-from backend.operations.registry import Registry
-from backend.operations.shrink.command import JobCommand, JobStanding, RepartitionJob
+from backend.operations.core.context import Context
+from backend.operations.core.registry import Registry
+from backend.operations.journal.entries import Body, Entry, Header, JournalState
+from backend.operations.shrink.check import ShrinkChecks
+from backend.operations.shrink.job_port import JobCommand, JobStatus, RepartitionJob
+from backend.operations.shrink.requests import Shrinks
 from backend.operations.shrink.runner import ShrinkRunner
-from backend.operations.shrink.step import Tools
-from backend.operations.shrink.verbs import Shrinks
-from backend.operations.shrink.work import ShrinkWork
-from backend.operations.shrink_check import ShrinkChecks
+from backend.operations.shrink.step import ShrinkTools
+from backend.operations.state.shrink_work import ShrinkWork
 from backend.pipeline.kernels.copy_errors import CopyFailed
 from backend.pipeline.kernels.copying import Copying, copy_range
-from backend.pipeline.repartition import begun, course, next_batch
-from backend.pipeline.repartition_topics import Topics
+from backend.pipeline.repartition.copy_batches import begun, course, next_batch
+from backend.pipeline.repartition.topics_and_positions import Topics
 from backend.settings import PlacerSettings, Settings
 from tests.support.shrink.copied_topics import Record, held
 
@@ -141,7 +141,7 @@ class QuickJob:
 
     servers: str
     trail: Trail
-    _standing: JobStanding = field(default_factory=JobStanding)
+    _standing: JobStatus = field(default_factory=JobStatus)
 
     async def start(self, command: JobCommand) -> None:
         what = "verify" if command.verify else "copy"
@@ -150,7 +150,7 @@ class QuickJob:
         self._standing = await asyncio.to_thread(work, self.servers, command)
         self.trail.passes(f"after {what}")
 
-    def standing(self) -> JobStanding:
+    def standing(self) -> JobStatus:
         return self._standing
 
     async def end(self) -> None:
@@ -172,7 +172,7 @@ def _plan(servers: str, command: JobCommand) -> tuple[Topics, Copying]:
     )
 
 
-def _copied(servers: str, command: JobCommand) -> JobStanding:
+def _copied(servers: str, command: JobCommand) -> JobStatus:
     try:
         topics, plan = _plan(servers, command)
         ends = topics.ends(command.source)
@@ -185,11 +185,11 @@ def _copied(servers: str, command: JobCommand) -> JobStanding:
                     if done.failure is not None:
                         raise done.failure
     except (CopyFailed, KshuntError) as failure:
-        return JobStanding(ended="failed", words=str(failure), retriable=failure.retriable)
-    return JobStanding(ended="complete", positions=at)
+        return JobStatus(ended="failed", words=str(failure), retriable=failure.retriable)
+    return JobStatus(ended="complete", positions=at)
 
 
-def _compared(servers: str, command: JobCommand) -> JobStanding:
+def _compared(servers: str, command: JobCommand) -> JobStatus:
     topics, plan = _plan(servers, command)
     starts = topics.starts(command.source)
     copied = topics.committed(plan.group, command.source, len(starts), settled=True)
@@ -207,7 +207,7 @@ def _compared(servers: str, command: JobCommand) -> JobStanding:
         "positions": {str(p): at for p, at in copied.items()},
         "target_ends": {str(p): at for p, at in topics.settled_ends(command.target).items()},
     }
-    return JobStanding(ended="complete", verified=said)
+    return JobStatus(ended="complete", verified=said)
 
 
 def _paired(
@@ -274,8 +274,8 @@ class Driver:
         self.context = Context(admin, registry, self.clock, 10.0)
         checks = ShrinkChecks(admin, self.clock, timeout_s=8.0)
         folder = self.folder / f"machine-{self.machines}" if self.elsewhere else self.folder
-        placing = placing_of(self.placer, self.admin)
-        tools = Tools(self.context, checks, self._job, folder, placing)
+        placing = load_backend_placer(self.placer, self.admin)
+        tools = ShrinkTools(self.context, checks, self._job, folder, placing)
         self.runner = ShrinkRunner(tools)
         self.verbs = Shrinks(self.context, checks)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from backend.operations.shrink.command import Ended, JobStanding, RepartitionJob
+from backend.operations.shrink.job_port import Ended, JobStatus, RepartitionJob
 from tests.support.waiting import wait_until_async
 
 ENDS_S = 300.0
@@ -36,7 +36,7 @@ def of_session(session: int) -> list[int]:
     return found
 
 
-async def ended_as(job: RepartitionJob, how: Ended) -> JobStanding:
+async def ended_as(job: RepartitionJob, how: Ended) -> JobStatus:
     """How a job stands once it has ended, and all that it said was heard."""
 
     def is_over() -> bool:

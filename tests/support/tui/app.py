@@ -18,14 +18,14 @@ from tests.support.paths import ROOT
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster
 from tests.support.waiting import wait_until_async
+from tui.actions.view_names import PARTITIONS, TABLES
 from tui.app import KshuntApp
-from tui.screens.table import TableScreen
-from tui.screens.view import ViewScreen
-from tui.store import ConnectionState
-from tui.views import PARTITIONS, TABLES
-from tui.widgets.grid import Grid
-from tui.wizard.model import Step
-from tui.wizard.screen import WizardScreen
+from tui.changes.wizard.pages import Step
+from tui.changes.wizard.screen import WizardScreen
+from tui.data.store import ConnectionState
+from tui.grid.grid import Grid
+from tui.views.table_screen import TableScreen
+from tui.views.view_screen import ViewScreen
 
 DEADLINE_S = 10.0
 SIZES = {"80x24": (80, 24), "160x50": (160, 50)}

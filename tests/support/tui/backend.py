@@ -1,6 +1,6 @@
 """A backend for the dashboard's tests: real bytes on a Unix socket, from a scripted cluster.
 
-It speaks what `backend.api.client` reads (Arrow frames, server-sent events, JSON, problems), and
+It speaks what `backend.api.client.backend_client` reads (Arrow frames, server-sent events, JSON, problems), and
 lets a test do what a real service does not do on demand: cut every connection, fall silent, refuse,
 answer late. It runs on the test's own event loop; the dashboard reads it from its threads.
 """
@@ -14,16 +14,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from backend.api import documents
-from backend.api.frames import FrameWriter
-from backend.domain.answers import ChangeAnswer, Result
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import Operation, OperationKind, OperationState
-from backend.domain.owned import OwnedThrottle
-from backend.domain.pipeline import ABSENT
-from backend.domain.snapshot import Snapshot
-from backend.domain.steering import AuditLine, Preview, ShownDrift, ShownOrphan, Standing
-from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
+from backend.api.schema import documents
+from backend.api.schema.frames.writer import FrameWriter
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.pipeline.delivered import ABSENT
+from backend.domain.reassignment.answers import ChangeAnswer, Result
+from backend.domain.replicas.snapshot import Snapshot
+from backend.domain.service.status import AuditLine, BackendStatus, Preview, ShownDrift, ShownOrphan
+from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from backend.domain.throttles.owners import OwnedThrottle
 from tests.support.tui.cluster import ScriptedCluster
 from tests.support.tui.delivered_answers import answer_of
 from tests.support.tui.team import TeamAnswers
@@ -68,7 +68,7 @@ class ScriptedBackend:
             "Touches 3 brokers and 2 topics (6 partitions), 0 partitions at min-ISR.", (), "a-1"
         )
         """The answer to each; a change with another fingerprint is refused."""
-        self.standing = Standing("kshunt-0a1b2c3d", "act", "kshunt-0a1b2c3d", "bastion-1")
+        self.standing = BackendStatus("kshunt-0a1b2c3d", "act", "kshunt-0a1b2c3d", "bastion-1")
         self.pipeline = ABSENT
         self.delivered: dict[str, Any] = {}
         """What the data pipeline delivered, by the end of its path: `eta`, `stalls`, …"""
@@ -468,7 +468,7 @@ _AFTER = {
 """The state of an operation after each verb, and what can be done then."""
 
 
-def standing_json(standing: Standing) -> Json:
+def standing_json(standing: BackendStatus) -> Json:
     """As `/v1/backend` writes it."""
     acting = {"backend": standing.acting, "host": standing.host, "address": "", "started_ms": 0}
     return {

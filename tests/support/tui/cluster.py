@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from backend.domain.answers import Result
-from backend.domain.cluster import Broker, LogDir, TopicPartition
-from backend.domain.modes import PartitionMode
-from backend.domain.operation import Operation, OperationKind, OperationState
-from backend.domain.snapshot import (
+from backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.reassignment.answers import Result
+from backend.domain.replicas.snapshot import (
     DTYPES,
     UNKNOWN,
     BrokerStatus,
@@ -25,9 +25,9 @@ from backend.domain.snapshot import (
     ReplicaStatus,
     Snapshot,
 )
-from backend.domain.steering import ShownDrift, ShownOrphan
-from backend.domain.stuck import Cause, Replica, Stuck
-from backend.domain.throttle import (
+from backend.domain.replicas.stuck_causes import Cause, Replica, Stuck
+from backend.domain.service.status import ShownDrift, ShownOrphan
+from backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from backend.domain.pipeline import (
+from backend.domain.pipeline.delivered import (
     CauseRow,
-    Course,
-    CourseAnswer,
-    CoursePoint,
-    Delivered,
     EffectRow,
     EtaRow,
     LoadRow,
-    Missed,
     PairRow,
     PipelineProcess,
-    PipelineStanding,
     PipelineState,
+    PipelineStatus,
     QualityRow,
     Rows,
-    SamplesStanding,
+    SampleGap,
+    SamplesStatus,
     StallRow,
+    TableStatus,
+    TransferAnswer,
+    TransferHistory,
+    TransferPoint,
 )
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster
@@ -35,25 +35,25 @@ TABLES = (
 )
 
 
-def standing(now_ms: int, **others: Any) -> PipelineStanding:
+def standing(now_ms: int, **others: Any) -> PipelineStatus:
     """A pipeline that keeps up with its samples."""
-    tables = tuple(Delivered(name, now_ms - 4_000, "stream", now_ms - 3_000) for name in TABLES)
+    tables = tuple(TableStatus(name, now_ms - 4_000, "stream", now_ms - 3_000) for name in TABLES)
     said: dict[str, Any] = {
         "state": PipelineState.RUNNING,
         "folder": "/var/lib/kshunt/samples/results",
         "newest_ms": now_ms - 4_000,
         "behind_s": 4.0,
         "process": PipelineProcess(True, now_ms - 3_600_000),
-        "samples": SamplesStanding(now_ms - 1_000),
+        "samples": SamplesStatus(now_ms - 1_000),
         "tables": tables,
     }
-    return PipelineStanding(**{**said, **others})
+    return PipelineStatus(**{**said, **others})
 
 
-def gap(now_ms: int) -> Missed:
+def gap(now_ms: int) -> SampleGap:
     """Samples that a crash cost, half an hour ago."""
     text = "The recorder was killed; samples of up to 9 s may lack."
-    return Missed(now_ms - 31 * MINUTE_MS, now_ms - 30 * MINUTE_MS, text)
+    return SampleGap(now_ms - 31 * MINUTE_MS, now_ms - 30 * MINUTE_MS, text)
 
 
 def deliver(backend: ScriptedBackend, now_ms: int) -> None:
@@ -62,7 +62,7 @@ def deliver(backend: ScriptedBackend, now_ms: int) -> None:
     of = {name: backend.pipeline.of(name) for name in TABLES}
     operations = tuple(backend.cluster.operations)
     backend.delivered = {
-        "course": CourseAnswer(of["rates"], course(now_ms)),
+        "course": TransferAnswer(of["rates"], course(now_ms)),
         "eta": Rows(of["eta"], tuple(eta(id, now_ms) for id in operations)),
         "stalls": Rows(of["stalls"], stalls(now_ms), since_ms=now_ms - 86_400_000),
         "causes": Rows(
@@ -104,16 +104,16 @@ def eta(operation_id: str, now_ms: int, **others: Any) -> EtaRow:
     return EtaRow(now_ms - 4_000, operation_id, **{**said, **others})
 
 
-def course(now_ms: int) -> Course:
+def course(now_ms: int) -> TransferHistory:
     """Two moves, of which the second goes on."""
     step_ms = 15 * MINUTE_MS
     last = now_ms // step_ms
     points = [
-        CoursePoint(at * step_ms, 4e11 - (at - last + 150) * 2e9, 6e7 + at % 7 * 2e6, 6.0)
+        TransferPoint(at * step_ms, 4e11 - (at - last + 150) * 2e9, 6e7 + at % 7 * 2e6, 6.0)
         for at in range(last - 200, last + 1)
         if not last - 120 < at < last - 60
     ]
-    return Course(tuple(points), 900.0)
+    return TransferHistory(tuple(points), 900.0)
 
 
 def stalls(now_ms: int) -> tuple[StallRow, ...]:

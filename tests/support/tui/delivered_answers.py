@@ -7,16 +7,16 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import parse_qsl
 
-from backend.domain.pipeline import Course, CourseAnswer, Delivered, Rows
+from backend.domain.pipeline.delivered import Rows, TableStatus, TransferAnswer, TransferHistory
 
 
 def answer_of(delivered: Mapping[str, Any], path: str) -> dict[str, Any]:
     """What is asked for by a path below `/v1/pipeline/`; nothing of what was not delivered."""
     where, _, query = path.partition("?")
     name = where.rpartition("/")[2]
-    nothing: Any = Rows(Delivered(name))
+    nothing: Any = Rows(TableStatus(name))
     if name == "course":
-        nothing = CourseAnswer(Delivered("rates"), Course())
+        nothing = TransferAnswer(TableStatus("rates"), TransferHistory())
     answer = asdict(delivered.get(name, nothing))
     asked = dict(parse_qsl(query))
     for field in ("topic", "partition", "broker"):

@@ -16,14 +16,14 @@ from tests.support.tui.app import DEADLINE_S, ManualTime, Shown, frame
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.waiting import wait_until_async
+from tui.actions.view_names import PARTITIONS, TABLES
 from tui.app import KshuntApp
-from tui.feed import Scene
-from tui.recorder.keeping import Bounds
+from tui.data.store import ConnectionState
+from tui.feed.messages import Scene
+from tui.recorder.reader import RecordingReader
 from tui.recorder.recorder import Recorder
-from tui.recorder.reel import Reel
-from tui.screens.table import TableScreen
-from tui.store import ConnectionState
-from tui.views import PARTITIONS, TABLES
+from tui.recorder.retention import Bounds
+from tui.views.table_screen import TableScreen
 
 WALL_S = 1_760_000_000.0
 """What the clock on the wall says when the manual clock says 0."""
@@ -118,7 +118,7 @@ async def replayed(
 ) -> AsyncIterator[Replayed]:
     """The dashboard of a recording, at its first moment."""
     options = {"start_view": PARTITIONS, "now_s": ManualTime(), **options}
-    app = KshuntApp(str(paths[0]), reel=Reel(paths), **options)
+    app = KshuntApp(str(paths[0]), reel=RecordingReader(paths), **options)
     async with app.run_test(size=size) as pilot:
         await wait_until_async(lambda: bool(app.store.jobs), DEADLINE_S, "the first table is shown")
         await arrived(app, pilot)

@@ -14,7 +14,7 @@ from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
 from tests.support.waiting import wait_until_async
-from tui.output import DiffApp
+from tui.terminal.diff_output import DiffApp
 
 DEADLINE_S = 10.0
 

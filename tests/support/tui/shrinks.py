@@ -8,12 +8,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from backend.api import documents
-from backend.api.shrink_documents import check_json
-from backend.domain.answers import ChangeAnswer, Result
-from backend.domain.groups import ActiveProducer, GroupMember
-from backend.domain.operation import Operation, OperationKind, OperationState
-from backend.domain.shrink_check import (
+from backend.api.schema import documents
+from backend.api.schema.shrink_checks import check_json
+from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.reassignment.answers import ChangeAnswer, Result
+from backend.domain.shrink.check import (
     DoomedPartition,
     Finding,
     GroupLag,
@@ -21,20 +20,21 @@ from backend.domain.shrink_check import (
     Severity,
     ShrinkCheck,
 )
-from backend.domain.shrink_phases import (
+from backend.domain.shrink.phases import (
     CutOver,
     GroupShown,
     PhaseShown,
-    ShrinkCourse,
     ShrinkPhase,
+    ShrinkProgress,
     phases_of,
 )
+from backend.domain.topics.groups import ActiveProducer, GroupMember
 from tests.support.tui.app import Shown, at_step, focused
 from tests.support.tui.backend import Json, Problem, ScriptedBackend
 from tests.support.tui.cluster import START_MS
-from tui.screens.cut_over import CutOverScreen
-from tui.wizard.model import Step
-from tui.wizard.screen import WizardScreen
+from tui.changes.verbs.cut_over import CutOverScreen
+from tui.changes.wizard.pages import Step
+from tui.changes.wizard.screen import WizardScreen
 
 TOPIC = "orders"
 COPY = "orders.kshunt-op-1"
@@ -141,12 +141,12 @@ def check_of(
 
 def course_in(
     phase: ShrinkPhase, *, cut_over: CutOver = CutOver.SAME_NAME, **more: Any
-) -> ShrinkCourse:
+) -> ShrinkProgress:
     """A course that has come so far."""
     phases = phases_of(cut_over)
     place = phases.index(phase)
     verified = place > phases.index(ShrinkPhase.VERIFY)
-    found = ShrinkCourse(
+    found = ShrinkProgress(
         topic=TOPIC,
         current=THERE,
         wanted=3,
@@ -182,7 +182,7 @@ def _shown(phase: ShrinkPhase, at: int, place: int) -> PhaseShown:
     return PhaseShown(phase, "now")
 
 
-def shrink_of(course: ShrinkCourse, actions: tuple[str, ...] = ("pause", "cancel")) -> Operation:
+def shrink_of(course: ShrinkProgress, actions: tuple[str, ...] = ("pause", "cancel")) -> Operation:
     """The operation of a course."""
     state = OperationState.RUNNING
     if course.needs == "confirm":

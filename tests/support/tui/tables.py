@@ -8,19 +8,19 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from backend.domain.snapshot import UNKNOWN
+from backend.domain.replicas.snapshot import UNKNOWN
 from tests.support.tui.app import Shown
 from tests.support.tui.cluster import ScriptedCluster, incident
-from tui.tables.base import (
+from tui.facts.filter_terms import parse_filter
+from tui.facts.snapshot_facts import Facts
+from tui.grid.board import Board
+from tui.tables.model import (
     NATURAL,
     Order,
     Placed,
     Table,
 )
-from tui.tables.facts import Facts
-from tui.tables.filters import parse_filter
-from tui.tables.partitions import PartitionTable, partition_table
-from tui.widgets.board import Board
+from tui.views.partitions.table import PartitionTable, partition_table
 
 SEEDS = st.integers(0, 2**32 - 1)
 

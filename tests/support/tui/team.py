@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from backend.api import documents
-from backend.domain.approval import ShownProposal
-from backend.domain.operation import Operation
-from backend.domain.team import Claim, Note, Present
+from backend.api.schema import documents
+from backend.domain.operations.approval import ShownProposal
+from backend.domain.operations.operation import Operation
+from backend.domain.operations.team import Claim, ConnectedSession, Note
 from tests.support.tui.cluster import ScriptedCluster
 
 Json = dict[str, Any]
@@ -23,7 +23,7 @@ class TeamAnswers:
     def __init__(self, cluster: ScriptedCluster, announce: Callable[[Operation], None]) -> None:
         self._cluster = cluster
         self._announce = announce
-        self.present: list[Present] = []
+        self.present: list[ConnectedSession] = []
         """Who else is here."""
         self.you = ""
         """What a backend with credentials calls whoever asks."""

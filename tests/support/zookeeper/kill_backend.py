@@ -21,21 +21,21 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from backend.admin.zk_config import ensemble_config
-from backend.admin.zk_session import Op, Session
-from backend.admin.zookeeper import ZooKeeperAdmin
-from backend.api.backend import Backend
+from backend.admin.zookeeper.ensemble_config import ensemble_config
+from backend.admin.zookeeper.session import Op, Session
+from backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
+from backend.api.service.backend import Backend
 from backend.clock import SystemClock
-from backend.domain.plan import parse_plan
-from backend.journals.znodes import ROOT
-from backend.journals.zookeeper import ZooKeeperParts
-from backend.operations.lease import Terms
-from backend.operations.reassign import ReassignRequest
+from backend.domain.reassignment.plan import parse_plan
+from backend.journals.zookeeper.parts import ZooKeeperParts
+from backend.journals.zookeeper.znode_journal import ROOT
+from backend.operations.lease.lease import LeaseTimes
+from backend.operations.reassignment.starting import ReassignRequest
 from tests.support.keys import KEYS
 from tests.support.waiting import wait_until_async
 from tests.support.zookeeper.znodes import settings_of
 
-QUICK: Final = Terms(0.3, 1.0, 1.3, 1.0)
+QUICK: Final = LeaseTimes(0.3, 1.0, 1.3, 1.0)
 """A lease that is taken over soon."""
 PATIENCE_S: Final = 0.5
 DEADLINE_S: Final = 60.0

@@ -13,11 +13,11 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from backend.admin.zk_config import ensemble_config
-from backend.admin.zk_session import Session
-from backend.admin.zookeeper import ZooKeeperAdmin
+from backend.admin.zookeeper.ensemble_config import ensemble_config
+from backend.admin.zookeeper.session import Session
+from backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
 from backend.clock import SystemClock
-from backend.journals.znodes import ZnodeJournal
+from backend.journals.zookeeper.znode_journal import ZnodeJournal
 from backend.settings import ZOOKEEPER_SCHEME, Settings
 from tests.support.keys import KEYS
 

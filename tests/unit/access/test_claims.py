@@ -16,7 +16,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from backend.access.claims import REREAD_S, Claims, Provider
+from backend.access.oidc import REREAD_S, Claims, Provider
 from backend.access.roles import Role
 from backend.errors import ConfigError
 from tests.support.clocks import Standing

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from backend.access.failed_tries import LINES_PER_MINUTE, UNKNOWN, FailedTries, peer_of
+from backend.access.refused_tokens import LINES_PER_MINUTE, UNKNOWN, RefusedTokens, peer_of
 from backend.access.roles import Caller, Role
-from backend.api.gate import Door, Gate
-from backend.api.routes import Declared
+from backend.api.http.route_roles import Declared
+from backend.api.server.authentication import Door, Gate
 from backend.clock import SystemClock
 from backend.settings import LIMITS
 
@@ -33,11 +33,11 @@ def clock() -> Moved:
 
 
 @pytest.fixture
-def tries(clock: Moved) -> FailedTries:
-    return FailedTries(clock)
+def tries(clock: Moved) -> RefusedTokens:
+    return RefusedTokens(clock)
 
 
-def test_many_refused_tokens_slow_their_peer_down(tries: FailedTries, clock: Moved) -> None:
+def test_many_refused_tokens_slow_their_peer_down(tries: RefusedTokens, clock: Moved) -> None:
     for _ in range(LIMITS.failed_tries):
         assert tries.wait_s("10.0.0.5", "wrong") == 0
         tries.failed("10.0.0.5", "wrong")
@@ -47,7 +47,7 @@ def test_many_refused_tokens_slow_their_peer_down(tries: FailedTries, clock: Mov
     assert tries.wait_s("10.0.0.5", "another") == 0
 
 
-def test_who_shares_the_address_still_comes_in(tries: FailedTries) -> None:
+def test_who_shares_the_address_still_comes_in(tries: RefusedTokens) -> None:
     tries.passed("good")
     for _ in range(LIMITS.failed_tries):
         tries.failed("10.0.0.5", "wrong")
@@ -59,7 +59,7 @@ def test_who_shares_the_address_still_comes_in(tries: FailedTries) -> None:
 
 
 def test_the_log_names_the_peer_and_never_fills(
-    tries: FailedTries, clock: Moved, caplog: pytest.LogCaptureFixture
+    tries: RefusedTokens, clock: Moved, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = "kshunt_0123456789ab_" + "s" * 43
     with caplog.at_level(logging.INFO):

@@ -21,8 +21,8 @@ import pytest
 from fastapi.routing import APIRoute
 
 from backend.access.roles import LOCAL, Caller, Role
-from backend.api.gate import Door
-from backend.api.routes import OPEN, ROLE
+from backend.api.http.route_roles import OPEN, ROLE
+from backend.api.server.authentication import Door
 from tests.support.forward import Application, Place, Tokens, at, beat, call, gated, real_app
 
 HELD = ("", *(role.value for role in Role))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import ItemResult
-from backend.domain.alteration import AlteredTopic
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.port.cluster_admin import ItemResult
+from backend.domain.topics.alteration import AlteredTopic
 from backend.embedded.net.api import WireClose
 from backend.embedded.net.server import Handler, RequestContext
 from tests.support.embedded.listeners import ListeningCluster

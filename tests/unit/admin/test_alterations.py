@@ -10,12 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.alter_topics import _runs
-from backend.admin.alterations import Alteration, Chooser, TopicScene, decided, to_place
-from backend.admin.port import ItemResult
-from backend.domain.alteration import UNCHANGED, AlteredTopic
-from backend.domain.cluster import Broker, OngoingReassignment, PartitionState, TopicPartition
-from backend.domain.modes import PartitionMode
+from backend.admin.kips.alter_topics_checks import (
+    Alteration,
+    ReplicaChooser,
+    TopicToAlter,
+    decided,
+    to_place,
+)
+from backend.admin.kips.alter_topics_emulated import _runs
+from backend.admin.port.cluster_admin import ItemResult
+from backend.domain.cluster.metadata import (
+    Broker,
+    OngoingReassignment,
+    PartitionState,
+    TopicPartition,
+)
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.topics.alteration import UNCHANGED, AlteredTopic
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
 
@@ -26,7 +37,7 @@ def scene(
     moves: dict[int, tuple[int, ...]] | None = None,
     racks: bool = True,
     error: str = "",
-) -> TopicScene:
+) -> TopicToAlter:
     """A topic on these brokers, of which some move to elsewhere."""
     states, ongoing = {}, {}
     for number, there in enumerate(map(tuple, replicas)):
@@ -38,16 +49,16 @@ def scene(
         if target != there:
             ongoing[number] = OngoingReassignment(partition, (*target, *removing), adding, removing)
     brokers_up = {b: Broker(b, "host", 9092, RACKS[b] if racks else None) for b in live}
-    return TopicScene("t", states, ongoing, brokers_up, error)
+    return TopicToAlter("t", states, ongoing, brokers_up, error)
 
 
-def plan(wanted: AlteredTopic, there: TopicScene, seed: int = 0) -> Alteration:
+def plan(wanted: AlteredTopic, there: TopicToAlter, seed: int = 0) -> Alteration:
     found = decided(wanted, there, Random(seed))
     assert isinstance(found, Alteration), found
     return found
 
 
-def refusal(wanted: AlteredTopic, there: TopicScene) -> str:
+def refusal(wanted: AlteredTopic, there: TopicToAlter) -> str:
     found = decided(wanted, there, Random(0))
     assert isinstance(found, ItemResult), found
     return found.error_name
@@ -180,15 +191,17 @@ def test_a_topic_that_we_may_not_see_is_not_one_that_there_is_not() -> None:
 # With a placer
 
 
-def chooser(*, ignores_racks: bool = False, asked: list[object] | None = None) -> Chooser:
+def chooser(*, ignores_racks: bool = False, asked: list[object] | None = None) -> ReplicaChooser:
     """Names the highest brokers, from the highest on."""
 
-    def lists(there: TopicScene, numbers: Sequence[int], count: int) -> dict[int, tuple[int, ...]]:
+    def lists(
+        there: TopicToAlter, numbers: Sequence[int], count: int
+    ) -> dict[int, tuple[int, ...]]:
         if asked is not None and numbers:
             asked.append((tuple(numbers), count))
         return dict.fromkeys(numbers, tuple(sorted(there.live, reverse=True)[:count]))
 
-    return Chooser(lists, ignores_racks)
+    return ReplicaChooser(lists, ignores_racks)
 
 
 @given(topics, counts, counts, st.sets(brokers, min_size=1))
@@ -216,9 +229,9 @@ def test_a_placer_names_what_comes_besides_and_nothing_else(
         assert found.targets.get(number, created) == highest[:size]
 
 
-def naming(*replicas: int, ignores_racks: bool = False) -> Chooser:
+def naming(*replicas: int, ignores_racks: bool = False) -> ReplicaChooser:
     """Names the same brokers for all."""
-    return Chooser(lambda _, numbers, __: dict.fromkeys(numbers, replicas), ignores_racks)
+    return ReplicaChooser(lambda _, numbers, __: dict.fromkeys(numbers, replicas), ignores_racks)
 
 
 def test_what_a_placer_names_goes_to_new_racks_first_unless_it_ignores_them() -> None:

@@ -16,11 +16,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.admin import DescribeConfigsResponse, IncrementalAlterConfigsResponse
 
-from backend.admin import configs, decisions, requests
-from backend.admin.addresses import bootstrap_addresses
-from backend.admin.configs import ConfigValue
-from backend.admin.decisions import Situation, check_plan, columns_of, lags, moves_of
-from backend.admin.faults import (
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.kips import reassignment_checks
+from backend.admin.kips.reassignment_checks import (
+    ReassignmentFacts,
+    check_plan,
+    columns_of,
+    lags,
+    moves_of,
+)
+from backend.admin.port.cluster_admin import OK, ClusterAdmin, ItemResult, ReassignOptions
+from backend.admin.rpc import configs, requests
+from backend.admin.rpc.bootstrap import bootstrap_addresses
+from backend.admin.rpc.concurrency import together
+from backend.admin.rpc.configs import ConfigValue
+from backend.admin.rpc.error_mapping import (
     CODE_OF_CLIENT_ERROR,
     BrokerDown,
     ConnectionRefused,
@@ -33,13 +43,10 @@ from backend.admin.faults import (
     whole_call_error,
     whole_cluster_error,
 )
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import OK, ClusterAdmin, ItemResult, ReassignOptions
-from backend.admin.together import together
-from backend.domain.assignment import Assignment
-from backend.domain.cluster import OngoingReassignment, PartitionState, TopicPartition
-from backend.domain.columns import OffsetColumns
-from backend.domain.throttle import (
+from backend.domain.cluster.assignment import Assignment
+from backend.domain.cluster.columns import OffsetColumns
+from backend.domain.cluster.metadata import OngoingReassignment, PartitionState, TopicPartition
+from backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -59,7 +66,7 @@ from backend.errors import (
     NotSupported,
 )
 from backend.settings import Settings
-from backend.wire.codes import NAMES, RETRIABLE
+from backend.wire.error_codes import NAMES, RETRIABLE
 from backend.wire.raw import RawAnswer
 from backend.wire.reader import WireError
 
@@ -196,7 +203,7 @@ async def test_the_admin_is_what_the_port_asks_for_and_closes_twice() -> None:
 
 def test_a_tool_that_only_reads_does_not_load_what_only_changes_need() -> None:
     names = ("confluent_kafka", "urllib.request", "fastapi", "pyarrow")
-    program = f"import sys, backend.admin.kafka; print([n for n in {names} if n in sys.modules])"
+    program = f"import sys, backend.admin.kafka.kafka_admin; print([n for n in {names} if n in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
@@ -291,9 +298,9 @@ def situation(
     states: Mapping[TopicPartition, tuple[int, ...]],
     ongoing: Mapping[TopicPartition, OngoingReassignment] | None = None,
     live: tuple[int, ...] = (1, 2, 3),
-) -> Situation:
+) -> ReassignmentFacts:
     known = {p: PartitionState(p, r[0], r, r) for p, r in states.items()}
-    return Situation(known, ongoing or {}, live, {1: ["/a", "/b"]})
+    return ReassignmentFacts(known, ongoing or {}, live, {1: ["/a", "/b"]})
 
 
 def names(results: Mapping[TopicPartition, ItemResult]) -> dict[TopicPartition, str]:
@@ -380,7 +387,7 @@ def test_a_partition_that_moves_is_where_it_was() -> None:
 def test_what_others_throttle_stays_throttled(there: str, target: list[int]) -> None:
     prior = {"t": values(leaders=(there, "DYNAMIC_TOPIC_CONFIG"))} if there else {}
     moves = moves_of({P0: target}, situation({P0: (1, 2)}))
-    changes = decisions.topic_changes(moves, prior)
+    changes = reassignment_checks.topic_changes(moves, prior)
     adding = set(target) - {1, 2}
     if not adding:
         assert changes == {}
@@ -396,7 +403,7 @@ def test_what_others_throttle_stays_throttled(there: str, target: list[int]) -> 
 def test_a_broker_that_is_down_does_not_hold_up_a_move_and_a_slow_one_does() -> None:
     topics = {"a": OK, "b": item_result(44, "policy")}
     brokers = {1: OK, 2: item_error(BrokerDown("gone")), 3: item_error(BrokerUnreachable("slow"))}
-    assert decisions.unthrottled(topics, brokers) == ("topic b", "broker 3")
+    assert reassignment_checks.unthrottled(topics, brokers) == ("topic b", "broker 3")
 
 
 def test_an_empty_side_of_a_list_is_removed() -> None:
@@ -487,12 +494,12 @@ def test_partitions_become_columns_sorted_and_once() -> None:
 @pytest.mark.conforms("kip-179-early-draft:authorize-status", "kip-179-early-draft:status-error-31")
 def test_only_the_partitions_asked_for_are_kept() -> None:
     rows = assignment([("t", 0, 1, 1, True), ("t", 1, 2, 2, True), ("u", 0, 1, 1, True)])
-    kept = decisions.rows_of(rows, [P1, TopicPartition("u", 5), TopicPartition("x", 0)])
+    kept = reassignment_checks.rows_of(rows, [P1, TopicPartition("u", 5), TopicPartition("x", 0)])
     assert kept.broker.tolist() == [2]
     hidden = TopicPartition("hidden", 0)
     errors = {"x": "UNKNOWN_TOPIC_OR_PARTITION", "hidden": "TOPIC_AUTHORIZATION_FAILED"}
     asked = [P1, P2, TopicPartition("x", 0), hidden]
-    missing = decisions.missing_lags(asked, {P1}, errors)
+    missing = reassignment_checks.missing_lags(asked, {P1}, errors)
     assert [(one.partition, one.lag_messages, one.result.error_code) for one in missing] == [
         (P2, -1, 37),
         (TopicPartition("x", 0), -1, 17),

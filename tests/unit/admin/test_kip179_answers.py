@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.throttle_checks import refused_replicas, without
-from backend.domain.cluster import TopicPartition
-from backend.domain.throttle import (
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.kips.throttle_checks import refused_replicas, without
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.throttles.configs import (
     NO_RATE,
     UNTHROTTLED,
     ReplicaSet,
@@ -22,8 +22,8 @@ from backend.domain.throttle import (
     parse_rate,
 )
 from backend.embedded.background import running
+from backend.embedded.core.spec import plain_brokers
 from backend.embedded.scenario.model import Scenario, TopicSpec
-from backend.embedded.spec import plain_brokers
 from backend.errors import BadInput
 from backend.wire import seeds
 from tests.support.embedded.core import MB

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from backend.admin.port import OK, ReassignOptions, ReassignOutcome
-from backend.domain.cluster import TopicPartition
-from backend.domain.throttle import ThrottledRate
-from backend.embedded.core import ControllerLost
+from backend.admin.port.cluster_admin import OK, ReassignOptions, ReassignOutcome
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.throttles.configs import ThrottledRate
+from backend.embedded.core.cluster_core import ControllerLost
 from backend.embedded.metadata.records import ResourceType
 from backend.embedded.net.api import WireClose
 from backend.embedded.net.server import Handler, RequestContext

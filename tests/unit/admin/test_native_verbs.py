@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from backend.admin.kafka import KafkaAdmin
-from backend.domain.cluster import TopicPartition
-from backend.domain.throttle import ThrottledRate, ThrottledReplicas
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from backend.embedded.net.server import Handler, RequestContext
 from backend.errors import ClusterUnreachable
 from tests.support.embedded.core import MB

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.shrink_checks import Partitions, Shrink, decided
-from backend.domain.cluster import TopicPartition
-from backend.domain.shrink import (
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.kips.shrink_checks import Partitions, Shrink, decided
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.shrink.delete_partitions import (
     DELAY_MS_MAX,
     NO_PARTITION,
     DeletedPartition,

@@ -11,16 +11,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import ReassignOptions
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.port.cluster_admin import ReassignOptions
 from backend.clock import SystemClock
-from backend.domain.cluster import TopicPartition
-from backend.domain.shrink_check import KeyUse, Severity, ShrinkCheck
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.shrink.check import KeyUse, Severity, ShrinkCheck
 from backend.embedded.background import running
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.embedded.net.api import KAFKA_APIS
 from backend.embedded.net.server import RequestContext
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.operations.shrink_check import ShrinkChecks
+from backend.operations.shrink.check import ShrinkChecks
 from backend.wire.group_describe import assigned_in, described, subscribes
 from backend.wire.raw import RawAnswer
 from backend.wire.reader import WireError

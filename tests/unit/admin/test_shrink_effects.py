@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from backend.admin.effects import KnownTopic
-from backend.admin.kafka import KafkaAdmin
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.port.effects import KnownTopic
 from backend.embedded.background import running
-from backend.embedded.handlers.table import handler_table
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.embedded.handler_table import handler_table
 from backend.embedded.net.server import Handler, RequestContext
-from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.errors import ClusterUnreachable, NotActing, NotSupported
 from backend.settings import Settings
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, fresh_name, states_of, topic_with

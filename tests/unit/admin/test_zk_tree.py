@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin import zk_tree
-from backend.admin.properties import load_client_config
-from backend.admin.zk_config import PACKET_BYTES_DEFAULT, ensemble_config
-from backend.admin.zk_session import Create, Delete, Put
-from backend.admin.zk_tree import TopicZnode, UnreadableZnode
-from backend.domain.cluster import Broker, OngoingReassignment, TopicPartition
+from backend.admin.security.client_properties import load_client_config
+from backend.admin.zookeeper import znode_layout
+from backend.admin.zookeeper.ensemble_config import PACKET_BYTES_DEFAULT, ensemble_config
+from backend.admin.zookeeper.session import Create, Delete, Put
+from backend.admin.zookeeper.znode_layout import TopicZnode, UnreadableZnode
+from backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
 from backend.errors import ConfigError, Conflict
-from backend.journals.removal import Found, Removal, changes_for
+from backend.journals.zookeeper.throttle_removal import FoundRecords, Removal, changes_for
 from tests.support.brokers.tls import make_tls_files
 
 ZERO = TopicPartition("t", 0)
@@ -29,12 +29,14 @@ ZERO = TopicPartition("t", 0)
 
 def test_topics_of_every_version_are_read() -> None:
     old = b'{"version":1,"partitions":{"1":[2,1],"0":[1,2]}}'
-    assert zk_tree.read_topic("/t", old) == TopicZnode({0: (1, 2), 1: (2, 1)}, tells_moves=False)
+    assert znode_layout.read_topic("/t", old) == TopicZnode(
+        {0: (1, 2), 1: (2, 1)}, tells_moves=False
+    )
     new = (
         b'{"removing_replicas":{"0":[1]},"partitions":{"0":[3,2,1]},"topic_id":"x",'
         b'"adding_replicas":{"0":[3]},"version":3}'
     )
-    assert zk_tree.read_topic("/t", new) == TopicZnode({0: (3, 2, 1)}, {0: (3,)}, {0: (1,)})
+    assert znode_layout.read_topic("/t", new) == TopicZnode({0: (3, 2, 1)}, {0: (3,)}, {0: (1,)})
 
 
 def test_a_broker_is_found_at_the_listener_of_our_protocol() -> None:
@@ -42,9 +44,11 @@ def test_a_broker_is_found_at_the_listener_of_our_protocol() -> None:
         b'{"listener_security_protocol_map":{"IN":"PLAINTEXT","OUT":"SASL_SSL"},"endpoints":'
         b'["IN://10.0.0.1:9092","OUT://[2001:db8::1]:9093"],"rack":"r1","version":5}'
     )
-    assert zk_tree.read_broker("/b", data, 4, "PLAINTEXT") == Broker(4, "10.0.0.1", 9092, "r1")
-    assert zk_tree.read_broker("/b", data, 4, "SASL_SSL") == Broker(4, "2001:db8::1", 9093, "r1")
-    assert zk_tree.read_broker("/b", data, 4, "SSL") == Broker(4, "", 0, "r1")
+    assert znode_layout.read_broker("/b", data, 4, "PLAINTEXT") == Broker(4, "10.0.0.1", 9092, "r1")
+    assert znode_layout.read_broker("/b", data, 4, "SASL_SSL") == Broker(
+        4, "2001:db8::1", 9093, "r1"
+    )
+    assert znode_layout.read_broker("/b", data, 4, "SSL") == Broker(4, "", 0, "r1")
 
 
 BROKEN = (b"", b"{", b"\xff", b"[]", b"7", b"null", b'{"partitions":7}', b"[" * 100_000)
@@ -53,28 +57,28 @@ BROKEN = (b"", b"{", b"\xff", b"[]", b"7", b"null", b'{"partitions":7}', b"[" * 
 @pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
 def test_what_is_no_json_of_kafkas_is_refused_and_named(data: bytes) -> None:
     with pytest.raises(UnreadableZnode, match="/admin/reassign_partitions"):
-        zk_tree.read_reassignment(data)
+        znode_layout.read_reassignment(data)
     with pytest.raises(UnreadableZnode, match="/state"):
-        zk_tree.read_state("/state", data)
+        znode_layout.read_state("/state", data)
     with pytest.raises(UnreadableZnode, match="/config"):
-        zk_tree.read_config("/config", data)
+        znode_layout.read_config("/config", data)
     with pytest.raises(UnreadableZnode, match="/removal"):
-        zk_tree.read_removal("/removal", "topics", data, str)
+        znode_layout.read_removal("/removal", "topics", data, str)
     if data != b"{}":
         with pytest.raises(UnreadableZnode):
-            zk_tree.read_cluster_id(data)
+            znode_layout.read_cluster_id(data)
 
 
 @given(st.binary(max_size=60))
 def test_no_bytes_lead_to_another_error(data: bytes) -> None:
     readers = (
-        lambda: zk_tree.read_reassignment(data),
-        lambda: zk_tree.read_state("/p", data),
-        lambda: zk_tree.read_topic("/p", data),
-        lambda: zk_tree.read_config("/p", data),
-        lambda: zk_tree.read_broker("/p", data, 1, "SSL"),
-        lambda: zk_tree.read_controller(data),
-        lambda: zk_tree.read_removal("/p", "brokers", data, int),
+        lambda: znode_layout.read_reassignment(data),
+        lambda: znode_layout.read_state("/p", data),
+        lambda: znode_layout.read_topic("/p", data),
+        lambda: znode_layout.read_config("/p", data),
+        lambda: znode_layout.read_broker("/p", data, 1, "SSL"),
+        lambda: znode_layout.read_controller(data),
+        lambda: znode_layout.read_removal("/p", "brokers", data, int),
     )
     for read in readers:
         with suppress(UnreadableZnode):
@@ -99,10 +103,10 @@ _JSON = st.recursive(
 def test_no_json_leads_to_another_error(found: object) -> None:
     data = json.dumps(found).encode()
     for read in (
-        lambda: zk_tree.read_reassignment(data),
-        lambda: zk_tree.read_state("/p", data),
-        lambda: zk_tree.read_topic("/p", data),
-        lambda: zk_tree.read_broker("/p", data, 1, "SSL"),
+        lambda: znode_layout.read_reassignment(data),
+        lambda: znode_layout.read_state("/p", data),
+        lambda: znode_layout.read_topic("/p", data),
+        lambda: znode_layout.read_broker("/p", data, 1, "SSL"),
     ):
         with suppress(UnreadableZnode):
             read()
@@ -113,16 +117,16 @@ def test_what_is_written_again_is_of_a_version_that_is_known(version: object) ->
     """Else what it holds besides would be lost."""
     data = json.dumps({"version": version, "config": {}, "topics": [], "quota": 1}).encode()
     with pytest.raises(UnreadableZnode, match="/config is of version"):
-        zk_tree.read_config("/config", data)
+        znode_layout.read_config("/config", data)
     with pytest.raises(UnreadableZnode, match="/removal is of version"):
-        zk_tree.read_removal("/removal", "topics", data, str)
-    assert zk_tree.read_config("/config", b'{"version":"1","config":{"a":"b"}}') == {"a": "b"}
+        znode_layout.read_removal("/removal", "topics", data, str)
+    assert znode_layout.read_config("/config", b'{"version":"1","config":{"a":"b"}}') == {"a": "b"}
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "t/partitions", "\u00fc", "a b", "a" * 250])
 def test_what_no_topic_is_called_is_no_path(name: str) -> None:
-    assert not zk_tree.may_be_topic(name)
-    assert zk_tree.may_be_topic("__consumer_offsets.v-2" + "a" * 227)
+    assert not znode_layout.may_be_topic(name)
+    assert znode_layout.may_be_topic("__consumer_offsets.v-2" + "a" * 227)
 
 
 # What moves
@@ -131,39 +135,43 @@ def test_what_no_topic_is_called_is_no_path(name: str) -> None:
 def test_a_move_is_seen_before_the_controller_has_taken_it_and_until_it_lets_go() -> None:
     resting = {"t": TopicZnode({0: (1, 2)})}
     asked = {ZERO: (2, 3), TopicPartition("gone", 0): (1,), TopicPartition("t", 9): (1,)}
-    assert zk_tree.ongoing_of(resting, asked) == {
+    assert znode_layout.ongoing_of(resting, asked) == {
         ZERO: OngoingReassignment(ZERO, (2, 3, 1), adding=(3,), removing=(1,))
     }
     moving = {"t": TopicZnode({0: (2, 3, 1)}, {0: (3,)}, {0: (1,)})}
     seen = OngoingReassignment(ZERO, (2, 3, 1), adding=(3,), removing=(1,))
-    assert zk_tree.ongoing_of(moving, asked) == zk_tree.ongoing_of(moving, {}) == {ZERO: seen}
+    assert (
+        znode_layout.ongoing_of(moving, asked)
+        == znode_layout.ongoing_of(moving, {})
+        == {ZERO: seen}
+    )
     arrived = {"t": TopicZnode({0: (2, 3)})}
-    assert zk_tree.ongoing_of(arrived, {ZERO: (2, 3)})[ZERO].target == (2, 3)
-    assert zk_tree.ongoing_of(arrived, {}) == {}
+    assert znode_layout.ongoing_of(arrived, {ZERO: (2, 3)})[ZERO].target == (2, 3)
+    assert znode_layout.ongoing_of(arrived, {}) == {}
 
 
 def test_what_a_controller_before_2_4_adds_is_what_is_not_in_sync_yet() -> None:
     union = {"t": TopicZnode({0: (2, 3, 1)}, tells_moves=False)}
     asked = {ZERO: (2, 3), TopicPartition("t", 9): (1,), TopicPartition("gone", 0): (1,)}
-    assert zk_tree.untold(union, asked) == [ZERO]
-    assert zk_tree.ongoing_of(union, asked, {ZERO: (1, 2)}) == {
+    assert znode_layout.untold(union, asked) == [ZERO]
+    assert znode_layout.ongoing_of(union, asked, {ZERO: (1, 2)}) == {
         ZERO: OngoingReassignment(ZERO, (2, 3, 1), adding=(3,), removing=(1,))
     }
-    assert zk_tree.ongoing_of(union, asked, {ZERO: (1, 2, 3)})[ZERO].adding == ()
+    assert znode_layout.ongoing_of(union, asked, {ZERO: (1, 2, 3)})[ZERO].adding == ()
     # Before it has begun, and where the znode tells, no ISR is needed.
-    assert zk_tree.untold({"t": TopicZnode({0: (1, 2)}, tells_moves=False)}, asked) == []
-    assert zk_tree.untold({"t": TopicZnode({0: (2, 3, 1)})}, asked) == []
+    assert znode_layout.untold({"t": TopicZnode({0: (1, 2)}, tells_moves=False)}, asked) == []
+    assert znode_layout.untold({"t": TopicZnode({0: (2, 3, 1)})}, asked) == []
 
 
 @pytest.mark.conforms("kip-179:zookeeper-as-before")
 def test_what_is_written_is_what_kafkas_tool_wrote() -> None:
-    text = zk_tree.reassignment_text({ZERO: (1, 2)})
+    text = znode_layout.reassignment_text({ZERO: (1, 2)})
     assert text == (b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}')
-    assert zk_tree.read_reassignment(text) == {ZERO: (1, 2)}
-    assert zk_tree.election_text([ZERO]) == (
+    assert znode_layout.read_reassignment(text) == {ZERO: (1, 2)}
+    assert znode_layout.election_text([ZERO]) == (
         b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
     )
-    assert zk_tree.change_text("topics/t") == b'{"version":2,"entity_path":"topics/t"}'
+    assert znode_layout.change_text("topics/t") == b'{"version":2,"entity_path":"topics/t"}'
 
 
 # The seed's removal records
@@ -175,8 +183,8 @@ NAMES = st.frozensets(st.sampled_from("abcd"))
 def test_names_of_others_stay_and_ours_come_and_go(
     there: frozenset[str], before: frozenset[str], after: frozenset[str]
 ) -> None:
-    path = zk_tree.TOPICS_REMOVAL
-    found = Found(Removal(there), {path: 3} if there else {})
+    path = znode_layout.TOPICS_REMOVAL
+    found = FoundRecords(Removal(there), {path: 3} if there else {})
     operations = changes_for(found, Removal(before), Removal(after))
     left = there
     for one in operations:
@@ -185,15 +193,20 @@ def test_names_of_others_stay_and_ours_come_and_go(
             left = frozenset()
             continue
         assert isinstance(one, Create if not there else Put)
-        left = frozenset(zk_tree.read_removal(path, "topics", one.data, str))
+        left = frozenset(znode_layout.read_removal(path, "topics", one.data, str))
     assert left == (there - before) | after
     assert not operations or left != there
 
 
 def test_a_removal_record_that_cannot_be_read_is_not_written_over() -> None:
-    path = zk_tree.BROKERS_REMOVAL
-    found = Found(unreadable={path: UnreadableZnode(path, "holds no JSON")}, versions={path: 1})
-    assert changes_for(found, Removal(), Removal(frozenset("t")))[0].path == zk_tree.TOPICS_REMOVAL
+    path = znode_layout.BROKERS_REMOVAL
+    found = FoundRecords(
+        unreadable={path: UnreadableZnode(path, "holds no JSON")}, versions={path: 1}
+    )
+    assert (
+        changes_for(found, Removal(), Removal(frozenset("t")))[0].path
+        == znode_layout.TOPICS_REMOVAL
+    )
     with pytest.raises(Conflict, match=path):
         changes_for(found, Removal(), Removal(brokers=frozenset({1})))
 
@@ -203,9 +216,9 @@ def test_a_removal_record_that_cannot_be_read_is_not_written_over() -> None:
 
 def test_zookeepers_client_is_loaded_only_for_zookeeper() -> None:
     program = (
-        "import sys, backend.tools.local, backend.serve, backend.tools.reassign\n"
+        "import sys, backend.tools.local.cluster, backend.serve.command, backend.tools.reassign.command\n"
         "assert 'kazoo' not in sys.modules\n"
-        "import backend.admin.zookeeper\n"
+        "import backend.admin.zookeeper.zookeeper_admin\n"
         "assert 'kazoo' in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

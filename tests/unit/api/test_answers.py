@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from backend.access.roles import Role
-from backend.api.answers import LARGE, PIECE, entries_of, json_of, written
-from backend.api.models import ChangeModel, GeneratedModel, OperationsModel, ProgressModel
-from backend.api.routes import Routes
+from backend.api.http.json_writer import LARGE, PIECE, entries_of, json_of, written
+from backend.api.http.route_roles import Routes
+from backend.api.models.base import ChangeModel, GeneratedModel, OperationsModel, ProgressModel
 from tests.support.examples import many
 
 

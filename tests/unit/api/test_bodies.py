@@ -15,11 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BeforeValidator, Field, create_model
 
-from backend.api.large_bodies import LARGE_BYTES, PIECE, BodyRoute, read_body, validated, values_of
-from backend.api.models import PlanModel, ReassignRequestModel, Strict
-from backend.aside import ASIDE_MIN, aside
+from backend.api.http.request_bodies import (
+    LARGE_BYTES,
+    PIECE,
+    BodyRoute,
+    read_body,
+    validated,
+    values_of,
+)
+from backend.api.models.base import PlanModel, ReassignRequestModel, Strict
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.offload import ASIDE_MIN, aside
 from backend.settings import LIMITS
 from tests.support.examples import many
 from tests.support.serving import serving

@@ -15,9 +15,9 @@ import httpx
 import pytest
 from cryptography import x509
 
-from backend.api.certificates import LOOK_S, Certificates, Tls
+from backend.api.connections.certificates import LOOK_S, Certificates, Tls
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import ConfigError
 from tests.support.brokers.config import free_ports
 from tests.support.certificates import Authority, Issued

@@ -9,30 +9,30 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import BaseModel
 
-from backend.api.client import BackendClient
-from backend.api.client_steering import (
+from backend.api.client.backend_client import BackendClient
+from backend.api.client.operations import (
     DEFAULT_CAPS,
     read_audit_line,
     read_drift,
     read_orphan,
 )
-from backend.api.steering_json import drift_json, orphan_json
-from backend.api.steering_models import (
+from backend.api.models.operations import (
     AbandonRequestModel,
     AdoptRequestModel,
     MendRequestModel,
     PreviewRequestModel,
     SteerRequestModel,
 )
-from backend.domain.cluster import TopicPartition
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.steering import Standing
-from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.operations.audit import AuditEntry, AuditEvent, UnreadableAudit, audit_json
-from backend.operations.drift import DriftKind, ListDrift, RateDrift
-from backend.operations.journal_codec import Why
-from backend.operations.orphans import Origin, OrphanRate, OrphanReplicas
-from backend.operations.ownership_cells import FoundRate, ListKey, RateKey, Source
+from backend.api.service.engine_json import drift_json, orphan_json
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.service.status import BackendStatus
+from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from backend.operations.audit.lines import AuditEntry, AuditEvent, UnreadableAudit, audit_json
+from backend.operations.journal.entries import Why
+from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from backend.operations.ownership.drift import DriftKind, ListDrift, RateDrift
+from backend.operations.throttles.orphans import Origin, OrphanRate, OrphanReplicas
 from backend.settings import LIMITS
 
 PLACE = TopicPartition("orders", 3)
@@ -81,9 +81,9 @@ def test_the_audit_is_read_as_it_is_written() -> None:
 
 
 def test_a_backend_follows_where_another_acts() -> None:
-    assert Standing("a", "follow", "b").follows
-    assert not Standing("a", "act", "a").follows
-    assert not Standing("a", "idle").follows
+    assert BackendStatus("a", "follow", "b").follows
+    assert not BackendStatus("a", "act", "a").follows
+    assert not BackendStatus("a", "idle").follows
 
 
 def test_the_caps_that_are_offered_are_the_limits() -> None:

@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.api.arrow import read_batches
-from backend.api.client import BackendClient
-from backend.api.frame_reader import HEADER_KEY, decode_frame
-from backend.api.frames import FrameWriter, encode_frame, read_snapshots
-from backend.domain.snapshot import UNKNOWN, HistoryPoint, Snapshot
-from backend.domain.stuck import Cause
+from backend.api.client.backend_client import BackendClient
+from backend.api.schema.frames.arrow import read_batches
+from backend.api.schema.frames.reader import HEADER_KEY, decode_frame
+from backend.api.schema.frames.writer import FrameWriter, encode_frame, read_snapshots
+from backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint, Snapshot
+from backend.domain.replicas.stuck_causes import Cause
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.settings import LIMITS
-from backend.telemetry.course import extended, permitted_bytes_per_s
+from backend.telemetry.sampling.move_history import extended, permitted_bytes_per_s
 from tests.support.serving import serving
 from tests.support.topics import create_topic
 from tests.support.tui.cluster import FREE_RATE, incident

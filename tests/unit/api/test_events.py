@@ -6,9 +6,9 @@ import asyncio
 import json
 import threading
 
-from backend.api.events import EventLog, Made
-from backend.api.stream import event_stream
-from backend.aside import ASIDE_MIN
+from backend.api.service.event_log import EventLog, Made
+from backend.api.service.streams import event_stream
+from backend.offload import ASIDE_MIN
 from backend.settings import LIMITS
 
 START = 1_000

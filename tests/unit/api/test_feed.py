@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.feed import PIECE_BYTES, FrameFeed, frame_bytes, pieces
-from backend.api.frames import read_snapshots
-from backend.api.stream import replica_stream
-from backend.domain.snapshot import Snapshot
-from backend.telemetry.hub import SnapshotHub
+from backend.api.schema.frames.writer import read_snapshots
+from backend.api.service.frame_feed import PIECE_BYTES, FrameFeed, frame_bytes, pieces
+from backend.api.service.streams import replica_stream
+from backend.domain.replicas.snapshot import Snapshot
+from backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.snapshots import assert_equal, replicas_of, snapshot_of, tables
 
 TOPICS = (("a", "b", "c", "d"), ("a", "b", "c", "d"), ("b", "c", "d", "é", "f"))

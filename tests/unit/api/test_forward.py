@@ -13,14 +13,14 @@ from typing import Any
 import httpx
 import pytest
 
-from backend.api.forward import FORWARDED_TO, is_change
-from backend.api.gate import Door
-from backend.api.routes import Declared
-from backend.api.server import Listen
-from backend.api.statements import STATEMENT
+from backend.api.forwarding.outbound import FORWARDED_TO, is_change
+from backend.api.forwarding.signatures import STATEMENT
+from backend.api.http.route_roles import Declared
+from backend.api.server.authentication import Door
+from backend.api.server.listener import Listen
 from backend.clock import SystemClock
-from backend.operations.keeper import Keeper, Self
-from backend.operations.lease import Duty, Terms
+from backend.operations.lease.lease import LeaseState, LeaseTimes
+from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
 from tests.support.forward import Application, Place, ask, at, beat, gated, real_app, served
 from tests.support.operations.journal import DEADLINE_S, embedded_cluster, journal
 from tests.support.waiting import wait_until_async
@@ -123,7 +123,7 @@ async def test_a_backend_that_acts_answers_itself(pair: Pair) -> None:
 async def test_the_first_change_of_a_cluster_goes_to_whoever_begins_to_act(pair: Pair) -> None:
     """Nobody acts yet: two backends are asked at once, and the other one wins."""
     winner = pair.one.acting
-    pair.one.acting, pair.one.wins, pair.one.duty = None, winner, Duty.IDLE
+    pair.one.acting, pair.one.wins, pair.one.duty = None, winner, LeaseState.IDLE
     body = {"throttle": 1}
     answer = await ask(pair.listen[0], "POST", CHANGE, json=body)
     assert (answer.status_code, answer.json()["by"]) == (202, "two")
@@ -132,8 +132,8 @@ async def test_the_first_change_of_a_cluster_goes_to_whoever_begins_to_act(pair:
 
 
 async def test_a_backend_that_begins_to_act_answers_itself(pair: Pair) -> None:
-    pair.one.acting, pair.one.duty = None, Duty.IDLE
-    for sent, duty in (({"validate_only": True}, Duty.IDLE), ({}, Duty.ACT)):
+    pair.one.acting, pair.one.duty = None, LeaseState.IDLE
+    for sent, duty in (({"validate_only": True}, LeaseState.IDLE), ({}, LeaseState.ACT)):
         answer = await ask(pair.listen[0], "POST", CHANGE, json=sent)
         assert answer.json()["by"] == "one"
         assert json.loads(answer.json()["body"]) == sent
@@ -223,12 +223,14 @@ async def test_a_client_that_leaves_is_not_waited_for(pair: Pair) -> None:
 
 
 @asynccontextmanager
-async def whole(where: Any, topic: str, name: str, folder: Path) -> AsyncIterator[Keeper]:
+async def whole(where: Any, topic: str, name: str, folder: Path) -> AsyncIterator[LeaseManager]:
     """A backend with its keeper, that serves; it ends in order."""
     listen = Listen(folder / name)
-    quick = Terms(beat_s=0.4, act_within_s=4.0, silence_s=5.0)
+    quick = LeaseTimes(beat_s=0.4, act_within_s=4.0, silence_s=5.0)
     async with journal(where, topic, name) as its:
-        keeper = Keeper(its, Self.here(name, listen.address, 1), SystemClock(), terms=quick)
+        keeper = LeaseManager(
+            its, BackendIdentity.here(name, listen.address, 1), SystemClock(), terms=quick
+        )
         run = asyncio.create_task(keeper.run())
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -256,5 +258,5 @@ async def test_whichever_backend_is_asked_the_one_that_acts_answers(tmp_path: Pa
                 assert await who("one") == "one"
                 assert await who("two") == "one"
                 assert await who("one") == "one"
-            await wait_until_async(lambda: two.duty is Duty.IDLE, DEADLINE_S, "nobody acts")
+            await wait_until_async(lambda: two.duty is LeaseState.IDLE, DEADLINE_S, "nobody acts")
             assert await who("two") == "two"

@@ -15,11 +15,15 @@ import pytest
 
 from backend.access.cluster_keys import ClusterKeys, Purpose
 from backend.access.roles import LOCAL, Caller, Role
-from backend.api.forward import FORWARDED_TO
-from backend.api.gate import Door, Gate
-from backend.api.paths import rebuilt_path, rebuilt_query
-from backend.api.peers import NotOurs, check_listener, origin_of, peers_of, unreachable
-from backend.api.statements import (
+from backend.api.forwarding.outbound import FORWARDED_TO
+from backend.api.forwarding.peers import (
+    ForeignSocket,
+    check_listener,
+    origin_of,
+    peers_of,
+    unreachable,
+)
+from backend.api.forwarding.signatures import (
     ANSWER_SIGNED,
     FRESH_MS,
     NONCES_MAX,
@@ -31,6 +35,8 @@ from backend.api.statements import (
     digest_of,
     signed,
 )
+from backend.api.http.paths import rebuilt_path, rebuilt_query
+from backend.api.server.authentication import Door, Gate
 from backend.clock import SystemClock
 from backend.errors import ConfigError
 from tests.support.forward import KEYS, Application, Place, Said, Tokens, at, beat, call, gated
@@ -386,7 +392,7 @@ async def test_a_process_of_another_user_is_not_believed(
         await check_listener("connection.connect_unix_socket.complete", about)
         monkeypatch.setattr(os, "geteuid", lambda: (tmp_path / "s").stat().st_uid + 1)
         await check_listener("http11.send_request_headers.started", {})
-        with pytest.raises(NotOurs):
+        with pytest.raises(ForeignSocket):
             await check_listener("connection.connect_unix_socket.complete", about)
 
 

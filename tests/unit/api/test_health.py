@@ -11,18 +11,18 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from backend.admin.kafka import KafkaAdmin
-from backend.api.backend import Backend
-from backend.api.client import BackendClient
-from backend.api.health import checked, checked_to_change
-from backend.api.peers import peers_of
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.api.client.backend_client import BackendClient
+from backend.api.forwarding.peers import peers_of
+from backend.api.routes.health import checked, checked_to_change
+from backend.api.service.backend import Backend
 from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import JournalUnavailable, JournalUnusable
-from backend.operations.journal_codec import BACKEND_KEY, Heartbeat
-from backend.operations.lease import Duty
-from backend.operations.seat import Seat
+from backend.operations.journal.entries import BACKEND_KEY, Heartbeat
+from backend.operations.lease.lease import LeaseState
+from backend.operations.lease.membership import Membership
 from backend.settings import Settings
 from tests.support.operations.journal_memory import MemoryJournal, MemoryLog, TestClock, self_of
 from tests.support.recording.samples import Row, snapshot
@@ -146,7 +146,7 @@ async def served(
 
     backend = Backend(settings, KafkaAdmin(settings), clock, lambda *_: journal, address=address)
     me = self_of("one")
-    backend.seat = Seat(cluster_id, lambda *_: journal, me, clock, lambda *_: None)
+    backend.seat = Membership(cluster_id, lambda *_: journal, me, clock, lambda *_: None)
     await backend.hub.publish(snapshot([Row(0, 1)], at_ms=clock.now_ms()))
     return backend, journal
 
@@ -165,19 +165,19 @@ async def test_a_backend_whose_journal_is_offline_can_be_looked_at_and_not_asked
     assert to_change(backend) == {"journal": False, "changes": False}
     task = asyncio.create_task(backend.seat.run())
     await clock.until(lambda: to_change(backend)["changes"])
-    assert backend.seat.duty is Duty.IDLE
+    assert backend.seat.duty is LeaseState.IDLE
     assert backend.seat.keeper is not None
     backend.seat.keeper.want()
-    await clock.until(lambda: backend.seat.duty is Duty.ACT)
+    await clock.until(lambda: backend.seat.duty is LeaseState.ACT)
     assert to_change(backend) == {"journal": True, "changes": True}
     log.failing["append"] = JournalUnavailable("It does not answer.")
-    await clock.until(lambda: backend.seat.duty is Duty.PAUSE)
+    await clock.until(lambda: backend.seat.duty is LeaseState.PAUSE)
     assert to_change(backend) == {"journal": False, "changes": False}
     assert "has not confirmed" in words_of(backend)
     await backend.hub.publish(snapshot([Row(0, 1)], at_ms=clock.now_ms(), version=2))
     assert all(one.ok for one in checked(backend))
     log.failing["append"] = JournalUnusable("It was deleted at 127.0.0.1:1.")
-    await clock.until(lambda: backend.seat.duty is Duty.BLOCKED)
+    await clock.until(lambda: backend.seat.duty is LeaseState.BLOCKED)
     assert to_change(backend) == {"journal": False, "changes": False}
     assert "127.0.0.1" not in words_of(backend)
     task.cancel()

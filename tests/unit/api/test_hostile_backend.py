@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from backend.api import documents
-from backend.api.client import BackendClient
-from backend.domain.answers import ChangeAnswer, Result
-from backend.domain.cluster import TopicPartition
-from backend.domain.plan import ReassignmentPlan
+from backend.api.client.backend_client import BackendClient
+from backend.api.client.stdlib import StdlibClient
+from backend.api.schema import documents
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.reassignment.answers import ChangeAnswer, Result
+from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.errors import KshuntError
-from backend.tools.quick import QuickReader
-from backend.tools.reassign import main
+from backend.tools.reassign.command import main
 
 SEED = 20
 ROUNDS = 60
@@ -145,7 +145,7 @@ def mutated(document: Json, chance: random.Random) -> Any:
 def asked(hostile: Hostile, reader: str, ask: Ask, body: bytes) -> str:
     """What is said of an answer; empty where it was read."""
     hostile.body = body
-    client = BackendClient(hostile.address) if reader == "client" else QuickReader(hostile.address)
+    client = BackendClient(hostile.address) if reader == "client" else StdlibClient(hostile.address)
     try:
         ask(client)
     except KshuntError as error:

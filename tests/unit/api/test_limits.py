@@ -19,12 +19,12 @@ from uvicorn.server import ServerState
 
 from backend.access.roles import Role
 from backend.access.tokens import TokenFile
-from backend.api.acceptor import Acceptor
-from backend.api.connections import Connections, Phase, Room, peer_of
-from backend.api.protocol import PatientProtocol
+from backend.api.connections.acceptor import Acceptor
+from backend.api.connections.connection_limits import Connections, Phase, Room, peer_of
+from backend.api.connections.http_protocol import DeadlineProtocol
 from backend.clock import SystemClock
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.settings import LIMITS, Limits
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import make_tls_files
@@ -172,7 +172,7 @@ async def test_accepting_backs_off_and_goes_on(caplog: pytest.LogCaptureFixture)
         listener.listen(8)
         listener.failures = 4
         acceptor = Acceptor(
-            listener, Connections(Room.of(1_024)), lambda: PatientProtocol(config, state, {})
+            listener, Connections(Room.of(1_024)), lambda: DeadlineProtocol(config, state, {})
         )
         with caplog.at_level(logging.WARNING):
             port = listener.getsockname()[1]

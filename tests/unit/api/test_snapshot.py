@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.frames import SCHEMA, FrameWriter, encode_frame, read_snapshots
-from backend.domain.cluster import TopicPartition
-from backend.domain.snapshot import (
+from backend.api.schema.frames.writer import SCHEMA, FrameWriter, encode_frame, read_snapshots
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.replicas.snapshot import (
     apply_rows,
     changed_rows,
     gone_rows,
     take,
 )
-from backend.domain.stuck import Cause, Stuck
+from backend.domain.replicas.stuck_causes import Cause, Stuck
 from tests.support.snapshots import EXPLAINED, assert_equal, replicas_of, snapshot_of, tables
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.deadline_text import DAYS_MOST, deadline_s
+from backend.domain.text.deadlines import DAYS_MOST, deadline_s
 from backend.errors import BadInput
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster import NO_BROKER, LogDir, TopicPartition
-from backend.domain.impact import BrokerImpact
+from backend.domain.cluster.metadata import NO_BROKER, LogDir, TopicPartition
+from backend.domain.planning.impact import BrokerImpact
 from backend.errors import BadInput
 from backend.placement.impact import impact
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backend.api.frames import SCHEMA, FrameWriter, encode_frame, read_snapshots
-from backend.api.rows import RowFilter, matching_rows, row_json
-from backend.domain.assignment import Assignment, merge
-from backend.domain.cluster import TopicPartition
-from backend.domain.modes import MODES_BY_KEY, PartitionMode, mode_words
-from backend.domain.shrink import DeletePartitions
-from backend.domain.snapshot import Snapshot
+from backend.api.routes.replica_rows import RowFilter, matching_rows, row_json
+from backend.api.schema.frames.writer import SCHEMA, FrameWriter, encode_frame, read_snapshots
+from backend.domain.cluster.assignment import Assignment, merge
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.partition_modes import MODES_BY_KEY, PartitionMode, mode_words
+from backend.domain.replicas.snapshot import Snapshot
+from backend.domain.shrink.delete_partitions import DeletePartitions
 from backend.embedded.metadata.records import ResourceType
 from backend.telemetry.recording.json_rows import json_rows
 from backend.telemetry.recording.layout import Table
@@ -28,7 +28,7 @@ from tests.support.native import T1, TIMEOUT_S, administered, enable, look
 from tests.support.recording.files import older, one_file
 from tests.support.recording.samples import plain, table_of, with_modes
 from tests.support.snapshots import assert_equal
-from tui.recorder.columns import Canvas, encode_change, encode_whole
+from tui.recorder.snapshot_columns import Canvas, encode_change, encode_whole
 
 RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
 MINUTE_MS = 60_000
@@ -164,7 +164,7 @@ def test_a_column_that_was_not_recorded_means_read_write(monkeypatch: pytest.Mon
     names = ("topic_index", "partition", "broker", "position", "leader")
     sent = plain()
     with monkeypatch.context() as old:
-        old.setattr("tui.recorder.columns.COLUMNS", names)
+        old.setattr("tui.recorder.snapshot_columns.COLUMNS", names)
         payload = b"".join(encode_whole(sent))
     canvas = Canvas()
     canvas.take(payload)

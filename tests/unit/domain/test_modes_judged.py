@@ -10,30 +10,30 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from backend.admin.decisions import Situation as Decided
-from backend.admin.decisions import check_plan
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import ReassignOptions
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.kips.reassignment_checks import ReassignmentFacts as Decided
+from backend.admin.kips.reassignment_checks import check_plan
+from backend.admin.port.cluster_admin import ReassignOptions
 from backend.clock import SystemClock
-from backend.domain.cluster import LogDir, PartitionState, TopicPartition
-from backend.domain.modes import PartitionMode
-from backend.domain.planning import Goal, PlanRequest
-from backend.domain.shrink import DeletePartitions
-from backend.domain.snapshot import Snapshot, stuck_rows
-from backend.domain.stuck import Cause
+from backend.domain.cluster.metadata import LogDir, PartitionState, TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.planning.requests import Goal, PlanRequest
+from backend.domain.replicas.snapshot import Snapshot, stuck_rows
+from backend.domain.replicas.stuck_causes import Cause
+from backend.domain.shrink.delete_partitions import DeletePartitions
 from backend.errors import PlanError
-from backend.operations.blast import ElectRequest, StartRequest, blast_radius
-from backend.operations.election import foreseen
-from backend.operations.queries import Queries
-from backend.operations.schedule import Queue, Why, next_batch
-from backend.operations.unclean import refusal
-from backend.operations.view import ClusterView, under_min_isr
+from backend.operations.elections.preferred import foreseen
+from backend.operations.elections.unclean import refusal
+from backend.operations.moves.cluster_view import ClusterView, under_min_isr
+from backend.operations.moves.schedule import Queue, Why, next_batch
+from backend.operations.reassignment.queries import Queries
+from backend.operations.review.blast_radius import ElectRequest, StartRequest, blast_radius
 from backend.placement.plans.check import check_proposal
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 from backend.planning.propose import propose
-from backend.rehearsal.files import picture_json, picture_of_json
 from backend.rehearsal.picture import Picture
+from backend.rehearsal.picture_files import picture_json, picture_of_json
 from tests.support.embedded.listeners import ListeningCluster
 from tests.support.native import T0, T1, TIMEOUT_S, administered, enable, look
 from tests.support.operations.elections import Held, codes, words

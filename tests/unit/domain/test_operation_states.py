@@ -10,15 +10,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from backend.domain.lifecycle import (
+from backend.domain.operations.lifecycle import (
     STEPS,
     TRANSITIONS,
     OperationState,
-    Step,
+    OperationStep,
     step_between,
     steps_table,
 )
-from backend.domain.operation import Operation, OperationKind
+from backend.domain.operations.operation import Operation, OperationKind
 from backend.errors import Conflict
 from tests.support.examples import many
 
@@ -75,7 +75,7 @@ def test_what_was_legal_stays_legal() -> None:
 
 
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_a_step_says_all_there_is_to_say(step: Step) -> None:
+def test_a_step_says_all_there_is_to_say(step: OperationStep) -> None:
     assert step.source is not step.target
     assert all((step.precondition, step.effect, step.observe, step.undo))
     same = [other for other in STEPS if other.name == step.name]
@@ -231,12 +231,12 @@ class Walk(RuleBasedStateMachine):
         for name in already:
             self.take(next(step for step in self.open_steps() if step.name == name))
 
-    def open_steps(self) -> list[Step]:
+    def open_steps(self) -> list[OperationStep]:
         """The steps that may be taken: legal, and their preconditions hold."""
         state = self.operation.state
         return [s for s in STEPS if s.source is state and GUARDS[s.name](self.world)]
 
-    def take(self, step: Step, *, lost: bool = False) -> None:
+    def take(self, step: OperationStep, *, lost: bool = False) -> None:
         self.operation = self.operation.to(step.target, at_ms=1)
         self.last = step.name
         if step.name == "submit":

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
-from backend.domain.plan import (
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.reassignment.plan import (
     ReassignmentPlan,
     check_plan,
     format_plan,
@@ -21,7 +21,7 @@ from backend.domain.plan import (
 )
 from backend.errors import PlanError
 from backend.settings import LIMITS
-from backend.tools.reassign import main
+from backend.tools.reassign.command import main
 from tests.support.brokers.launcher import RealKafka
 from tests.support.topics import create_topic
 

@@ -8,26 +8,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api import documents
-from backend.api.documents import progress_json, read_progress
-from backend.domain.answers import LogDirRow, ProgressRow, VerifyAnswer, VerifyRow, VerifyState
-from backend.domain.cluster import NO_BROKER, OngoingReassignment, PartitionState, TopicPartition
-from backend.domain.modes import PartitionMode
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.progress import (
-    ASTRAY,
+from backend.api.schema import documents
+from backend.api.schema.documents import progress_json, read_progress
+from backend.domain.cluster.metadata import (
+    NO_BROKER,
+    OngoingReassignment,
+    PartitionState,
+    TopicPartition,
+)
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.reassignment.answers import (
+    LogDirRow,
+    ProgressRow,
+    VerifyAnswer,
+    VerifyRow,
+    VerifyState,
+)
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.reassignment.progress import (
+    NOT_AS_PLANNED,
     ReplicaDirs,
     format_log_dirs,
     format_progress,
     format_verify,
-    has_gone_astray,
+    is_not_as_planned,
     log_dir_rows,
     progress_rows,
     verify_rows,
     with_causes,
 )
-from backend.domain.stuck import Cause, Stuck
-from backend.tools.output import progress_report, verify_report
+from backend.domain.replicas.stuck_causes import Cause, Stuck
+from backend.tools.shared.output import progress_report, verify_report
 
 SEED_TABLE = """\
 Topic      Partition  Broker  Status
@@ -93,7 +104,7 @@ def test_columns_grow_for_longer_entries_and_the_rule_with_them() -> None:
             ProgressRow,
             st.builds(TopicPartition, st.text("abc._-", min_size=1, max_size=40), st.integers(0)),
             st.integers(0, 2**31 - 1),
-            st.sampled_from(sorted(ASTRAY)),
+            st.sampled_from(sorted(NOT_AS_PLANNED)),
             st.none(),
             st.just(False),
         )
@@ -185,7 +196,7 @@ def test_one_row_a_replica_and_no_lag_that_nobody_reported(
         assert row.lag_messages in (None, reported)
         assert not (row.in_sync and row.lag_messages is None)
         assert (row.lag_messages is None) == (
-            row.status in ASTRAY or row.status.startswith("Unknown lag: ")
+            row.status in NOT_AS_PLANNED or row.status.startswith("Unknown lag: ")
         )
 
 
@@ -292,7 +303,7 @@ def test_gone_astray_is_what_waiting_does_not_mend(
         tuple(VerifyRow(MY_0, each, (1,), (2,)) for each in states),
         tuple(LogDirRow(MY_0, 1, text, done) for _, done, text in dirs),
     )
-    assert has_gone_astray(answer) is astray
+    assert is_not_as_planned(answer) is astray
 
 
 # What the tool prints, and its exit codes

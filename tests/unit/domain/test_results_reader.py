@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from backend.clock import SystemClock
-from backend.domain.pipeline import BACKFILL, STREAM
-from backend.domain.results import (
+from backend.domain.pipeline.delivered import BACKFILL, STREAM
+from backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     ETA,
     MANIFEST,
@@ -25,9 +25,9 @@ from backend.domain.results import (
     STALLS,
     THROTTLE_EFFECT,
 )
-from backend.domain.samples import hour_folder
-from backend.result_files import UnreadableResults, current_files
-from backend.telemetry.results import Results
+from backend.domain.pipeline.sample_columns import hour_folder
+from backend.pipeline_files.result_files import UnreadableResults, current_files
+from backend.telemetry.results.results_reader import Results
 from tests.support.pipeline.delivered import Row, publish, write
 
 HOUR_MS = 3_600_000

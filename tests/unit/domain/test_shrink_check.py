@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from backend.domain.cluster import NO_BROKER, LogDir
-from backend.domain.groups import (
+from backend.domain.cluster.metadata import NO_BROKER, LogDir
+from backend.domain.shrink.check import KeyUse, Severity, ShrinkCheck
+from backend.domain.shrink.delete_partitions import PartitionMode, ShrinkSupport
+from backend.domain.shrink.disk_space import HEADER_BYTES
+from backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
+from backend.domain.shrink.judge import judge
+from backend.domain.topics.groups import (
     ActiveProducer,
     ConsumerGroup,
     GroupMember,
     PartitionOffsets,
     RecordSample,
 )
-from backend.domain.shrink import PartitionMode, ShrinkSupport
-from backend.domain.shrink_check import KeyUse, Severity, ShrinkCheck
-from backend.domain.shrink_facts import PartitionFacts, ShrinkFacts
-from backend.domain.shrink_judge import judge
-from backend.domain.shrink_room import HEADER_BYTES
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000

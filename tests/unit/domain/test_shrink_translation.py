@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.translation import OffsetMap, Offsets, cuts_of, translated, translated_of
+from backend.domain.shrink.offset_maps import OffsetMap, Offsets, cuts_of, translated, translated_of
 
 Record = tuple[int, int]
 """Partition and offset in the source."""

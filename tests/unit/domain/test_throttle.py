@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.throttle import (
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.throttles.configs import (
     NO_REPLICAS,
     BrokerThrottle,
     Move,
@@ -20,8 +20,8 @@ from backend.domain.throttle import (
     throttled_replicas_of,
 )
 from backend.errors import BadInput
-from backend.operations.clearing import cleared_by
-from backend.operations.ownership import Ownership, Shares, present_of
+from backend.operations.ownership.ownership import Ownership, Shares, found_settings
+from backend.operations.throttles.cleanup import cleared_by
 
 pairs = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=6)
 replica_sets = st.builds(ReplicaSet, pairs)
@@ -126,7 +126,7 @@ def test_clearing_a_plan_leaves_what_another_move_lists() -> None:
 @pytest.mark.conforms("kip-179:verify-owned")
 def test_clearing_leaves_what_a_running_operation_owns() -> None:
     share = {"a": ThrottledReplicas(ReplicaSet.parse("0:1"), ReplicaSet.parse("0:2"))}
-    prior = present_of(Throttles(rated(), {}), ["a"])
+    prior = found_settings(Throttles(rated(), {}), ["a"])
     owned = Ownership().record("running", Shares.of(share, [1, 2], 1_000), prior).after
     present = Throttles(rated(b1=1_000, b2=1_000), share)
     assert not cleared_by([TopicPartition("a", 0)], present, owned)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster import Broker
-from backend.domain.snapshot import COLUMNS, DTYPES, BrokerStatus, Replicas, Snapshot
-from backend.domain.stuck import Cause
-from backend.domain.throttle import BrokerThrottle, ThrottledRate, Throttles
-from backend.domain.what_if import Forecast, Why, what_if
+from backend.domain.cluster.metadata import Broker
+from backend.domain.replicas.snapshot import COLUMNS, DTYPES, BrokerStatus, Replicas, Snapshot
+from backend.domain.replicas.stuck_causes import Cause
+from backend.domain.replicas.what_if import Forecast, Why, what_if
+from backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
 from tests.support.tui.cluster import incident
-from tui.tables.facts import Facts
+from tui.facts.snapshot_facts import Facts
 
 MB = 1_000_000
 BROKERS = (1, 2, 3, 4)

@@ -10,11 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.embedded.controller.acls import NewAcl, create_acls, created, delete_acls, removed
-from backend.embedded.controller.answers import KafkaError
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import decode, encode
-from backend.embedded.metadata.snapshot import image_records
-from backend.embedded.security.acls import (
+from backend.embedded.controller.decision import KafkaError
+from backend.embedded.metadata.acls import (
     CLUSTER_NAME,
     Acl,
     AclFilter,
@@ -23,6 +20,9 @@ from backend.embedded.security.acls import (
     Permission,
     ResourceKind,
 )
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.records import decode, encode
+from backend.embedded.metadata.snapshot import image_records
 from backend.embedded.security.authorizer import Authorizer, Client, authorizer_of
 from backend.errors import BadInput
 

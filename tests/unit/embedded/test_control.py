@@ -16,11 +16,11 @@ from starlette.routing import Route
 from backend.embedded.background import running
 from backend.embedded.control import _BROKER_ACTIONS, control_api, control_app
 from backend.embedded.controller.topics import NewTopic, create_topics
-from backend.embedded.core import ControllerLost
+from backend.embedded.core.cluster_core import ControllerLost
+from backend.embedded.core.spec import BrokerSpec, ClusterSpec, plain_brokers
 from backend.embedded.data.hosts import Hardware
 from backend.embedded.running import RunningCluster, run_cluster
 from backend.embedded.scenario.model import BrokerEvent, Scenario, TopicSpec
-from backend.embedded.spec import BrokerSpec, ClusterSpec, plain_brokers
 from backend.errors import BadInput
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until_async

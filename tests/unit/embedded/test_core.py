@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from backend.embedded.controller.elections import elect_leaders
 from backend.embedded.controller.reassign import alter_partition_reassignments
 from backend.embedded.controller.shrink import delete_partitions
-from backend.embedded.controller.throttled_move import reassign_partitions
+from backend.embedded.controller.throttled_reassign import reassign_partitions
 from backend.embedded.controller.topics import NewTopic, create_topics, delete_topics
-from backend.embedded.core import ControllerLost
+from backend.embedded.core.cluster_core import ControllerLost
 from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.metadata.records import PartitionMode, Record, ResourceType, encode
 from tests.support.embedded.core import MB, SmallCluster, check_plane

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from backend.embedded.coordinator.codes import Code, CoordinatorError
-from backend.embedded.coordinator.groups import GroupCoordinator
+from backend.embedded.coordinator.group_coordinator import GroupCoordinator
 from backend.embedded.coordinator.members import (
     Committer,
     GroupState,

@@ -21,16 +21,16 @@ from confluent_kafka.admin import NewTopic as KafkaTopic
 
 from backend.embedded.background import running
 from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.controller import placing
+from backend.embedded.controller import replica_placement as placing
 from backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
-from backend.embedded.controller.answers import Decision, KafkaError
 from backend.embedded.controller.brokers import (
     Registration,
     fence_broker,
     register_broker,
     unfence_broker,
 )
-from backend.embedded.controller.placing import (
+from backend.embedded.controller.decision import Decision, KafkaError
+from backend.embedded.controller.replica_placement import (
     NamedPlacer,
     asked_by,
     place,
@@ -38,17 +38,17 @@ from backend.embedded.controller.placing import (
 )
 from backend.embedded.controller.topics import NewPartitions, NewTopic, create_partitions
 from backend.embedded.controller.topics import create_topics as create
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.embedded.metadata.records import ConfigChanged, ResourceType
 from backend.embedded.scenario.reading import read_scenario
-from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.errors import BadInput, ConfigError
-from backend.placement.find import KAFKA_STRIPED
 from backend.placement.placer import (
     InvalidReplicationFactor,
     ReplicaPlacementFailed,
     UsableBroker,
     load_placer,
 )
+from backend.placement.placer_names import KAFKA_STRIPED
 from tests.support.embedded.controller import Controller, errors
 from tests.support.topics import create_topic
 

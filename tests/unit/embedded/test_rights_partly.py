@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from backend.embedded.controller.acls import created
-from backend.embedded.controller.answers import Decision
-from backend.embedded.handlers import topics
-from backend.embedded.handlers._rights import GUARDS
-from backend.embedded.handlers.guard import guarded
+from backend.embedded.controller.decision import Decision
+from backend.embedded.handlers.admin import topics
+from backend.embedded.handlers.security.guard import guarded
+from backend.embedded.handlers.security.rights import GUARDS
 from backend.embedded.net.api import WireClose
 from backend.wire import seeds
 from tests.support.embedded.rights import ADMIN, NOBODY, RightsCluster, allow, codes, grant

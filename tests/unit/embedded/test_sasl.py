@@ -41,11 +41,11 @@ from kafka.errors import (
 
 from backend.embedded import command
 from backend.embedded.background import Running, running
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.embedded.net.api import KAFKA_APIS
 from backend.embedded.net.sasl import FRAME_BYTES_MAX
 from backend.embedded.scenario.reading import read_scenario
-from backend.embedded.security.plain import AuthenticationFailed, PlainUsers
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.security.sasl_plain import AuthenticationFailed, PlainUsers
 from backend.errors import KshuntError
 from tests.support.embedded.rights import AUTHORIZED, allow, granted
 from tests.support.embedded.users import USERS, login, login_at

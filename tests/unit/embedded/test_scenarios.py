@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.domain.cluster import TopicPartition
-from backend.embedded.controller.config_keys import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
+from backend.domain.cluster.metadata import TopicPartition
 from backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
@@ -19,6 +18,7 @@ from backend.embedded.controller.configs import (
 from backend.embedded.controller.elections import elect_leaders
 from backend.embedded.controller.shrink import delete_partitions
 from backend.embedded.controller.topics import NewPartitions, create_partitions
+from backend.embedded.metadata.config_keys import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
 from backend.embedded.metadata.records import PartitionMode, ResourceType
 from backend.embedded.scenario.model import scenario_names
 from backend.embedded.scenario.reading import load_scenario, read_scenario

@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
-from backend.admin.decisions import columns_of
-from backend.admin.kafka import KafkaAdmin
-from backend.domain.assignment import partition_states
-from backend.domain.cluster import TopicPartition
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.kips.reassignment_checks import columns_of
+from backend.domain.cluster.assignment import partition_states
+from backend.domain.cluster.metadata import TopicPartition
 from backend.embedded.net.api import KAFKA_APIS, WireReply
 from backend.embedded.net.server import BrokerServer, Handler, RequestContext
 from backend.settings import Settings

@@ -11,7 +11,7 @@ import pytest
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from backend.embedded.net.api import KAFKA_APIS, SEED_APIS, Api, ApiTable, WireReply
-from backend.embedded.net.check import BadFrame, Costs, check_message
+from backend.embedded.net.frame_check import BadFrame, Costs, check_message
 from backend.wire import seeds
 from backend.wire.reader import Reader, WireError
 from tests.support.brokers.launcher import RealKafka

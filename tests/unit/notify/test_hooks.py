@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.notify.hook import CROWDED, superseded
 from backend.notify.notifier import NO_HOOK, Notifier
-from backend.notify.policy import Policy
+from backend.notify.retries import Policy
+from backend.notify.webhook import CROWDED, superseded
 from tests.support.full_disk import full_disk
 from tests.support.notify.messages import CLUSTER, QUICK, Desk, message, news, target
 from tests.support.notify.receiver import Receiver, hangs, receiving, resets, says, sends

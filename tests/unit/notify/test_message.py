@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from backend.errors import ConfigError
+from backend.notify.address import target_of
 from backend.notify.message import TEXT_MAX, Message, News, one_line
-from backend.notify.signing import headers_of, keys_of, signature
-from backend.notify.target import target_of
+from backend.notify.signatures import headers_of, keys_of, signature
 from tests.support.notify.messages import CLUSTER, KEY, SECRET, message
 
 PUBLISHED = {

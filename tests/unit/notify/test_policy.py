@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.notify.policy import Answer, Policy, Verdict, given_up, judged, pause_s, retry_after_s
+from backend.notify.retries import Answer, Policy, Verdict, given_up, judged, pause_s, retry_after_s
 
 NOW_MS = 1_700_000_000_000
 POLICY = Policy()

@@ -11,8 +11,8 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from backend.errors import ConfigError
-from backend.notify.policy import Answer, Policy, Verdict
-from backend.notify.sending import ANSWER_BYTES_MAX, WORDS_MAX, HttpSender
+from backend.notify.http_sender import ANSWER_BYTES_MAX, WORDS_MAX, HttpSender
+from backend.notify.retries import Answer, Policy, Verdict
 from tests.support.certificates import Authority
 from tests.support.notify.messages import SECRET, message, target
 from tests.support.notify.receiver import Answer as Told

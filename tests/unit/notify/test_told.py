@@ -18,24 +18,24 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.properties import client_config
-from backend.api.backend import Backend
-from backend.api.health import answers
-from backend.api.telling import telling
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.security.client_properties import client_config
+from backend.api.routes.health import answers
+from backend.api.service.backend import Backend
 from backend.clock import SystemClock
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import Asker
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.shrink import DeletePartitions
-from backend.domain.throttle import FOLLOWER_RATE
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import Requester
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.shrink.delete_partitions import DeletePartitions
+from backend.domain.throttles.configs import FOLLOWER_RATE
 from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.journals.topic import TopicJournal
-from backend.notify.watch import SILENT_S
-from backend.operations.mending import id_of
-from backend.operations.reassign import ReassignRequest
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.journals.topic.topic_journal import TopicJournal
+from backend.notify.changes import SILENT_S
+from backend.operations.reassignment.starting import ReassignRequest
+from backend.operations.throttles.repair import change_id
+from backend.serve.webhook_events import telling
 from backend.settings import Settings
 from tests.support.keys import KEYS
 from tests.support.notify.messages import QUICK, Desk, target
@@ -115,8 +115,8 @@ async def test_operations_drift_and_orphans_are_told(cluster: Running, tmp_path:
             assert orphan["cluster"]
             await backend.ready()
             assert (await told(receiver, "backend.acts")).document["data"]["operations"] == []
-            ids = [id_of(one) for one in await backend.mending.orphans()]
-            await backend.mending.remove_orphans(ids, validate_only=False, asker=Asker("ada"))
+            ids = [change_id(one) for one in await backend.mending.orphans()]
+            await backend.mending.remove_orphans(ids, validate_only=False, asker=Requester("ada"))
             removed = (await told(receiver, "operation.ended")).document["data"]["operation"]
             assert (removed["kind"], removed["who"]) == ("orphans", "ada")
             await told(receiver, "orphan.gone")

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.modes import PartitionMode
-from backend.domain.operation import Operation, OperationKind, OperationState
-from backend.notify.leaving import LeavingTopic, leaving_topics
-from backend.notify.message import News
-from backend.notify.watch import (
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.notify.changes import (
     ATTENTION_S,
     FACTS_MAX,
     LOST_S,
@@ -24,7 +22,9 @@ from backend.notify.watch import (
     needs,
     operation_facts,
 )
-from backend.operations.schedule import Batch
+from backend.notify.deletions import PendingDeletions, pending_deletions
+from backend.notify.message import News
+from backend.operations.moves.schedule import NextMoves
 from tests.support.recording.samples import plain, with_modes
 
 RO, NONE = PartitionMode.READ_ONLY, PartitionMode.NONE
@@ -127,7 +127,7 @@ def test_words_of_people_are_cut() -> None:
         (operation(State.RUNNING), ""),
         (operation(State.RUNNING, outcome="no step was taken: no broker answers"), "no step"),
         (operation(State.LIFTING, outcome="throttle not off yet: broker 3"), "throttle not off"),
-        (operation(State.RUNNING, outcome=str(Batch((), {}))), ""),
+        (operation(State.RUNNING, outcome=str(NextMoves((), {}))), ""),
         (operation(State.RUNNING, outcome="1,024 moves to start; 3 waiting: 3 for x"), ""),
         (operation(State.STARTING, outcome="3 of 12 batches done"), ""),
         (operation(State.DONE, outcome="all arrived"), ""),
@@ -289,7 +289,7 @@ def test_who_is_stopped_says_so_if_it_acted() -> None:
 # Partitions that are about to be deleted (KIP-694)
 
 
-def steps(*looks: dict[str, LeavingTopic] | None) -> list[list[str]]:
+def steps(*looks: dict[str, PendingDeletions] | None) -> list[list[str]]:
     """What is told at each look."""
     watch = Watch()
     return [
@@ -299,14 +299,14 @@ def steps(*looks: dict[str, LeavingTopic] | None) -> list[list[str]]:
 
 
 def test_each_step_of_a_deletion_is_told_once() -> None:
-    later = LeavingTopic(6, readonly=2, deletes_ms=1_700_000_000_000)
+    later = PendingDeletions(6, readonly=2, deletes_ms=1_700_000_000_000)
     assert steps(
         {},
         {"t": later},
         {"t": later},
-        {"t": LeavingTopic(6, deleting=2)},
-        {"t": LeavingTopic(5, deleting=1)},
-        {"t": LeavingTopic(4)},
+        {"t": PendingDeletions(6, deleting=2)},
+        {"t": PendingDeletions(5, deleting=1)},
+        {"t": PendingDeletions(4)},
         {},
     ) == [
         [],
@@ -320,24 +320,26 @@ def test_each_step_of_a_deletion_is_told_once() -> None:
 
 
 def test_a_deletion_that_is_called_off_is_told() -> None:
-    kept = steps({}, {"t": LeavingTopic(6, readonly=2)}, {"t": LeavingTopic(6)})
+    kept = steps({}, {"t": PendingDeletions(6, readonly=2)}, {"t": PendingDeletions(6)})
     assert kept[2] == ["partitions.kept Topic t: 2 partitions kept after all"]
 
 
 def test_what_is_so_at_the_first_look_was_told_before() -> None:
-    assert steps(None, {"t": LeavingTopic(6, readonly=2)}, {"t": LeavingTopic(6, readonly=2)}) == [
+    assert steps(
+        None, {"t": PendingDeletions(6, readonly=2)}, {"t": PendingDeletions(6, readonly=2)}
+    ) == [
         [],
         [],
         [],
     ]
-    assert types(Watch().seen(replace(IDLE, leaving={"t": LeavingTopic(6, readonly=2)}))) == []
+    assert types(Watch().seen(replace(IDLE, leaving={"t": PendingDeletions(6, readonly=2)}))) == []
 
 
 def test_topics_that_lose_partitions_are_found_in_a_snapshot() -> None:
     seen = replace(with_modes(plain(4), p2=RO, p3=NONE), deletes_ms={TopicPartition("a", 2): 9})
-    assert leaving_topics(seen) == {"a": LeavingTopic(4, 1, 1, 9)}
-    assert leaving_topics(plain(4)) == {}
-    assert leaving_topics(plain(4), {"a", "gone"}) == {
-        "a": LeavingTopic(4),
-        "gone": LeavingTopic(0),
+    assert pending_deletions(seen) == {"a": PendingDeletions(4, 1, 1, 9)}
+    assert pending_deletions(plain(4)) == {}
+    assert pending_deletions(plain(4), {"a", "gone"}) == {
+        "a": PendingDeletions(4),
+        "gone": PendingDeletions(0),
     }

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from backend.errors import ConfigError
+from backend.notify.address import Target
 from backend.notify.options import add_target_options, targets_of
-from backend.notify.target import Target
 
 SECRET = "https://hooks.example.org/services/T0/B0/hidden-hidden"
 PLAIN = "https://hooks.example.org/kshunt"

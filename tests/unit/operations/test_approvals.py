@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.access.two_person import Guarded, TwoPersonRule
-from backend.domain.approval import (
+from backend.domain.operations.approval import (
     NAME_MAX,
     TRANSITIONS,
     Person,
     ProposalState,
-    both_names,
+    requester_and_approver,
 )
 from backend.errors import BadInput, Conflict, JournalUnavailable, KshuntError, NotActing
-from backend.operations.approvals import Approvals
-from backend.operations.audit import WHO_MAX, AuditEvent
-from backend.operations.known import has_unfinished
+from backend.operations.audit.lines import WHO_MAX, AuditEvent
+from backend.operations.core.known_operations import has_unfinished
+from backend.operations.review.approvals import Approvals
 from backend.settings import LIMITS
+from backend.two_person import TwoPersonKind, TwoPersonRule
 from tests.support.operations.approvals import (
     ADA,
     BOB,
@@ -347,15 +347,17 @@ async def test_one_that_waited_for_long_is_remembered_when_it_ends() -> None:
 
 def test_the_rule_says_what_takes_two() -> None:
     here = side()
-    rule = TwoPersonRule(frozenset({Guarded.UNCLEAN}))
+    rule = TwoPersonRule(frozenset({TwoPersonKind.UNCLEAN}))
     approvals = Approvals(here.registry, here.clock, rule)
-    assert approvals.takes_two(Guarded.UNCLEAN)
-    assert not approvals.takes_two(Guarded.SHRINK)
-    assert not Approvals(here.registry, here.clock, TwoPersonRule()).takes_two(Guarded.UNCLEAN)
+    assert approvals.takes_two(TwoPersonKind.UNCLEAN)
+    assert not approvals.takes_two(TwoPersonKind.SHRINK)
+    assert not Approvals(here.registry, here.clock, TwoPersonRule()).takes_two(
+        TwoPersonKind.UNCLEAN
+    )
 
 
 def test_the_audit_has_room_for_both_names() -> None:
-    long = both_names("a" * 200, "b" * 200)
+    long = requester_and_approver("a" * 200, "b" * 200)
     assert len(long) <= WHO_MAX
     assert long == f"{'a' * NAME_MAX}, approved by {'b' * NAME_MAX}"
 

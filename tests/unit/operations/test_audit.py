@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from backend.api.models import CancelRequestModel, ReassignRequestModel
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import OperationKind
+from backend.api.models.base import CancelRequestModel, ReassignRequestModel
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import OperationKind
 from backend.errors import BadInput
-from backend.operations.audit import (
+from backend.operations.audit.lines import (
     CLOCK_SET_MS,
     LISTED_MAX,
     NUMBER_MAX,
@@ -36,7 +36,7 @@ from backend.operations.audit import (
     read_audit_json,
     selected,
 )
-from backend.operations.audit_report import (
+from backend.operations.audit.report import (
     as_json,
     as_markdown,
     as_text,
@@ -47,7 +47,7 @@ from backend.operations.audit_report import (
     utc_time,
     width_cells,
 )
-from backend.operations.journal_codec import (
+from backend.operations.journal.entries import (
     Entry,
     Header,
     JournalState,
@@ -55,8 +55,8 @@ from backend.operations.journal_codec import (
     Why,
     audit_key,
 )
-from backend.operations.journal_fold import Fold
-from backend.tools import flags
+from backend.operations.journal.replay import JournalReplay
+from backend.tools.shared import flags
 from tests.support.keys import KEYS
 
 NOW_MS = 1_800_000_000_123
@@ -108,7 +108,7 @@ def line(number: int = 0, **fields: Any) -> AuditEntry:
 
 def state_of(*rows: AuditEntry, **unreadable: Unreadable) -> JournalState:
     """What a log holds that these were written to, and what else is there."""
-    fold = Fold(HEADER.cluster_id, KEYS)
+    fold = JournalReplay(HEADER.cluster_id, KEYS)
     for row in rows:
         for record in fold.records({row.key: row.body()}, HEADER):
             fold.take(*record)

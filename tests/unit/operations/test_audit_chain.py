@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from backend.operations.audit_chain import verified
-from backend.operations.journal_codec import (
+from backend.operations.journal.audit_chain import verified
+from backend.operations.journal.entries import (
     MANIFEST_KEY,
     Body,
     Header,
@@ -16,7 +16,7 @@ from backend.operations.journal_codec import (
     Record,
     audit_key,
 )
-from backend.operations.journal_fold import Fold, Unproven
+from backend.operations.journal.replay import JournalReplay, Unproven
 from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import CLUSTER, HEADER, unsigned
 
@@ -27,14 +27,14 @@ def key(number: int) -> str:
     return audit_key(10**12, number)
 
 
-def fold_of(records: list[Record], unproven: Unproven = Unproven.REFUSE) -> Fold:
-    fold = Fold(CLUSTER, KEYS, unproven)
+def fold_of(records: list[Record], unproven: Unproven = Unproven.REFUSE) -> JournalReplay:
+    fold = JournalReplay(CLUSTER, KEYS, unproven)
     for record in records:
         fold.take(*record)
     return fold
 
 
-def written(fold: Fold, *appends: Lines) -> list[Record]:
+def written(fold: JournalReplay, *appends: Lines) -> list[Record]:
     found: list[Record] = []
     for entries in appends:
         records = fold.records(entries, HEADER)
@@ -46,7 +46,8 @@ def written(fold: Fold, *appends: Lines) -> list[Record]:
 
 def log_of(count: int) -> list[Record]:
     return written(
-        Fold(CLUSTER, KEYS), *({key(n): {"n": n}, "operation/a": {"n": n}} for n in range(count))
+        JournalReplay(CLUSTER, KEYS),
+        *({key(n): {"n": n}, "operation/a": {"n": n}} for n in range(count)),
     )
 
 
@@ -91,7 +92,7 @@ def test_a_line_that_somebody_removed_is_missed(gone: str, words: str) -> None:
 def test_a_line_that_was_rewritten_with_a_key_of_ours_is_found() -> None:
     log = compacted(log_of(6))
     place = next(at for at, record in enumerate(log) if record[0] == key(3).encode())
-    forged = Fold(CLUSTER, KEYS)
+    forged = JournalReplay(CLUSTER, KEYS)
     log[place] = forged.records({key(3): {"n": "another"}}, HEADER)[0]
     problems = verified(fold_of(log).state()).problems
     assert f"The line before {key(4)} was changed or removed." in problems
@@ -99,7 +100,7 @@ def test_a_line_that_was_rewritten_with_a_key_of_ours_is_found() -> None:
 
 
 def test_a_line_that_was_added_with_a_key_of_ours_is_found() -> None:
-    added = Fold(CLUSTER, KEYS).records({audit_key(10**12, 77): {"n": "more"}}, HEADER)[0]
+    added = JournalReplay(CLUSTER, KEYS).records({audit_key(10**12, 77): {"n": "more"}}, HEADER)[0]
     problems = verified(fold_of([*compacted(log_of(6)), added]).state()).problems
     assert problems == (f"The line {audit_key(10**12, 77)} is not part of the chain.",)
 

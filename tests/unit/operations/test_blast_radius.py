@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from backend.domain.throttle import ThrottledRate, ThrottledReplicas, Throttles
-from backend.domain.wording import size_text
+from backend.domain.text.formatting import size_text
+from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
 from backend.errors import Conflict
-from backend.operations.blast import (
+from backend.operations.moves.cluster_view import ClusterView
+from backend.operations.moves.schedule import Queue
+from backend.operations.review.blast_radius import (
     CancelRequest,
     ElectRequest,
     PauseRequest,
@@ -20,8 +22,6 @@ from backend.operations.blast import (
     blast_radius,
     check_fresh,
 )
-from backend.operations.schedule import Queue
-from backend.operations.view import ClusterView
 from tests.support.operations.engine import at, followers, moving, rated, tp, view_with
 
 MB = 1_000_000

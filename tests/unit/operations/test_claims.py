@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 
 from backend.access.roles import LOCAL, Caller, Role
-from backend.api.presence import SILENCE_S, PresenceBoard
-from backend.domain.operation import Asker, Operation, OperationKind, OperationState
-from backend.domain.team import NOTE_MAX, Present, Team, note_text
+from backend.api.service.presence import SILENCE_S, PresenceBoard
+from backend.domain.operations.operation import Operation, OperationKind, OperationState, Requester
+from backend.domain.operations.team import NOTE_MAX, ConnectedSession, Team, note_text
 from backend.errors import BadInput, Conflict
-from backend.operations.claims import Claims
+from backend.operations.review.claims import Claims
 from backend.settings import LIMITS
 from tests.support.clocks import Standing
 from tests.support.operations.approvals import Side, side
 
-ADA, BOB = Asker("ada", "watching the disks"), Asker("bob")
+ADA, BOB = Requester("ada", "watching the disks"), Requester("bob")
 
 
 async def begun(here: Side) -> tuple[Claims, Operation]:
@@ -43,7 +43,7 @@ async def test_another_one_has_to_take_it_over_with_a_reason() -> None:
         await claims.release(operation.id, BOB)
     with pytest.raises(BadInput, match="say why"):
         await claims.claim(operation.id, BOB, take_over=True)
-    await claims.claim(operation.id, Asker("bob", "ada is asleep"), take_over=True)
+    await claims.claim(operation.id, Requester("bob", "ada is asleep"), take_over=True)
     claims.require((operation.id,), BOB)
     with pytest.raises(Conflict, match="bob steers"):
         claims.require((operation.id,), ADA)
@@ -62,12 +62,12 @@ async def test_another_one_has_to_take_it_over_with_a_reason() -> None:
 async def test_both_who_agreed_are_behind_what_they_agreed_on() -> None:
     here = side()
     claims, operation = await begun(here)
-    await claims.claim(operation.id, Asker("bob"), take_over=False)
-    claims.require((operation.id,), Asker("ada, approved by bob", people=("ada", "bob")))
+    await claims.claim(operation.id, Requester("bob"), take_over=False)
+    claims.require((operation.id,), Requester("ada, approved by bob", people=("ada", "bob")))
     with pytest.raises(Conflict):
-        claims.require((operation.id,), Asker("ada, approved by eve", people=("ada", "eve")))
+        claims.require((operation.id,), Requester("ada, approved by eve", people=("ada", "eve")))
     with pytest.raises(Conflict):
-        claims.require((operation.id,), Asker(""))
+        claims.require((operation.id,), Requester(""))
 
 
 async def test_a_claim_ends_with_its_operation_and_notes_stay() -> None:
@@ -113,7 +113,7 @@ async def test_what_cannot_be_meant_is_refused() -> None:
     claims, operation = await begun(here)
     for name in ("", "  "):
         with pytest.raises(BadInput, match="say a name"):
-            await claims.claim(operation.id, Asker(name), take_over=False)
+            await claims.claim(operation.id, Requester(name), take_over=False)
     for attempt in (
         claims.claim("none", ADA, take_over=False),
         claims.release("none", ADA),
@@ -166,8 +166,8 @@ async def test_operations_that_are_forgotten_take_what_was_said_along() -> None:
 # Who is here
 
 
-def board(clock: Standing) -> tuple[PresenceBoard, list[tuple[Present, ...]]]:
-    told: list[tuple[Present, ...]] = []
+def board(clock: Standing) -> tuple[PresenceBoard, list[tuple[ConnectedSession, ...]]]:
+    told: list[tuple[ConnectedSession, ...]] = []
     return PresenceBoard(clock, told.append), told
 
 

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from backend.domain.throttle import ReplicaSet
-from backend.operations.drift import DriftKind, ListDrift, RateDrift, accept, drift, reapply
-from backend.operations.ownership import ListCellId, Ownership, Present, RateCellId, Shares
-from backend.operations.ownership_cells import FoundRate, ListKey, RateKey, Source
+from backend.domain.throttles.configs import ReplicaSet
+from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from backend.operations.ownership.drift import (
+    DriftKind,
+    ListDrift,
+    RateDrift,
+    accept,
+    drift,
+    reapply,
+)
+from backend.operations.ownership.ownership import (
+    FoundSettings,
+    ListCellId,
+    Ownership,
+    RateCellId,
+    Shares,
+)
 
 RATE: RateCellId = (1, RateKey.LEADER)
 LIST: ListCellId = ("t", ListKey.LEADERS)
 
 
-def present(rate: int | None, listed: str) -> Present:
+def present(rate: int | None, listed: str) -> FoundSettings:
     source = Source.DEFAULT if rate is None else Source.DYNAMIC_BROKER
-    return Present({RATE: FoundRate(rate, source)}, {LIST: ReplicaSet.parse(listed)})
+    return FoundSettings({RATE: FoundRate(rate, source)}, {LIST: ReplicaSet.parse(listed)})
 
 
-def owned(prior: Present) -> Ownership:
+def owned(prior: FoundSettings) -> Ownership:
     """An operation of 10,000 B/s with replicas 0:1 and 0:2, written and read back."""
     shares = Shares({RATE: 10_000}, {LIST: frozenset({(0, 1), (0, 2)})})
     step = Ownership().record("ours", shares, prior)
@@ -29,7 +42,7 @@ def test_what_is_as_it_should_be_has_not_drifted() -> None:
 
 def test_what_was_not_read_or_not_written_yet_has_not_drifted() -> None:
     prior = present(None, "")
-    assert drift(owned(prior), Present({}, {})) == ()
+    assert drift(owned(prior), FoundSettings({}, {})) == ()
     unwritten = Ownership().record("ours", Shares({RATE: 10_000}), prior).after
     assert drift(unwritten, prior) == ()
 

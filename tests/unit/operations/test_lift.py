@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.port import ReassignOptions
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.port.cluster_admin import ReassignOptions
 from backend.clock import SystemClock
-from backend.domain.cluster import TopicPartition
-from backend.domain.operation import Operation, OperationState
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.throttle import Move, ReplicaSet, ThrottledRate, ThrottledReplicas
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import Operation, OperationState
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.throttles.configs import Move, ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.embedded.metadata.records import ResourceType
 from backend.embedded.net.server import Handler, RequestContext
 from backend.errors import Conflict
-from backend.operations.context import Context
-from backend.operations.engine import Engine
-from backend.operations.ownership import Shares
-from backend.operations.ownership_cells import ListKey, RateKey
-from backend.operations.reassign import Reassignments, ReassignRequest
-from backend.operations.registry import Registry
-from backend.operations.throttle import ThrottleChanges
-from backend.operations.work import Work, still_needed
+from backend.operations.core.context import Context
+from backend.operations.core.registry import Registry
+from backend.operations.ownership.cells import ListKey, RateKey
+from backend.operations.ownership.ownership import Shares
+from backend.operations.reassignment.engine import Engine
+from backend.operations.reassignment.starting import Reassignments, ReassignRequest
+from backend.operations.state.reassignment_work import ReassignmentWork, still_needed
+from backend.operations.throttles.changes import ThrottleChanges
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import THROTTLED_RATES, rate
 from tests.support.native import (
@@ -314,7 +314,9 @@ def test_of_what_was_adopted_stays_what_the_other_moves_need() -> None:
         {(1, RateKey.LEADER): 5, (4, RateKey.FOLLOWER): 5, (5, RateKey.FOLLOWER): 5},
         {("t", ListKey.FOLLOWERS): frozenset({(0, 4), (1, 5)})},
     )
-    work = Work(moves, started=frozenset(moves), adopted=True, cancelled=frozenset({T0}))
+    work = ReassignmentWork(
+        moves, started=frozenset(moves), adopted=True, cancelled=frozenset({T0})
+    )
     assert still_needed(work, held) == Shares(
         {(5, RateKey.FOLLOWER): 5}, {("t", ListKey.FOLLOWERS): frozenset({(1, 5)})}
     )

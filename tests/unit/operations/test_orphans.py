@@ -7,18 +7,24 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster import OngoingReassignment, TopicPartition
-from backend.domain.throttle import ReplicaSet
-from backend.operations.orphans import (
+from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from backend.domain.throttles.configs import ReplicaSet
+from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from backend.operations.ownership.ownership import (
+    FoundSettings,
+    ListCellId,
+    Ownership,
+    RateCellId,
+    Shares,
+)
+from backend.operations.throttles.orphans import (
     Origin,
+    OrphanFacts,
     OrphanRate,
     OrphanReplicas,
-    Situation,
     orphans,
     removal,
 )
-from backend.operations.ownership import ListCellId, Ownership, Present, RateCellId, Shares
-from backend.operations.ownership_cells import FoundRate, ListKey, RateKey, Source
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LEADERS: ListCellId = ("t", ListKey.LEADERS)
@@ -31,10 +37,10 @@ def own(rate: int) -> FoundRate:
 
 def situation(
     rates: dict[RateCellId, FoundRate], leaders: str, followers: str, *moves: OngoingReassignment
-) -> Situation:
+) -> OrphanFacts:
     lists = {LEADERS: ReplicaSet.parse(leaders), FOLLOWERS: ReplicaSet.parse(followers)}
-    return Situation(
-        Present(rates, lists),
+    return OrphanFacts(
+        FoundSettings(rates, lists),
         Ownership(),
         {move.partition: move for move in moves},
         {T0: (2, 3), T1: (1, 2)},
@@ -108,7 +114,7 @@ def test_a_log_directory_rate_is_justified_by_a_move_between_directories_only() 
 
 def test_what_a_running_operation_of_ours_holds_is_no_orphan_and_what_it_left_is_its() -> None:
     shares = Shares(dict.fromkeys(ENDED.present.rates, 9), {LEADERS: frozenset({(0, 1), (0, 2)})})
-    free = Present(
+    free = FoundSettings(
         dict.fromkeys(ENDED.present.rates, FoundRate(None, Source.DEFAULT)), {LEADERS: ReplicaSet()}
     )
     held = Ownership().record("kept", shares, free, auto_remove=False).after
@@ -125,7 +131,7 @@ def test_what_a_running_operation_of_ours_holds_is_no_orphan_and_what_it_left_is
     assert len(ours) == 5
     removed = removal(ours, left).writes
     assert removed.lists == {LEADERS: ReplicaSet()}
-    gone = Present(free.rates, {LEADERS: ReplicaSet(), FOLLOWERS: ReplicaSet.parse("0:3")})
+    gone = FoundSettings(free.rates, {LEADERS: ReplicaSet(), FOLLOWERS: ReplicaSet.parse("0:3")})
     assert left.ownership.confirm(gone) == Ownership()
 
 
@@ -156,10 +162,10 @@ def test_removing_every_orphan_touches_nothing_that_a_move_needs(
 ) -> None:
     rates = {(broker, key): own(9) for broker in rated for key in RateKey}
     lists = {LEADERS: ReplicaSet(leaders, everything), FOLLOWERS: ReplicaSet(followers)}
-    present = Present(rates, lists)
+    present = FoundSettings(rates, lists)
     ours = Ownership().record("ours", Shares({}, {LEADERS: held} if held else {}), present).after
     move = OngoingReassignment(T0, moving, adding=moving[:1], removing=())
-    now = Situation(present, ours, {T0: move}, {T0: moving, T1: (1, 2)})
+    now = OrphanFacts(present, ours, {T0: move}, {T0: moving, T1: (1, 2)})
     answer = removal(orphans(now), now)
     assert not answer.kept
     for cell, left in answer.writes.lists.items():
@@ -169,5 +175,5 @@ def test_removing_every_orphan_touches_nothing_that_a_move_needs(
     needed = {*moving, *(broker for _, broker in held)}
     for broker, key in answer.writes.rates:
         assert key is RateKey.LOG_DIRS or broker not in needed
-    after = replace(now, present=Present({}, lists | dict(answer.writes.lists)))
+    after = replace(now, present=FoundSettings({}, lists | dict(answer.writes.lists)))
     assert orphans(after) == ()

@@ -4,25 +4,31 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from backend.api.client import BackendClient
-from backend.api.client_steering import read_owned
-from backend.api.steering_models import OwnedThrottleModel
-from backend.domain.cluster import TopicPartition
-from backend.domain.owned import OwnedThrottle, Share
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.throttle import (
+from backend.api.client.backend_client import BackendClient
+from backend.api.client.operations import read_owned
+from backend.api.models.operations import OwnedThrottleModel
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     ReplicaSet,
     ThrottledRate,
 )
+from backend.domain.throttles.owners import OwnedThrottle, Share
 from backend.embedded.background import running
+from backend.embedded.core.spec import plain_brokers
 from backend.embedded.scenario.model import Scenario, TopicSpec
-from backend.embedded.spec import plain_brokers
-from backend.operations.owned import owned_throttles
-from backend.operations.ownership import ListCellId, Ownership, Present, RateCellId, Shares
-from backend.operations.ownership_cells import FoundRate, ListKey, RateKey, Source
+from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from backend.operations.ownership.listing import owned_throttles
+from backend.operations.ownership.ownership import (
+    FoundSettings,
+    ListCellId,
+    Ownership,
+    RateCellId,
+    Shares,
+)
 from tests.support.serving import serving
 
 RATE: RateCellId = (1, RateKey.LEADER)
@@ -30,8 +36,8 @@ LIST: ListCellId = ("t", ListKey.LEADERS)
 BEFORE = FoundRate(7_000, Source.DYNAMIC_DEFAULT)
 
 
-def present(rate: FoundRate, listed: str) -> Present:
-    return Present({RATE: rate}, {LIST: ReplicaSet.parse(listed)})
+def present(rate: FoundRate, listed: str) -> FoundSettings:
+    return FoundSettings({RATE: rate}, {LIST: ReplicaSet.parse(listed)})
 
 
 def set_to(rate: int) -> FoundRate:
@@ -69,10 +75,10 @@ def test_what_somebody_else_did_is_named_and_what_was_not_read_is_unknown() -> N
     rate, listed = owned_throttles(two_operations(), present(set_to(99_000), ""), asked_by)
     assert (rate.value, rate.drift) == ("99000 B/s", "changed")
     assert (listed.value, listed.drift) == ("", "narrowed")
-    rate, listed = owned_throttles(two_operations(), Present({}, {}), asked_by)
+    rate, listed = owned_throttles(two_operations(), FoundSettings({}, {}), asked_by)
     assert (rate.value, rate.source, rate.drift) == (None, "", "")
     assert listed.value is None
-    gone = Present({}, {}, frozenset({"t"}))
+    gone = FoundSettings({}, {}, frozenset({"t"}))
     assert [one.broker for one in owned_throttles(two_operations(), gone, asked_by)] == [1]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backend.domain.throttle import (
+from backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
@@ -16,17 +16,17 @@ from backend.domain.throttle import (
     Throttles,
 )
 from backend.errors import UnreadableOwnership
-from backend.operations.ownership import (
+from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from backend.operations.ownership.ownership import (
+    FoundSettings,
     ListCellId,
     Ownership,
-    Present,
     RateCellId,
     Settings,
     Shares,
-    present_of,
+    found_settings,
 )
-from backend.operations.ownership_cells import FoundRate, ListKey, RateKey, Source
-from backend.operations.ownership_json import (
+from backend.operations.state.ownership_documents import (
     changed_documents,
     from_documents,
     readable,
@@ -37,9 +37,9 @@ RATE: RateCellId = (1, RateKey.LEADER)
 LIST: ListCellId = ("t", ListKey.LEADERS)
 
 
-def reading(rate: int | None, listed: str = "") -> Present:
+def reading(rate: int | None, listed: str = "") -> FoundSettings:
     source = Source.DEFAULT if rate is None else Source.DYNAMIC_BROKER
-    return Present({RATE: FoundRate(rate, source)}, {LIST: ReplicaSet.parse(listed)})
+    return FoundSettings({RATE: FoundRate(rate, source)}, {LIST: ReplicaSet.parse(listed)})
 
 
 def test_the_lowest_rate_is_in_force_and_who_asked_for_it_is_named() -> None:
@@ -55,13 +55,13 @@ def test_the_lowest_rate_is_in_force_and_who_asked_for_it_is_named() -> None:
 
 def test_an_inherited_rate_comes_back_by_deleting_the_key() -> None:
     for source in (Source.STATIC, Source.DYNAMIC_DEFAULT, Source.DEFAULT):
-        prior = Present({RATE: FoundRate(5_000, source)}, {})
+        prior = FoundSettings({RATE: FoundRate(5_000, source)}, {})
         own = Ownership().record("a", Shares({RATE: 10}), prior).after.confirm(reading(10))
         assert own.lift("a", reading(10)).writes.rates == {RATE: None}
 
 
 def test_what_was_not_read_is_not_written_and_what_is_found_there_stays() -> None:
-    silent = Present({}, {})
+    silent = FoundSettings({}, {})
     step = Ownership().record("a", Shares({RATE: 10}, {LIST: frozenset({(0, 1)})}), silent)
     assert not step.writes
     assert step.after.not_read() == (RATE, LIST)
@@ -78,7 +78,7 @@ def test_what_was_not_read_is_not_written_and_what_is_found_there_stays() -> Non
 
 
 def test_what_was_written_unread_is_taken_off_and_nothing_else() -> None:
-    own = Ownership().record("a", Shares({RATE: 10}), Present({}, {})).after.tried([1])
+    own = Ownership().record("a", Shares({RATE: 10}), FoundSettings({}, {})).after.tried([1])
     assert own.lift("a", reading(10)).writes.rates == {RATE: None}
     assert not own.lift("a", reading(7)).writes
 
@@ -95,7 +95,7 @@ def test_what_shall_stay_is_lifted_only_to_undo_an_operation_that_never_began() 
 def test_a_topic_that_is_gone_is_forgotten_and_a_broker_by_word() -> None:
     shares = Shares({RATE: 10}, {LIST: frozenset({(0, 1)})})
     own = Ownership().record("a", shares, reading(None)).after
-    gone = Present({}, {LIST: ReplicaSet()}, frozenset({"t"}))
+    gone = FoundSettings({}, {LIST: ReplicaSet()}, frozenset({"t"}))
     assert own.confirm(gone).topics == ()
     assert not own.outstanding(gone).writes.lists
     assert own.confirm(gone).forget(brokers=[1]) == Ownership()
@@ -107,7 +107,7 @@ def test_the_port_gets_both_sides_of_a_broker_and_of_a_topic() -> None:
         {1: BrokerThrottle(1, ThrottledRate(None, 7), 8, "")},
         {"t": ThrottledReplicas(followers=ReplicaSet.parse("5:5"))},
     )
-    present = present_of(throttles, ["t"])
+    present = found_settings(throttles, ["t"])
     assert present.rates[follower].own_bytes_per_s == 7
     writes = Settings({RATE: 10}, {LIST: leaders})
     assert writes.port_rates(present) == {1: ThrottledRate(10, 7)}
@@ -125,7 +125,7 @@ def test_each_rate_is_from_where_its_own_source_says() -> None:
         follower_source=Source.DYNAMIC_BROKER,
         log_dir_source=Source.STATIC,
     )
-    found = present_of(Throttles({1: throttle}, {}), ()).rates
+    found = found_settings(Throttles({1: throttle}, {}), ()).rates
     assert [found[1, key] for key in RateKey] == [
         FoundRate(5, Source.DYNAMIC_DEFAULT),
         FoundRate(7, Source.DYNAMIC_BROKER),
@@ -136,7 +136,7 @@ def test_each_rate_is_from_where_its_own_source_says() -> None:
 
 def test_a_rate_from_an_unknown_source_is_not_taken_for_read() -> None:
     throttle = BrokerThrottle(1, ThrottledRate(5, None), leader_source="UNKNOWN")
-    found = present_of(Throttles({1: throttle}, {}), ()).rates
+    found = found_settings(Throttles({1: throttle}, {}), ()).rates
     assert (1, RateKey.LEADER) not in found
     assert found[1, RateKey.FOLLOWER] == FoundRate(None, Source.DEFAULT)
 

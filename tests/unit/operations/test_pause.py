@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.throttle import ReplicaSet, ThrottledRate, Throttles
-from backend.operations.pause import (
+from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, Throttles
+from backend.operations.moves.cluster_view import ClusterView
+from backend.operations.moves.pause_throttles import (
     FLOOR_BYTES_PER_S,
     Pause,
     PauseRecord,
@@ -17,7 +18,6 @@ from backend.operations.pause import (
     pause_writes,
     resume_writes,
 )
-from backend.operations.view import ClusterView
 from tests.support.operations.engine import at, followers, moving, rated, tp, view_with
 
 FLOOR = FLOOR_BYTES_PER_S

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.admin.whole_requests import FATES, Fate, fate_of
-from backend.domain.answers import ChangeAnswer
-from backend.domain.operation import OperationKind, OperationState
+from backend.admin.rpc.request_fate import FATES, Fate, fate_of
+from backend.domain.operations.operation import OperationKind, OperationState
+from backend.domain.reassignment.answers import ChangeAnswer
 from backend.errors import (
     BrokerUnreachable,
     ClusterError,
@@ -17,8 +17,8 @@ from backend.errors import (
     NotAuthorized,
     NotSupported,
 )
-from backend.operations.audit import AuditEvent
-from backend.wire.codes import NAMES
+from backend.operations.audit.lines import AuditEvent
+from backend.wire.error_codes import NAMES
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_world import BROKER, Crash, Fault

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from backend.domain.cluster import LogDir, TopicPartition
-from backend.domain.throttle import Move
-from backend.operations.room import room_warnings
-from backend.telemetry.known import with_last_room
+from backend.domain.cluster.metadata import LogDir, TopicPartition
+from backend.domain.throttles.configs import Move
+from backend.operations.moves.disk_space import room_warnings
+from backend.telemetry.sampling.observed_state import with_last_room
 
 MB = 1_000_000
 PLACE = TopicPartition("t", 0)

@@ -11,13 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.assignment import ClusterState
-from backend.domain.cluster import Broker, OngoingReassignment, TopicPartition
-from backend.domain.throttle import Move
+from backend.domain.cluster.assignment import ClusterState
+from backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
+from backend.domain.throttles.configs import Move
 from backend.errors import BadInput
-from backend.operations.schedule import (
-    Batch,
+from backend.operations.moves.cluster_view import (
+    ClusterView,
+    effective_min_isr,
+    under_min_isr,
+    view_of,
+)
+from backend.operations.moves.schedule import (
     Caps,
+    NextMoves,
     Order,
     Queue,
     Why,
@@ -25,7 +31,6 @@ from backend.operations.schedule import (
     isr_after,
     next_batch,
 )
-from backend.operations.view import ClusterView, effective_min_isr, under_min_isr, view_of
 from backend.settings import LIMITS
 from tests.support.operations.engine import at, columns, moving, tp, view_with
 
@@ -34,11 +39,11 @@ def queue(plan: Mapping[str, tuple[int, ...]], **more: Any) -> Queue:
     return Queue({tp(name): target for name, target in plan.items()}, **more)
 
 
-def started(batch: Batch) -> list[str]:
+def started(batch: NextMoves) -> list[str]:
     return [str(move.partition) for move in batch.start]
 
 
-def why(batch: Batch) -> dict[str, Why]:
+def why(batch: NextMoves) -> dict[str, Why]:
     return {str(partition): held.why for partition, held in batch.held.items()}
 
 

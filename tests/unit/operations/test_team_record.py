@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api import documents
-from backend.api.team_documents import proposal_json, read_proposal
-from backend.domain.approval import Person, ProposalState, ProposedChange
-from backend.domain.operation import Operation, OperationKind, OperationState
-from backend.domain.team import Claim, Note, Team
-from backend.operations import team_record
-from backend.operations.journal import check_append
-from backend.operations.journal_codec import (
+from backend.api.schema import documents
+from backend.api.schema.team import proposal_json, read_proposal
+from backend.domain.operations.approval import Person, ProposalState, ProposedChange
+from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.operations.team import Claim, Note, Team
+from backend.operations.core.known_operations import has_unfinished, known_operations
+from backend.operations.journal.entries import (
     Entry,
     Header,
     JournalState,
@@ -25,10 +24,11 @@ from backend.operations.journal_codec import (
     proposal_key,
     team_key,
 )
-from backend.operations.journal_fold import Fold
-from backend.operations.journal_records import signed
-from backend.operations.known import has_unfinished, known_from
-from backend.operations.record import operation_body
+from backend.operations.journal.port import check_append
+from backend.operations.journal.records import signed
+from backend.operations.journal.replay import JournalReplay
+from backend.operations.state import team_bodies
+from backend.operations.state.operation_body import operation_body
 from tests.support.keys import KEYS
 from tests.support.operations.approvals import Effects, Side, side
 
@@ -82,18 +82,18 @@ def entry_of(body: Any, id: str = PROPOSAL.id) -> Entry:
 
 @given(proposals)
 def test_a_proposal_comes_back_as_it_was_written(proposal: ProposedChange) -> None:
-    body = json.loads(json.dumps(team_record.proposal_body(proposal)))
-    assert team_record.read_proposal(entry_of(body, proposal.id)) == proposal
+    body = json.loads(json.dumps(team_bodies.proposal_body(proposal)))
+    assert team_bodies.read_proposal(entry_of(body, proposal.id)) == proposal
 
 
 @given(teams)
 def test_what_people_said_comes_back_as_it_was_written(team: Team) -> None:
-    body = json.loads(json.dumps(team_record.team_body(team)))
-    assert team_record.read_team(Entry(team_key("op1"), body, HEADER)) == team
+    body = json.loads(json.dumps(team_bodies.team_body(team)))
+    assert team_bodies.read_team(Entry(team_key("op1"), body, HEADER)) == team
 
 
 def damaged() -> list[tuple[str, dict[str, Any]]]:
-    good = team_record.proposal_body(PROPOSAL)
+    good = team_bodies.proposal_body(PROPOSAL)
     wrong: dict[str, Any] = {
         "id": "ffffffff",
         "action": None,
@@ -114,19 +114,19 @@ def damaged() -> list[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize(("what", "body"), damaged(), ids=[what for what, _ in damaged()])
 def test_a_damaged_proposal_is_listed_and_not_acted_upon(what: str, body: dict[str, Any]) -> None:
-    found = team_record.read_proposal(entry_of(body))
+    found = team_bodies.read_proposal(entry_of(body))
     assert isinstance(found, Unreadable), what
     assert found.why is Why.DAMAGED
     state = JournalState({proposal_key(PROPOSAL.id): entry_of(body)})
-    known = known_from(state)
+    known = known_operations(state)
     assert known.proposals == {}
     assert proposal_key(PROPOSAL.id) in known.unreadable
     assert not has_unfinished(state)
 
 
 def test_one_of_a_later_version_is_left_alone() -> None:
-    body = {**team_record.proposal_body(PROPOSAL), "format": 2, "witnesses": 2}
-    found = team_record.read_proposal(entry_of(body))
+    body = {**team_bodies.proposal_body(PROPOSAL), "format": 2, "witnesses": 2}
+    found = team_bodies.read_proposal(entry_of(body))
     assert isinstance(found, Unreadable)
     assert found.why is Why.NEWER
 
@@ -148,16 +148,16 @@ def test_a_damaged_claim_is_listed_and_its_operation_goes_on(body: dict[str, Any
         "operation/op1": Entry("operation/op1", operation_body(OPERATION, None), HEADER),
         team_key("op1"): Entry(team_key("op1"), body, HEADER),
     }
-    known = known_from(JournalState(entries))
+    known = known_operations(JournalState(entries))
     assert set(known.operations) == {"op1"}
     assert known.teams == {}
     assert team_key("op1") in known.unreadable
 
 
 def test_an_entry_that_the_log_cannot_read_is_not_written_over() -> None:
-    fold = Fold("here", KEYS)
+    fold = JournalReplay("here", KEYS)
     for key, value in fold.records(
-        {proposal_key("x1"): team_record.proposal_body(PROPOSAL)}, HEADER
+        {proposal_key("x1"): team_bodies.proposal_body(PROPOSAL)}, HEADER
     ):
         fold.take(key, value)
     newer = {"format": 3, "cluster_id": "here", "key": proposal_key("x1")}

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from backend.domain.answers import ChangeAnswer
-from backend.domain.operation import Operation, OperationKind, OperationState
+from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.reassignment.answers import ChangeAnswer
 from backend.errors import KshuntError
-from backend.operations.audit import AuditEvent
-from backend.operations.mending import id_of, orphan_words
-from backend.operations.orphans import Origin
-from backend.operations.ownership_cells import ListKey, RateKey
+from backend.operations.audit.lines import AuditEvent
+from backend.operations.ownership.cells import ListKey, RateKey
 from backend.operations.steering import actions_of
+from backend.operations.throttles.orphans import Origin
+from backend.operations.throttles.repair import change_id, orphan_words
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_world import BROKER, TOPIC, Crash, Effect, Fault
@@ -290,7 +290,7 @@ def test_an_abandoned_broker_is_remembered_with_what_it_had_before(story: Story)
     found = {orphan_words(one): one for one in story.world.run(mending.orphans())}
     left = found[f"{RateKey.FOLLOWER} of broker 4: {RATE} B/s"]
     assert (left.origin, left.operations) == (Origin.LEFT_BY_US, (one,))
-    ids = [id_of(orphan) for orphan in found.values()]
+    ids = [change_id(orphan) for orphan in found.values()]
     story.world.run(mending.remove_orphans(ids, validate_only=False))
     assert story.throttles() == story.before | {(BROKER, "4", RateKey.FOLLOWER): "5000000"}
 

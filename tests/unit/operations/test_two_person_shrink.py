@@ -9,19 +9,19 @@ from typing import Any, cast
 
 import pytest
 
-from backend.api.guarded import CUT_OVER, GuardedDeed
-from backend.api.shrinking_models import ConfirmRequestModel
-from backend.domain.approval import Person, ProposalState
-from backend.domain.operation import Asker, OperationKind, OperationState
-from backend.domain.shrink_phases import ShrinkPhase, ShrinkRequest
+from backend.api.models.shrinks import ConfirmRequestModel
+from backend.api.service.two_person_changes import CUT_OVER, TwoPersonChange
+from backend.domain.operations.approval import Person, ProposalState
+from backend.domain.operations.operation import OperationKind, OperationState, Requester
+from backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
 from backend.embedded.background import Running, running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import AwaitsApproval, BackendError, BadInput, Conflict
-from backend.operations.approvals import Draft
-from backend.operations.claims import Claims
-from backend.operations.context import Context
-from backend.operations.shrink.verbs import Shrinks
-from backend.operations.shrink.work import ShrinkWork
+from backend.operations.core.context import Context
+from backend.operations.review.approvals import ProposalDraft
+from backend.operations.review.claims import Claims
+from backend.operations.shrink.requests import Shrinks
+from backend.operations.state.shrink_work import ShrinkWork
 from tests.support.operations.approvals import ADA, BOB, Side, side
 from tests.support.team import Shared, shared
 from tests.support.topics import create_topic
@@ -88,15 +88,17 @@ async def waiting(here: Side) -> tuple[Any, str]:
     return backend, operation.id
 
 
-def deed(backend: Any, id: str, typed: str = "orders", people: tuple[str, ...] = ()) -> GuardedDeed:
+def deed(
+    backend: Any, id: str, typed: str = "orders", people: tuple[str, ...] = ()
+) -> TwoPersonChange:
     body = ConfirmRequestModel(typed=typed)
-    return GuardedDeed(backend, CUT_OVER, id, body, Asker("ada", people=people))
+    return TwoPersonChange(backend, CUT_OVER, id, body, Requester("ada", people=people))
 
 
 async def proposed(here: Side, backend: Any, id: str) -> str:
     foreseen = await deed(backend, id).foresee()
     body = ConfirmRequestModel(typed="orders").model_dump(mode="json")
-    draft = Draft(CUT_OVER, id, f"cut over orders: operation {id}", body, foreseen, id)
+    draft = ProposalDraft(CUT_OVER, id, f"cut over orders: operation {id}", body, foreseen, id)
     return (await here.approvals.propose(draft, ADA, "verified")).id
 
 
@@ -106,7 +108,7 @@ async def test_the_name_is_typed_by_one_and_agreed_to_by_another() -> None:
     before = here.registry.shrink(id)
     proposal_id = await proposed(here, backend, id)
     assert here.registry.shrink(id) == before
-    change = GuardedDeed.of(backend, here.approvals.get(proposal_id), BOB)
+    change = TwoPersonChange.of(backend, here.approvals.get(proposal_id), BOB)
     done, _ = await here.approvals.approve(proposal_id, BOB, "", "", change)
     assert (done.state, done.operation_id) == (ProposalState.DONE, id)
     work = here.registry.shrink(id)
@@ -120,7 +122,7 @@ async def test_what_came_of_a_cut_over_is_found_after_a_restart() -> None:
     here = side()
     backend, id = await waiting(here)
     proposal_id = await proposed(here, backend, id)
-    change = GuardedDeed.of(backend, here.approvals.get(proposal_id), BOB)
+    change = TwoPersonChange.of(backend, here.approvals.get(proposal_id), BOB)
     await here.approvals.approve(proposal_id, BOB, "", "", change)
     # As if the backend had ended before it said what came of it.
     again = Side(here.book, here.clock, here.effects)
@@ -154,7 +156,7 @@ async def test_another_name_and_another_s_claim_stop_it() -> None:
     backend, id = await waiting(here)
     with pytest.raises(BadInput, match="is not the name of the topic"):
         await deed(backend, id, "payments").foresee()
-    await backend.claims.claim(id, Asker("eve"), take_over=False)
+    await backend.claims.claim(id, Requester("eve"), take_over=False)
     for people in (("ada", "bob"), ()):
         with pytest.raises(Conflict, match="eve steers"):
             await deed(backend, id, people=people).foresee()
@@ -171,4 +173,4 @@ async def test_a_proposal_of_another_version_is_not_carried_out() -> None:
         replace(proposal, body={**proposal.body, "forced": True}),
     ):
         with pytest.raises(Conflict, match="of another version of kshunt"):
-            GuardedDeed.of(backend, odd, Person("bob", "token-bob"))
+            TwoPersonChange.of(backend, odd, Person("bob", "token-bob"))

@@ -7,24 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from backend.api.client import BackendClient
-from backend.domain.cluster import LogDir, TopicPartition
-from backend.domain.operation import Operation
-from backend.domain.plan import ReassignmentPlan
-from backend.domain.steering import MoveCaps
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import LogDir, TopicPartition
+from backend.domain.operations.operation import Operation
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.service.status import MoveCaps
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic, produce
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.waiting import wait_until
-from tui.tables.about_broker import about
-from tui.tables.base import NATURAL
-from tui.tables.broker_row import BrokerRow
-from tui.tables.brokers import broker_table, disk_words
-from tui.tables.disks import disks_of
-from tui.tables.facts import Facts
-from tui.tables.queued import Queued, queued_of
+from tui.facts.snapshot_facts import Facts
+from tui.tables.model import NATURAL
+from tui.views.brokers.details import about
+from tui.views.brokers.disks import disks_of
+from tui.views.brokers.pending_transfers import PendingTransfers, pending_transfers_of
+from tui.views.brokers.row import BrokerRow
+from tui.views.brokers.table import broker_table, disk_words
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_the_peak_counts_what_waits_for_its_turn() -> None:
     facts = Facts(cluster.step())
     extra = brought(cluster)
     assert extra
-    assert queued_of(facts, [operation]).size_bytes == extra
+    assert pending_transfers_of(facts, [operation]).size_bytes == extra
     for broker, size in extra.items():
         with_queue, without = row_of(facts, broker, operation).disk, row_of(facts, broker).disk
         assert with_queue.peak_bytes == without.peak_bytes + size
@@ -129,7 +129,7 @@ def test_where_the_backend_does_not_say_it_the_peak_is_at_least() -> None:
     cluster = incident()
     operation = queued_move(cluster, waiting_plan=None)
     facts = Facts(cluster.step())
-    assert queued_of(facts, [operation]) == Queued(untold=2)
+    assert pending_transfers_of(facts, [operation]) == PendingTransfers(untold=2)
     disk = row_of(facts, 3, operation).disk
     assert disk.at_least
     assert disk_words(disk).partition("; ")[2].startswith(">")
@@ -141,8 +141,10 @@ def test_what_is_of_no_known_size_is_counted() -> None:
     before = Facts(cluster.step())
     del cluster.partitions[TopicPartition("audit-log", 0)]
     gone = Facts(cluster.step())
-    found = queued_of(gone, [operation])
+    found = pending_transfers_of(gone, [operation])
     assert sum(found.unknown.values()) == 3
-    assert sum(found.size_bytes.values()) < sum(queued_of(before, [operation]).size_bytes.values())
+    assert sum(found.size_bytes.values()) < sum(
+        pending_transfers_of(before, [operation]).size_bytes.values()
+    )
     done = replace(operation, waiting=0)
-    assert queued_of(before, [done]) == Queued()
+    assert pending_transfers_of(before, [done]) == PendingTransfers()

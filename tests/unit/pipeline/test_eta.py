@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.results import ETA, ETA_MODEL, RATES, TICK_S
-from backend.pipeline.calibration import Bin, Calibration
+from backend.domain.pipeline.result_columns import ETA, ETA_MODEL, RATES, TICK_S
 from backend.pipeline.kernels import eta as kernel
+from backend.pipeline.kernels.arrival_forecast import JOIN_S
 from backend.pipeline.kernels.eta import OUT, eta
 from backend.pipeline.kernels.fluid import Copies, course, shares
-from backend.pipeline.kernels.outlook import JOIN_S
 from backend.pipeline.kernels.ticks import COLUMNS
-from backend.pipeline.schema import struct_of
+from backend.pipeline.spark.column_types import struct_of
 from backend.pipeline.tables import eta as of_spark
+from backend.pipeline.tables.eta_calibration import Bin, Calibration
 from tests.support.examples import many
 from tests.support.pipeline.recorded import START_MS, time_of
 

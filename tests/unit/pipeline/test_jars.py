@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from backend.errors import ConfigError
-from backend.pipeline.jars import KNOWN, SUMS, check_jars
-from backend.pipeline.kafka import connector_settings
+from backend.pipeline.spark.jars import KNOWN, SUMS, check_jars
+from backend.pipeline.spark.kafka_connector import connector_settings
 from tests.support.brokers.connector import connector_jars, missing_connector
 
 NAME = "spark-sql-kafka-0-10_2.13-9.9.9.jar"

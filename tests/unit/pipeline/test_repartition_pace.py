@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.pipeline.kernels.copying import following_bytes
-from backend.pipeline.repartition import FIRST_RECORDS, LEAST_RECORDS, following_size
+from backend.pipeline.repartition.copy_batches import FIRST_RECORDS, LEAST_RECORDS, following_size
 
 MB = 1 << 20
 

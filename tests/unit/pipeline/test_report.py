@@ -18,17 +18,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from backend import __version__
-from backend.domain.results import RATES, STALLS, ResultTable
+from backend.domain.pipeline.result_columns import RATES, STALLS, ResultTable
 from backend.pipeline.command import main
-from backend.pipeline.report import drawn
-from backend.pipeline.report_material import NoOperation, NoResults, read
 from backend.pipeline.reports.axes import time_marks, value_marks, value_text
-from backend.pipeline.reports.course import TICK_MS, copies_of, course_of, rows_of
 from backend.pipeline.reports.document import BYTES, SECONDS
 from backend.pipeline.reports.markdown import escaped
+from backend.pipeline.reports.material import NoOperation, NoResults, read
+from backend.pipeline.reports.operation_history import TICK_MS, copies_of, course_of, rows_of
+from backend.pipeline.reports.report_command import drawn
+from backend.pipeline.reports.report_document import report
 from backend.pipeline.reports.words import bytes_text, duration_text, visible
-from backend.pipeline.reports.writing import report
-from backend.result_files import UnreadableResults
+from backend.pipeline_files.result_files import UnreadableResults
 from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, write
 from tests.support.pipeline.reported import OPERATION, TOPIC, arrow, moved, of_tables, write_results

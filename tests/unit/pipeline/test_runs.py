@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.results import (
+from backend.domain.pipeline.result_columns import (
     RATES,
     STALLS,
     TABLES,
@@ -26,14 +26,24 @@ from backend.domain.results import (
     RunTable,
     tables_markdown,
 )
-from backend.domain.samples import HOUR_MS, hour_folder
+from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from backend.errors import ConfigError
 from backend.pipeline.command import parse_time
-from backend.pipeline.java import JavaMissing, find_java
-from backend.pipeline.recording import NoSamples, check_files, find_recording, period_of
-from backend.pipeline.runs import ResultsBusy, new_run
-from backend.pipeline.session import PipelineSettings, SparkFailed, SparkMissing, start_session
-from backend.result_files import UnreadableResults, current_files, read_manifest
+from backend.pipeline.results.result_runs import ResultsBusy, new_run
+from backend.pipeline.samples.replica_samples import (
+    NoSamples,
+    check_files,
+    find_recording,
+    period_of,
+)
+from backend.pipeline.spark.java import JavaMissing, find_java
+from backend.pipeline.spark.session import (
+    PipelineSettings,
+    SparkFailed,
+    SparkMissing,
+    start_session,
+)
+from backend.pipeline_files.result_files import UnreadableResults, current_files, read_manifest
 from backend.telemetry.recording.schema import UnreadableSamples
 from tests.support.paths import ROOT
 from tests.support.pipeline.recorded import START_MS, sample, time_of, write

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from backend.clock import SystemClock
-from backend.telemetry.supervised import Supervised, pipeline_command
+from backend.telemetry.results.pipeline_supervisor import PipelineSupervisor, pipeline_command
 from tests.support.waiting import wait_until, wait_until_async
 
 DEADLINE_S = 30.0
@@ -30,8 +30,8 @@ raise SystemExit(1)
 SUPERVISES = """
 import asyncio, sys
 from backend.clock import SystemClock
-from backend.telemetry.supervised import Supervised
-asyncio.run(Supervised(sys.argv[1:], SystemClock()).run())
+from backend.telemetry.results.pipeline_supervisor import PipelineSupervisor
+asyncio.run(PipelineSupervisor(sys.argv[1:], SystemClock()).run())
 """
 
 
@@ -53,7 +53,7 @@ def alive(pid: int) -> bool:
 
 async def test_it_runs_while_the_backend_does_and_ends_with_it(tmp_path: Path) -> None:
     noted = tmp_path / "pids"
-    supervised = Supervised(child(STAYS, str(noted)), SystemClock())
+    supervised = PipelineSupervisor(child(STAYS, str(noted)), SystemClock())
     assert not supervised.standing().running
     async with supervised.beside():
         await wait_until_async(lambda: pids(noted), DEADLINE_S, "the process has started")
@@ -65,7 +65,7 @@ async def test_it_runs_while_the_backend_does_and_ends_with_it(tmp_path: Path) -
 
 async def test_it_is_started_again_whenever_it_ends(tmp_path: Path) -> None:
     noted = tmp_path / "pids"
-    supervised = Supervised(child(STAYS, str(noted)), SystemClock(), pause_s=0.01)
+    supervised = PipelineSupervisor(child(STAYS, str(noted)), SystemClock(), pause_s=0.01)
     async with supervised.beside():
         for times in (1, 2, 3):
             await wait_until_async(
@@ -81,14 +81,14 @@ async def test_it_is_started_again_whenever_it_ends(tmp_path: Path) -> None:
 
 
 async def test_why_it_ended_is_kept_in_its_own_words() -> None:
-    supervised = Supervised(child(FAILS), SystemClock(), pause_s=0.01)
+    supervised = PipelineSupervisor(child(FAILS), SystemClock(), pause_s=0.01)
     async with supervised.beside():
         await wait_until_async(lambda: supervised.standing().restarts > 1, DEADLINE_S, "restarts")
         assert supervised.standing().last_error == "There is no Java. Install one."
 
 
 async def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
-    supervised = Supervised([str(tmp_path / "none")], SystemClock(), pause_s=0.01)
+    supervised = PipelineSupervisor([str(tmp_path / "none")], SystemClock(), pause_s=0.01)
     async with supervised.beside():
         await wait_until_async(lambda: supervised.standing().restarts > 1, DEADLINE_S, "restarts")
         standing = supervised.standing()

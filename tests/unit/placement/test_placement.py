@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster import Broker, TopicPartition
-from backend.domain.plan import parse_plan
+from backend.domain.cluster.metadata import Broker, TopicPartition
+from backend.domain.reassignment.plan import parse_plan
 from backend.errors import BadInput
 from backend.placement.generate import alternate_racks, generate_assignment, usable_brokers
-from backend.tools.reassign import main
+from backend.tools.reassign.command import main
 from tests.support.brokers.launcher import RealKafka
 from tests.support.topics import create_topic
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from backend.domain.broker_loads import BrokerLoad, BrokerLoads
+from backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
 from backend.errors import ConfigError
 from backend.placement.avoid_full import AvoidFullBrokers
 from backend.placement.avoid_removed import AvoidRemovedBrokers

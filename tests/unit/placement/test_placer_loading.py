@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from backend.errors import ConfigError
-from backend.placement.find import GROUP, KAFKA_STRIPED, SHIPPED
 from backend.placement.placer import ReplicaPlacer, UsableBroker, load_placer
+from backend.placement.placer_names import GROUP, KAFKA_STRIPED, SHIPPED
 from backend.placement.striped import StripedReplicaPlacer
 from tests.support.paths import ROOT
 from tests.support.placement.placers import Foreign

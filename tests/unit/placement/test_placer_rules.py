@@ -10,7 +10,7 @@ import pytest
 from backend.errors import ConfigError
 from backend.placement.by_rules import RulesPlacer
 from backend.placement.placer import ReplicaPlacementFailed, load_placer
-from backend.placement.rules import parse_rules
+from backend.placement.rules_file import parse_rules
 from tests.support.placement.placers import ask, broker, in_racks
 
 RULES = """\

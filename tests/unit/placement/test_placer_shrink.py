@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.shrink_phases import ShrinkPhase
+from backend.domain.shrink.phases import ShrinkPhase
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.placement.placing import close_placers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.placement.placer_calls import close_placers
 from backend.settings import PlacerSettings
 from tests.support.admin import states_of
 from tests.support.placement.given_placers import FULL, named

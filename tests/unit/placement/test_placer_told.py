@@ -7,15 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from backend.admin.kafka import KafkaAdmin
-from backend.admin.placing import Placing, loads_of, placing_of, with_placed
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.admin.kips.backend_placer import (
+    BackendPlacer,
+    load_backend_placer,
+    loads_of,
+    with_placed,
+)
 from backend.clock import SystemClock
-from backend.domain.alteration import AlteredTopic
-from backend.domain.assignment import Assignment
-from backend.domain.broker_loads import BrokerLoad, BrokerLoads
-from backend.domain.cluster import LogDir
+from backend.domain.cluster.assignment import Assignment
+from backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
+from backend.domain.cluster.metadata import LogDir
+from backend.domain.topics.alteration import AlteredTopic
 from backend.errors import BrokerUnreachable
-from backend.operations.queries import Queries
+from backend.operations.reassignment.queries import Queries
 from backend.placement.placer import UsableBroker
 from backend.settings import PlacerSettings
 from tests.support.embedded.listeners import ListeningCluster
@@ -40,7 +45,7 @@ UP = tuple(UsableBroker(number, None, fenced=False) for number in (1, 2, 3, 4))
 
 
 def chosen(admin: KafkaAdmin, placer: Counting) -> Counting:
-    admin.placing = Placing("given", placer, admin)
+    admin.placing = BackendPlacer("given", placer, admin)
     return placer
 
 
@@ -175,7 +180,7 @@ async def test_where_it_does_not_serve_it_the_placer_is_asked_after_all(served: 
         assert ways(cluster) == [ALTER_TOPICS, CREATE_PARTITIONS]
         assert placer.asked == [(2, 1, 2, UP)]
         assert at(cluster, "t", 2) == (2, 1)
-        admin.placing = placing_of(PlacerSettings(named("Refusing")), admin)
+        admin.placing = load_backend_placer(PlacerSettings(named("Refusing")), admin)
         cluster.create("u", [1, 2], [2, 3])
         assert await added(admin, "u") == ["REPLICA_PLACEMENT_FAILED"]
 

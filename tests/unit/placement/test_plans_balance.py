@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.planning import Weighing
+from backend.domain.planning.requests import Weighing
 from backend.errors import BadInput
 from backend.placement.plans.expand import expand
 from backend.placement.plans.rebalance import rebalance

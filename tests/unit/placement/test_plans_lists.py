@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from backend.errors import BadInput
 from backend.placement.plans.leaders import balance_leaders
 from backend.placement.plans.racks import repair_racks

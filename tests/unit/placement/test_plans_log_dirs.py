@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
-from backend.domain.plan import parse_plan
-from backend.domain.proposal import Proposal
+from backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
+from backend.domain.planning.proposal import Proposal
+from backend.domain.reassignment.plan import parse_plan
 from backend.errors import BadInput
 from backend.placement.plans.log_dirs import move_log_dirs
 from backend.placement.plans.scope import Scope

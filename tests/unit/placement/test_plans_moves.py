@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster import OngoingReassignment
+from backend.domain.cluster.metadata import OngoingReassignment
 from backend.errors import BadInput
 from backend.placement.plans.drain import drain
 from backend.placement.plans.replace import replace

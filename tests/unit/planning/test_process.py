@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.planning import Goal, PlanRequest, RehearsalRequest
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
 from backend.errors import BadInput, Conflict, KshuntError
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from backend.planning.process import COMMAND, Planners
+from backend.planning.planner_pool import COMMAND, Planners
 from backend.planning.worker import LENGTH
 from backend.rehearsal.picture import Picture
 from backend.settings import LIMITS

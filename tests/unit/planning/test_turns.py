@@ -8,7 +8,7 @@ import random
 import pytest
 
 from backend.errors import Conflict
-from backend.planning.turns import ANYBODY, Turns
+from backend.planning.planner_queue import ANYBODY, PlannerQueue
 
 SEED = 20
 
@@ -22,7 +22,7 @@ async def settle() -> None:
 class Work:
     """Questions whose order of service is noted; each works until it is let go on."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: PlannerQueue) -> None:
         self.served: list[str] = []
         self.tasks: list[asyncio.Task[None]] = []
         self.done: list[asyncio.Event] = []
@@ -51,7 +51,7 @@ class Work:
 
 
 async def test_one_caller_cannot_fill_the_queue() -> None:
-    work = Work(Turns(1, 3, 8))
+    work = Work(PlannerQueue(1, 3, 8))
     for _ in range(3):
         await work.ask("greedy")
     with pytest.raises(Conflict, match="3 of your plans and rehearsals wait already"):
@@ -64,7 +64,7 @@ async def test_one_caller_cannot_fill_the_queue() -> None:
 
 
 async def test_callers_take_turns() -> None:
-    work = Work(Turns(1, 3, 9))
+    work = Work(PlannerQueue(1, 3, 9))
     for caller in ("a", "a", "a", "b", "b", "c"):
         await work.ask(caller)
     await work.finish()
@@ -72,7 +72,7 @@ async def test_callers_take_turns() -> None:
 
 
 async def test_all_together_have_a_bound() -> None:
-    work = Work(Turns(1, 3, 4))
+    work = Work(PlannerQueue(1, 3, 4))
     for caller in ("a", "b", "c", ANYBODY):
         await work.ask(caller)
     with pytest.raises(Conflict, match="4 plans and rehearsals wait already"):
@@ -81,7 +81,7 @@ async def test_all_together_have_a_bound() -> None:
 
 
 async def test_where_nobody_is_told_apart_only_the_bound_of_all_counts() -> None:
-    work = Work(Turns(1, 3, 8))
+    work = Work(PlannerQueue(1, 3, 8))
     for _ in range(8):
         await work.ask(ANYBODY)
     with pytest.raises(Conflict, match="8 plans"):
@@ -93,7 +93,7 @@ async def test_where_nobody_is_told_apart_only_the_bound_of_all_counts() -> None
 async def test_no_place_is_lost_whoever_leaves_when() -> None:
     chance = random.Random(SEED)
     for _ in range(200):
-        work = Work(Turns(2, 3, 8))
+        work = Work(PlannerQueue(2, 3, 8))
         for _ in range(8):
             await work.ask(chance.choice("abcd"))
             if chance.random() < 0.5:

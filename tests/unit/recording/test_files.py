@@ -15,16 +15,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backend.domain.samples import (
+from backend.domain.pipeline.sample_columns import (
     CLUSTER_KEY,
     HOUR_MS,
     REPLICA_SAMPLES,
     SAMPLES_VERSION,
     VERSION_KEY,
 )
-from backend.domain.snapshot import UNKNOWN
+from backend.domain.replicas.snapshot import UNKNOWN
 from backend.errors import Conflict, WrongCluster
 from backend.telemetry.recording import layout
+from backend.telemetry.recording.folder_sink import CLUSTER, FolderSink
 from backend.telemetry.recording.gaps import (
     GAPS,
     STATE,
@@ -37,8 +38,7 @@ from backend.telemetry.recording.gaps import (
     write_state,
 )
 from backend.telemetry.recording.layout import Table, counted, file_name, written
-from backend.telemetry.recording.pending import Pending
-from backend.telemetry.recording.rows import broker_rows
+from backend.telemetry.recording.sample_rows import broker_rows
 from backend.telemetry.recording.schema import (
     SCHEMAS,
     TABLE_KEY,
@@ -48,7 +48,7 @@ from backend.telemetry.recording.schema import (
     read_file,
     read_recording,
 )
-from backend.telemetry.recording.writer import CLUSTER, FolderSink
+from backend.telemetry.recording.write_buffer import WriteBuffer
 from tests.support.recording.files import older, one_file, opened
 from tests.support.recording.samples import START_MS, keys_in, later, many, queried, table_of
 
@@ -429,7 +429,7 @@ def test_a_state_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_what_waits_comes_out_in_order_and_the_oldest_is_let_go_of() -> None:
-    pending = Pending(30)
+    pending = WriteBuffer(30)
     for second in range(8):
         pending.add(Table.REPLICAS, table_of(later(many(3), second)))
     assert pending.rows == 30
@@ -447,7 +447,7 @@ def test_what_waits_comes_out_in_order_and_the_oldest_is_let_go_of() -> None:
 
 
 def test_what_is_put_back_comes_before_what_came_since() -> None:
-    pending = Pending(1_000_000)
+    pending = WriteBuffer(1_000_000)
     first, second = table_of(many(20_000)), table_of(later(many(3), 1))
     pending.add(Table.REPLICAS, first)
     taken = pending.take()
@@ -459,7 +459,7 @@ def test_what_is_put_back_comes_before_what_came_since() -> None:
 
 
 def test_one_table_that_is_too_large_by_itself_waits_all_the_same() -> None:
-    pending = Pending(5)
+    pending = WriteBuffer(5)
     pending.add(Table.REPLICAS, table_of(many(3)))
     assert pending.rows == 6
     pending.add(Table.REPLICAS, table_of(many(1)))

@@ -11,14 +11,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from backend.domain.samples import DAY_MS, HOUR_MS
+from backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
 from backend.files import replace_file
-from backend.telemetry.recording import writer
-from backend.telemetry.recording.keeping import Keeper, clear
+from backend.telemetry.recording import folder_sink as writer
+from backend.telemetry.recording.folder_sink import FolderSink
 from backend.telemetry.recording.layout import Table, counted, together, written
-from backend.telemetry.recording.rows import broker_rows
+from backend.telemetry.recording.retention import Retention, clear
+from backend.telemetry.recording.sample_rows import broker_rows
 from backend.telemetry.recording.schema import read_recording
-from backend.telemetry.recording.writer import FolderSink
 from tests.support.recording.samples import START_MS, keys_in, later, many, queried, table_of
 
 OVER_MS = START_MS + 3 * HOUR_MS
@@ -48,8 +48,8 @@ def late(folder: Path) -> None:
     sink.close()
 
 
-def keeper(folder: Path, keep_days: int = 7) -> Keeper:
-    return Keeper(folder, keep_days, 0.0)
+def keeper(folder: Path, keep_days: int = 7) -> Retention:
+    return Retention(folder, keep_days, 0.0)
 
 
 def test_an_hour_becomes_one_file_with_the_same_rows_sorted(tmp_path: Path) -> None:
@@ -70,10 +70,10 @@ def test_an_hour_becomes_one_file_with_the_same_rows_sorted(tmp_path: Path) -> N
 
 def test_an_hour_that_is_not_over_for_long_enough_stays(tmp_path: Path) -> None:
     record(tmp_path)
-    Keeper(tmp_path, 7, 2 * 3_600.0).keep(OVER_MS, 0.0)
+    Retention(tmp_path, 7, 2 * 3_600.0).keep(OVER_MS, 0.0)
     assert len(written(tmp_path, Table.REPLICAS)) == FILES
     assert len(together(tmp_path, Table.REPLICAS)) == 1
-    Keeper(tmp_path, 7, None).keep(OVER_MS + DAY_MS, 0.0)
+    Retention(tmp_path, 7, None).keep(OVER_MS + DAY_MS, 0.0)
     assert len(written(tmp_path, Table.REPLICAS)) == FILES, "nothing at all where it is off"
 
 
@@ -116,7 +116,7 @@ def test_hours_that_are_too_old_are_dropped_as_a_whole(tmp_path: Path) -> None:
 
 def test_a_clock_that_was_set_forward_drops_nothing_at_once(tmp_path: Path) -> None:
     record(tmp_path)
-    one = Keeper(tmp_path, 7, None)
+    one = Retention(tmp_path, 7, None)
     one.keep(START_MS + 365 * DAY_MS, 0.0)
     one.keep(START_MS, 300.0)
     one.keep(START_MS + 365 * DAY_MS, 600.0)
@@ -132,7 +132,7 @@ def test_a_clock_that_was_set_forward_drops_nothing_at_once(tmp_path: Path) -> N
 def test_it_stops_between_groups_and_leaves_nothing_behind(tmp_path: Path) -> None:
     record(tmp_path)
     answers = iter([False, True])
-    one = Keeper(tmp_path, 7, 0.0, stopping=lambda: next(answers, True))
+    one = Retention(tmp_path, 7, 0.0, stopping=lambda: next(answers, True))
     one.keep(OVER_MS, 0.0)
     assert together(tmp_path, Table.REPLICAS) == []
     assert len(written(tmp_path, Table.REPLICAS)) == 2 * FILES

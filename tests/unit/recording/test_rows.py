@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.samples import BROKER_SAMPLES, REPLICA_SAMPLES, replica_ids
-from backend.domain.snapshot import UNKNOWN, Snapshot
-from backend.domain.stuck import Cause
-from backend.domain.throttle import ThrottledRate
-from backend.telemetry.recording.due import AFTER_MOVE_S, Due, Layout
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.pipeline.sample_columns import BROKER_SAMPLES, REPLICA_SAMPLES, replica_ids
+from backend.domain.replicas.snapshot import UNKNOWN, Snapshot
+from backend.domain.replicas.stuck_causes import Cause
+from backend.domain.throttles.configs import ThrottledRate
+from backend.telemetry.recording.due_samples import AFTER_MOVE_S, DueSamples, Layout
 from backend.telemetry.recording.json_rows import json_rows
 from backend.telemetry.recording.layout import Table
-from backend.telemetry.recording.rows import broker_rows, replica_rows
+from backend.telemetry.recording.sample_rows import broker_rows, replica_rows
 from backend.telemetry.recording.schema import SCHEMAS
 from tests.support.recording.samples import (
     START_MS,
@@ -121,7 +121,7 @@ def test_rid_stands_for_topic_partition_and_broker(one: Snapshot) -> None:
 def test_a_due_row_appears_once_and_only_when_it_was_reported(
     one: Snapshot, steps: list[float]
 ) -> None:
-    due, last = Due(60), dict[int, int]()
+    due, last = DueSamples(60), dict[int, int]()
     for step in [0.0, *steps]:
         one = later(one, step) if step else one
         layout, rows = due.of(one)
@@ -136,12 +136,12 @@ def test_a_due_row_appears_once_and_only_when_it_was_reported(
     assert never <= last.keys(), "whatever was reported is recorded at once, the first time"
 
 
-def rows_due(due: Due, one: Snapshot) -> int:
+def rows_due(due: DueSamples, one: Snapshot) -> int:
     return len(due.of(one)[1])
 
 
 def test_what_moves_is_due_each_time_and_the_rest_once_a_minute() -> None:
-    due = Due(60)
+    due = DueSamples(60)
     resting, moving = many(50, moving=False), many(50)
     assert rows_due(due, resting) == 100
     counts = [rows_due(due, resting := later(resting, 1)) for _ in range(60)]
@@ -153,7 +153,7 @@ def test_what_moves_is_due_each_time_and_the_rest_once_a_minute() -> None:
 
 
 def test_a_partition_is_due_for_a_while_after_its_move() -> None:
-    due = Due(3_600)
+    due = DueSamples(3_600)
     last = many(1)
     assert rows_due(due, last) == 2
     ended = later(many(1, moving=False), 0)
@@ -166,7 +166,7 @@ def test_a_partition_is_due_for_a_while_after_its_move() -> None:
 
 
 def test_what_was_recorded_is_remembered_when_replicas_come_and_go() -> None:
-    due, before = Due(3_600), many(5, moving=False)
+    due, before = DueSamples(3_600), many(5, moving=False)
     assert rows_due(due, before) == 10
     new = Row(1, 0, 7, 7)
     kept = [Row(0, number, broker, 0) for number in range(1, 5) for broker in (0, 1)]
@@ -177,7 +177,7 @@ def test_what_was_recorded_is_remembered_when_replicas_come_and_go() -> None:
 
 @pytest.mark.parametrize("jump_s", [-7_200, 7_200])
 def test_rows_keep_their_own_time_where_the_clock_jumps(jump_s: int) -> None:
-    due, before = Due(60), many(3)
+    due, before = DueSamples(60), many(3)
     due.of(before)
     after = later(before, jump_s)
     layout, rows = due.of(after)

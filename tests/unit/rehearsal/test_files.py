@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 
 from backend.errors import BadInput
-from backend.rehearsal.files import load_picture, picture_json, picture_of_json, save_picture
 from backend.rehearsal.picture import picture_of
+from backend.rehearsal.picture_files import (
+    load_picture,
+    picture_json,
+    picture_of_json,
+    save_picture,
+)
 from backend.rehearsal.run import rehearse
 from tests.support.rehearsals import picture
 from tests.support.tui.cluster import incident

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster import LogDir, OngoingReassignment
-from backend.domain.rehearsal import Rehearsal
-from backend.domain.throttle import (
+from backend.domain.cluster.metadata import LogDir, OngoingReassignment
+from backend.domain.planning.rehearsal import Rehearsal
+from backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,

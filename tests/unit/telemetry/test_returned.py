@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from backend.domain.snapshot import Snapshot
-from backend.domain.stuck import Cause
+from backend.domain.replicas.snapshot import Snapshot
+from backend.domain.replicas.stuck_causes import Cause
+from backend.embedded.core.spec import ClusterSpec
 from backend.embedded.running import run_cluster
 from backend.embedded.scenario.model import Reassign, Scenario, TopicSpec
-from backend.embedded.spec import ClusterSpec
 from backend.settings import SamplerSettings
-from backend.telemetry.hub import SnapshotHub
-from backend.telemetry.sampler import Sampler
+from backend.telemetry.sampling.sampler import Sampler
+from backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.admin import connected
 from tests.support.operations.stuck import published_causes
 from tests.support.sampled import BROKERS, PATIENCE_S, ClusterClock, Sampled

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from backend.admin.kafka import KafkaAdmin
+from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.clock import SystemClock
-from backend.domain.assignment import ClusterState
-from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.cluster.assignment import ClusterState
+from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from backend.settings import SamplerSettings, Settings
-from backend.telemetry.hub import SnapshotHub
-from backend.telemetry.sampler import Sampler
+from backend.telemetry.sampling.sampler import Sampler
+from backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import listening
 from tests.support.native import T0, TIMEOUT_S, move

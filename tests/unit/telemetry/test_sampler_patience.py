@@ -9,9 +9,9 @@ from typing import Any
 from backend.clock import SystemClock
 from backend.embedded.net.server import RequestContext
 from backend.settings import SamplerSettings
-from backend.telemetry.hub import SnapshotHub
-from backend.telemetry.patience import MOST, RESTS, Patience
-from backend.telemetry.sampler import Sampler
+from backend.telemetry.sampling.request_timeouts import MOST, RESTS, RequestTimeouts
+from backend.telemetry.sampling.sampler import Sampler
+from backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.native import LIST_OFFSETS, administered
 
 PATIENCE_S = 0.15
@@ -25,7 +25,7 @@ def waited_s(problems: tuple[str, ...]) -> dict[int, float]:
 
 
 def test_a_time_out_doubles_until_it_is_enough_and_falls_back() -> None:
-    patience = Patience(2.0)
+    patience = RequestTimeouts(2.0)
     key = ("offsets", 1)
     given = []
     for _ in range(5):
@@ -39,7 +39,7 @@ def test_a_time_out_doubles_until_it_is_enough_and_falls_back() -> None:
 
 
 def test_a_slow_sweep_is_followed_by_a_longer_rest() -> None:
-    patience = Patience(2.0)
+    patience = RequestTimeouts(2.0)
     key = ("sweep", 1)
     assert patience.rest_s(key, 10.0) == 10.0
     patience.note(key, 1.0)

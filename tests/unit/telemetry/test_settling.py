@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from backend.admin.kafka import KafkaAdmin
-from backend.domain.assignment import ClusterState
-from backend.domain.snapshot import ReplicaStatus, Snapshot
+from backend.admin.kafka.kafka_admin import KafkaAdmin
+from backend.domain.cluster.assignment import ClusterState
+from backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
+from backend.embedded.core.spec import ClusterSpec
 from backend.embedded.running import run_cluster
 from backend.embedded.scenario.model import Reassign, Scenario, TopicSpec
-from backend.embedded.spec import ClusterSpec
 from backend.settings import SamplerSettings, Settings
-from backend.telemetry.hub import SnapshotHub
-from backend.telemetry.sampler import Sampler
+from backend.telemetry.sampling.sampler import Sampler
+from backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.sampled import BROKERS, PATIENCE_S, ClusterClock
 
 MB = 1_000_000

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 
-from backend.domain.cluster import TopicPartition
-from backend.domain.columns import PartitionColumns
-from backend.domain.stuck import Cause
-from backend.domain.throttle import (
+from backend.domain.cluster.columns import PartitionColumns
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.replicas.stuck_causes import Cause
+from backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -18,7 +18,8 @@ from backend.domain.throttle import (
     ReplicaSet,
     ThrottledReplicas,
 )
-from backend.embedded.core import Timing
+from backend.embedded.core.cluster_core import Timing
+from backend.embedded.core.spec import ClusterSpec
 from backend.embedded.metadata.records import ResourceType
 from backend.embedded.running import run_cluster
 from backend.embedded.scenario.model import (
@@ -30,12 +31,11 @@ from backend.embedded.scenario.model import (
     SlowLink,
     TopicSpec,
 )
-from backend.embedded.spec import ClusterSpec
 from backend.settings import SamplerSettings
-from backend.telemetry.hub import SnapshotHub
-from backend.telemetry.known import not_asked
-from backend.telemetry.sampler import Sampler
-from backend.telemetry.stuck import Ours
+from backend.telemetry.sampling.observed_state import not_asked
+from backend.telemetry.sampling.sampler import Sampler
+from backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from backend.telemetry.stuck.diagnosis import OwnOperations
 from tests.support.admin import connected
 from tests.support.operations.stuck import apply_needs, configure
 from tests.support.sampled import BROKERS, PATIENCE_S, ClusterClock, Sampled
@@ -167,10 +167,10 @@ async def test_a_replica_that_stays_and_is_down() -> None:
 async def test_a_throttle_that_an_operation_of_ours_needs_is_no_orphan() -> None:
     listed = ThrottledReplicas(followers=ReplicaSet(frozenset({(0, 4)})))
     async with sampled(*RETURNS_LATE, rate=3 * MB, on=(1, 2, 4)) as seen:
-        seen.ours = Ours({"t": listed})
+        seen.ours = OwnOperations({"t": listed})
         seen.cluster.advance(58_000)
         await seen.until(lambda found: found == {NEW: Cause.THROTTLE_TOO_LOW}, 45)
-        seen.ours = Ours({"t": ThrottledReplicas(leaders=listed.followers)})
+        seen.ours = OwnOperations({"t": ThrottledReplicas(leaders=listed.followers)})
         await seen.until(lambda found: found == {NEW: Cause.THROTTLE_ORPHAN}, 2)
 
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.assignment import Assignment, merge, partition_states
-from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
-from backend.domain.columns import LogDirColumns, OffsetColumns, PartitionColumns
-from backend.domain.snapshot import UNKNOWN, Replicas, ReplicaStatus
-from backend.domain.throttle import ReplicaSet, ThrottledReplicas, Throttles
-from backend.telemetry import assemble
-from backend.telemetry.rates import NEVER_AFTER_S, Rates
+from backend.domain.cluster.assignment import Assignment, merge, partition_states
+from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
+from backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus
+from backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas, Throttles
+from backend.telemetry.sampling import snapshot_columns
+from backend.telemetry.sampling.catch_up_rates import NEVER_AFTER_S, Rates
 
 NOTHING = Throttles({}, {})
 Table = dict[tuple[str, int], tuple[list[int], list[int]]]
@@ -48,16 +48,16 @@ ONE = assignment_of({("a", 0): ([1, 2, 3], [1, 2])})
 
 def told(
     assignment: Assignment, offsets: dict[int, int], at_ms: int, *, silent: tuple[int, ...] = ()
-) -> tuple[assemble.RowIndex, Replicas]:
+) -> tuple[snapshot_columns.RowIndex, Replicas]:
     """A snapshot's rows when each broker has told of partition a-0, and some have not."""
-    index = assemble.RowIndex(assignment)
-    observed = assemble.nothing_observed(len(assignment))
+    index = snapshot_columns.RowIndex(assignment)
+    observed = snapshot_columns.nothing_observed(len(assignment))
     asked = PartitionColumns(("a",), np.zeros(1, np.int32), np.zeros(1, np.int32))
     for broker, offset in offsets.items():
         code = 0 if offset >= 0 else 6
         answer = OffsetColumns(np.array([offset]), np.array([code], np.int16))
-        assemble.observe_offsets(index, observed, broker, asked, answer, at_ms)
-    return index, assemble.replicas(index, observed, {}, NOTHING, frozenset(silent))
+        snapshot_columns.observe_offsets(index, observed, broker, asked, answer, at_ms)
+    return index, snapshot_columns.replicas(index, observed, {}, NOTHING, frozenset(silent))
 
 
 def test_lag_is_the_leaders_end_less_ones_own() -> None:
@@ -83,13 +83,13 @@ def test_a_follower_that_was_read_later_is_not_ahead() -> None:
 
 
 def test_a_broker_that_is_not_the_clusters_has_no_row() -> None:
-    index = assemble.RowIndex(ONE)
+    index = snapshot_columns.RowIndex(ONE)
     assert index.rows_on(9, ("a",), np.zeros(1, np.int32), np.zeros(1, np.int32)).tolist() == [-1]
     assert index.rows_on(1, ("z",), np.zeros(1, np.int32), np.zeros(1, np.int32)).tolist() == [-1]
 
 
 def test_sizes_and_directories_leave_future_replicas_out() -> None:
-    index, observed = assemble.RowIndex(ONE), assemble.nothing_observed(len(ONE))
+    index, observed = snapshot_columns.RowIndex(ONE), snapshot_columns.nothing_observed(len(ONE))
     columns = LogDirColumns(
         dirs=(LogDir(3, "/x"), LogDir(3, "/y")),
         topics=("z", "a"),
@@ -100,7 +100,7 @@ def test_sizes_and_directories_leave_future_replicas_out() -> None:
         offset_lag=np.zeros(3, np.int64),
         is_future=np.array([False, True, False]),
     )
-    assemble.observe_log_dirs(index, observed, 3, columns, {"/x": 4, "/y": 5}, 7)
+    snapshot_columns.observe_log_dirs(index, observed, 3, columns, {"/x": 4, "/y": 5}, 7)
     assert observed.size_bytes.tolist() == [UNKNOWN, UNKNOWN, 70]
     assert observed.log_dir.tolist() == [UNKNOWN, UNKNOWN, 4]
 
@@ -111,8 +111,12 @@ def test_moves_and_throttles_mark_their_rows() -> None:
     throttles = Throttles(
         {}, {"a": ThrottledReplicas(ReplicaSet.parse("0:1,9:9"), ReplicaSet(everything=True))}
     )
-    rows = assemble.replicas(
-        assemble.RowIndex(ONE), assemble.nothing_observed(3), ongoing, throttles, frozenset()
+    rows = snapshot_columns.replicas(
+        snapshot_columns.RowIndex(ONE),
+        snapshot_columns.nothing_observed(3),
+        ongoing,
+        throttles,
+        frozenset(),
     )
     assert rows.adding.tolist() == [False, False, True]
     assert rows.removing.tolist() == [False, True, False]
@@ -121,10 +125,10 @@ def test_moves_and_throttles_mark_their_rows() -> None:
 
 
 def test_a_replica_in_a_directory_that_failed_is_offline_whatever_the_controller_says() -> None:
-    index, observed = assemble.RowIndex(ONE), assemble.nothing_observed(len(ONE))
+    index, observed = snapshot_columns.RowIndex(ONE), snapshot_columns.nothing_observed(len(ONE))
     observed.log_dir[:] = [0, 0, 1]
     failed = [(3, 1), (1, 1), (2, 7)]
-    rows = assemble.replicas(index, observed, {}, NOTHING, frozenset(), failed)
+    rows = snapshot_columns.replicas(index, observed, {}, NOTHING, frozenset(), failed)
     assert (rows.status == ReplicaStatus.OFFLINE).tolist() == [False, False, True]
 
 
@@ -234,16 +238,19 @@ def test_merging_a_part_replaces_what_was_asked_for(
 
 @given(tables, tables)
 def test_facts_move_to_a_new_assignment_by_key(old: Table, new: Table) -> None:
-    before, after = assemble.RowIndex(assignment_of(old)), assemble.RowIndex(assignment_of(new))
-    observed = assemble.nothing_observed(len(before.assignment))
+    before, after = (
+        snapshot_columns.RowIndex(assignment_of(old)),
+        snapshot_columns.RowIndex(assignment_of(new)),
+    )
+    observed = snapshot_columns.nothing_observed(len(before.assignment))
     observed.log_end_offset[:] = np.arange(len(before.assignment))
-    carried = assemble.carry(before, observed, after)
+    carried = snapshot_columns.carry(before, observed, after)
     known = {key: int(o) for key, o in zip(keys(before), observed.log_end_offset, strict=True)}
     expected = [known.get(key, UNKNOWN) for key in keys(after)]
     assert carried.log_end_offset.tolist() == expected
 
 
-def keys(index: assemble.RowIndex) -> list[tuple[str, int, int]]:
+def keys(index: snapshot_columns.RowIndex) -> list[tuple[str, int, int]]:
     rows = index.assignment
     return [
         (rows.topics[topic], int(partition), int(broker))

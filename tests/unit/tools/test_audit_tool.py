@@ -17,16 +17,17 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from backend.access.cluster_keys import KEYS_VARIABLE, ClusterKeys, write_keys
-from backend.api.client import BackendClient
-from backend.domain.cluster import TopicPartition
+from backend.api.client.backend_client import BackendClient
+from backend.domain.cluster.metadata import TopicPartition
 from backend.errors import BadInput
-from backend.journals.topic_clients import JOURNAL_TOPIC
-from backend.operations.audit import AuditEntry, AuditEvent, Touched, audit_json
-from backend.operations.audit_report import as_markdown, local_time
-from backend.operations.journal_codec import audit_key, operation_key
-from backend.tools import audit, writing
+from backend.journals.topic.clients import JOURNAL_TOPIC
+from backend.operations.audit.lines import AuditEntry, AuditEvent, Touched, audit_json
+from backend.operations.audit.report import as_markdown, local_time
+from backend.operations.journal.entries import audit_key, operation_key
+from backend.tools import audit
 from backend.tools.audit import EMPTY, FLAGS, NONE_FOUND, build_parser, parse_options
-from backend.tools.writing import write_file
+from backend.tools.shared import new_files as writing
+from backend.tools.shared.new_files import write_file
 from tests.support.keys import KEYS
 from tests.support.operations.journal import Where, embedded_cluster, journal, raw_producer
 from tests.support.tools import Stub, Tool, run_with

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from backend.configuration import expanded
-from backend.endpoints import without_secrets
+from backend.addresses import without_secrets
+from backend.config_file import expanded
 from backend.errors import ConfigError
 from backend.tools import config
 from tests.support.tools import run_with

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.server import Listen, bind
+from backend.api.server.listener import Listen, bind
 from backend.errors import ConfigError
 from backend.files import locked, replace_file, turn
 from backend.telemetry.recording.gaps import GAPS, Gap, GapLog, Why

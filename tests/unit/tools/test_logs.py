@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
-from backend.logs import ALIKE_MAX, WINDOW_S, WINDOWS_MAX, JsonLines, Repeats, TextLines
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from backend.serve.logs import ALIKE_MAX, WINDOW_S, WINDOWS_MAX, JsonLines, Repeats, TextLines
 from tests.support.serving import serve_process
 
 

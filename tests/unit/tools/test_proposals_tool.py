@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from backend.configuration import expanded
-from backend.domain.approval import ShownProposal
+from backend.config_file import expanded
+from backend.domain.operations.approval import ShownProposal
 from backend.errors import AwaitsApproval
 from backend.tools import proposals as tool
-from backend.tools.console import run_tool
+from backend.tools.shared.console import run_tool
 from tests.support.tools import Stub, Tool, answering, run_with
 
 WAITING = ShownProposal(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.metadata import MetadataResponse
 
-from backend.domain.assignment import partition_states
-from backend.embedded.net.check import BadFrame, check_message
+from backend.domain.cluster.assignment import partition_states
+from backend.embedded.net.frame_check import BadFrame, check_message
 from backend.wire import seeds
 from backend.wire.metadata import METADATA_FLEXIBLE_FROM, METADATA_VERSIONS, decode_metadata
 from backend.wire.reader import WireError

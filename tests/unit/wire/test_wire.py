@@ -15,10 +15,10 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from backend.domain.assignment import Assignment, ClusterState
+from backend.domain.cluster.assignment import Assignment, ClusterState
 from backend.errors import ClusterError, NotAuthorized
 from backend.wire import columnar, metadata
-from backend.wire.codes import NAMES, RETRIABLE, error_name
+from backend.wire.error_codes import NAMES, RETRIABLE, error_name
 from backend.wire.raw import RawAnswer, RawRequest
 from backend.wire.reader import Reader, WireError, uvarint
 from tests.support.examples import many

@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 
-from backend.embedded.controller.answers import KafkaError as E
 from backend.embedded.controller.brokers import (
     Registration,
     allocate_producer_ids,
@@ -17,7 +16,6 @@ from backend.embedded.controller.brokers import (
     remove_broker,
     unfence_broker,
 )
-from backend.embedded.controller.config_keys import ConfigSource
 from backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
@@ -25,6 +23,7 @@ from backend.embedded.controller.configs import (
     alter_configs,
     incremental_alter_configs,
 )
+from backend.embedded.controller.decision import KafkaError as E
 from backend.embedded.controller.elections import (
     ElectionType,
     elect_leaders,
@@ -38,6 +37,7 @@ from backend.embedded.controller.topics import (
     create_topics,
     delete_topics,
 )
+from backend.embedded.metadata.config_keys import ConfigSource
 from backend.embedded.metadata.records import NO_LEADER, BrokerFenced, ResourceType
 from tests.support.embedded.controller import Controller, errors, tp
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from backend.embedded.controller.answers import KafkaError as E
 from backend.embedded.controller.brokers import fence_broker, remove_broker
+from backend.embedded.controller.decision import KafkaError as E
 from backend.embedded.controller.reassign import alter_partition_reassignments
 from backend.embedded.controller.shrink import (
     delete_partitions,
     finish_replica_deletion,
     replicas_to_delete,
 )
-from backend.embedded.controller.ticking import tick
+from backend.embedded.controller.tick import tick
 from backend.embedded.controller.topics import NewPartitions, create_partitions
 from backend.embedded.metadata.records import (
     NO_LEADER,

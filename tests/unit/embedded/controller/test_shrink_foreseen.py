@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.shrink_checks import Partitions, Shrink, decided
-from backend.domain.shrink import DeletePartitions, PartitionMode
+from backend.admin.kips.shrink_checks import Partitions, Shrink, decided
+from backend.domain.shrink.delete_partitions import DeletePartitions, PartitionMode
 from backend.embedded.controller.reassign import alter_partition_reassignments
 from backend.embedded.controller.shrink import delete_partitions, finish_replica_deletion
-from backend.embedded.controller.ticking import tick
+from backend.embedded.controller.tick import tick
 from backend.embedded.metadata.records import ResourceType
 from tests.support.embedded.controller import Controller, tp
 

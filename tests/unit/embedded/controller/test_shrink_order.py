@@ -7,7 +7,7 @@ import pytest
 from backend.embedded.controller.brokers import remove_broker
 from backend.embedded.controller.reassign import alter_partition_reassignments
 from backend.embedded.controller.shrink import delete_partitions, finish_replica_deletion
-from backend.embedded.controller.ticking import tick
+from backend.embedded.controller.tick import tick
 from backend.embedded.metadata.records import PartitionMode, ReplicaState, ResourceType
 from tests.support.embedded.controller import Controller, tp
 

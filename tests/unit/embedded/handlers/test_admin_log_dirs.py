@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from backend.embedded.data.hosts import Hardware
 from backend.embedded.net.api import KAFKA_APIS
 from tests.support.embedded.handlers_admin import (

@@ -10,7 +10,6 @@ from uuid import UUID
 import pytest
 
 from backend.embedded.controller.brokers import remove_broker
-from backend.embedded.controller.config_keys import SHRINK_INTERVAL_MS
 from backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
@@ -19,8 +18,9 @@ from backend.embedded.controller.configs import (
 )
 from backend.embedded.controller.shrink import delete_partitions, looked_at_ms
 from backend.embedded.controller.topics import delete_topics
+from backend.embedded.metadata.config_keys import SHRINK_INTERVAL_MS
+from backend.embedded.metadata.image_values import TopicImage
 from backend.embedded.metadata.records import PartitionMode, ResourceType
-from backend.embedded.metadata.values import TopicImage
 from backend.embedded.net.api import KAFKA_APIS
 from backend.wire import seeds
 from tests.support.embedded.handlers_admin import (

@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonAssigned
 
 from backend.embedded.controller.shrink import delete_partitions
-from backend.embedded.handlers._data import Code
+from backend.embedded.handlers.data.partition_lookup import Code
 from backend.embedded.logs.batch import TRANSACTIONAL, read_header
 from backend.embedded.logs.crc import crc32c
 from backend.embedded.metadata.records import NO_LEADER, ResourceType

@@ -9,12 +9,12 @@ from uuid import UUID
 
 import pytest
 
-from backend.embedded.handlers import offsets
-from backend.embedded.handlers._data import Code
-from backend.embedded.handlers._fetch_answer import FetchedPartition, FetchedTopic, fetch_answer
-from backend.embedded.handlers._offsets_answer import ListedOffset, list_offsets_answer
+from backend.embedded.handlers.data import list_offsets
+from backend.embedded.handlers.data.fetch_bytes import FetchedPartition, FetchedTopic, fetch_answer
+from backend.embedded.handlers.data.list_offsets_bytes import ListedOffset, list_offsets_answer
+from backend.embedded.handlers.data.partition_lookup import Code
 from backend.embedded.logs.producers import AbortedTransaction
-from backend.embedded.metadata.values import BrokerState as BrokerImage
+from backend.embedded.metadata.image_values import BrokerState as BrokerImage
 from backend.embedded.net.api import KAFKA_APIS, RequestHeader
 from backend.embedded.net.server import RequestContext
 from backend.embedded.replication.columns import BrokerState
@@ -314,7 +314,7 @@ async def test_a_brokers_replicas_in_ten_milliseconds() -> None:
             topics.append(LISTED(version=7, name=f"t{number}", partitions=parts))
         api = KAFKA_APIS[LIST_OFFSETS]
         data = bytes(api.request(version=7, replica_id=-2, topics=topics).encode(version=7))
-        handler = offsets.handlers(cluster.world)[LIST_OFFSETS]
+        handler = list_offsets.handlers(cluster.world)[LIST_OFFSETS]
         context = RequestContext(2, RequestHeader(LIST_OFFSETS, 7, 1, None), 1, ("", 0))
         times = []
         for _ in range(5):

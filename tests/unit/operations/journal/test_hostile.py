@@ -16,13 +16,17 @@ from typing import Any, Final
 import pytest
 
 from backend.access.cluster_keys import ClusterKeys
-from backend.api import documents
-from backend.api.team_documents import proposal_json
-from backend.domain.approval import Person
-from backend.operations import journal_fold
-from backend.operations.audit import audit_json, read_audit
-from backend.operations.journal import check_append
-from backend.operations.journal_codec import (
+from backend.api.schema import documents
+from backend.api.schema.team import proposal_json
+from backend.domain.operations.approval import Person
+from backend.operations.audit.lines import audit_json, read_audit
+from backend.operations.core.known_operations import (
+    KnownOperations,
+    has_unfinished,
+    known_operations,
+)
+from backend.operations.journal import replay as journal_fold
+from backend.operations.journal.entries import (
     BACKEND_KEY,
     MANIFEST_KEY,
     Heartbeat,
@@ -35,10 +39,10 @@ from backend.operations.journal_codec import (
     kind_of,
     operation_key,
 )
-from backend.operations.journal_fold import Fold, Unproven
-from backend.operations.journal_records import encode, part_digest, part_key, signed
-from backend.operations.known import Known, has_unfinished, known_from
-from backend.operations.shrink.course import course_of
+from backend.operations.journal.port import check_append
+from backend.operations.journal.records import encode, part_digest, part_key, signed
+from backend.operations.journal.replay import JournalReplay, Unproven
+from backend.operations.shrink.progress import shrink_progress
 from backend.operations.steering import actions_of
 from backend.settings import LIMITS
 from tests.support.keys import KEYS
@@ -60,27 +64,27 @@ MARK: Final = operation_key("after")
 NEXT: Final = {MARK: {"any": "thing"}}
 
 
-def fold_of(records: list[Record], keys: ClusterKeys = KEYS) -> Fold:
-    fold = Fold(CLUSTER, keys)
+def fold_of(records: list[Record], keys: ClusterKeys = KEYS) -> JournalReplay:
+    fold = JournalReplay(CLUSTER, keys)
     for record in records:
         fold.take(*record)
     return fold
 
 
 BEFORE: Final = fold_of(OURS).state()
-KNOWN: Final = known_from(BEFORE)
+KNOWN: Final = known_operations(BEFORE)
 
 
-def served(state: JournalState) -> Known:
+def served(state: JournalState) -> KnownOperations:
     """What a backend answers of a journal, all of it as bytes."""
-    known = known_from(state)
+    known = known_operations(state)
     has_unfinished(state)
     for operation in known.operations.values():
         work, shrink = known.works.get(operation.id), known.shrinks.get(operation.id)
         actions_of(operation, work, shrink)
         _bytes(documents.operation_json(operation))
         if shrink is not None:
-            _bytes(course_of(operation, shrink, None).as_json())
+            _bytes(shrink_progress(operation, shrink, None).as_json())
     for proposal in known.proposals.values():
         _bytes(proposal_json(proposal, Person("eve", "eve"), 1_700_000_000_000))
     _bytes(audit_json(read_audit(state), CLUSTER))
@@ -261,7 +265,7 @@ def test_nobody_acts_on_a_journal_of_somebody_else(
 def test_an_operator_can_have_an_unsigned_journal_believed_and_signed(
     records: list[Record],
 ) -> None:
-    fold = Fold(CLUSTER, KEYS, Unproven.ADOPT)
+    fold = JournalReplay(CLUSTER, KEYS, Unproven.ADOPT)
     for record in records:
         fold.take(*record)
     state = fold.state()
@@ -280,7 +284,7 @@ def test_an_operator_can_have_an_unsigned_journal_believed_and_signed(
 
 
 def test_an_operator_can_begin_beside_an_unsigned_journal() -> None:
-    fold = Fold(CLUSTER, KEYS, Unproven.IGNORE)
+    fold = JournalReplay(CLUSTER, KEYS, Unproven.IGNORE)
     for key, body in BODIES.items():
         fold.take(*unsigned(key, body))
     assert (fold.state().entries, fold.state().provenance) == ({}, Provenance.OURS)

@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend.access.cluster_keys import Purpose
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster.metadata import TopicPartition
 from backend.errors import BadInput, Conflict
-from backend.operations import journal_records as codec
-from backend.operations.journal import check_append, retired
-from backend.operations.journal_codec import (
+from backend.operations.journal import records as codec
+from backend.operations.journal.entries import (
     BACKEND_KEY,
     BODY_BYTES_MAX,
     Entry,
@@ -33,7 +32,8 @@ from backend.operations.journal_codec import (
     operation_key,
     topic_throttle_key,
 )
-from backend.operations.journal_fold import Fold
+from backend.operations.journal.port import check_append, retired
+from backend.operations.journal.replay import JournalReplay
 from tests.support.examples import many
 from tests.support.keys import KEYS
 
@@ -60,17 +60,20 @@ bodies = st.dictionaries(st.text(), values, max_size=5)
 
 
 def fold_of(records: list[Record], cluster_id: str = CLUSTER) -> JournalState:
-    fold = Fold(cluster_id, KEYS)
+    fold = JournalReplay(cluster_id, KEYS)
     for key, value in records:
         fold.take(key, value)
     return fold.state()
 
 
 def written(
-    key: str, body: Mapping[str, Any] | None, header: Header = HEADER, fold: Fold | None = None
+    key: str,
+    body: Mapping[str, Any] | None,
+    header: Header = HEADER,
+    fold: JournalReplay | None = None,
 ) -> list[Record]:
     """The records of one append, the manifest's last."""
-    return (fold or Fold(header.cluster_id, KEYS)).records({key: body}, header)
+    return (fold or JournalReplay(header.cluster_id, KEYS)).records({key: body}, header)
 
 
 def only(state: JournalState, key: str) -> Unreadable:
@@ -218,7 +221,7 @@ def test_an_entry_that_is_not_ours_says_why(value: bytes, why: Why, words: str) 
     ],
 )
 def test_an_unknown_kind_is_foreign(key: bytes | None, shown: str) -> None:
-    fold = Fold(CLUSTER, KEYS)
+    fold = JournalReplay(CLUSTER, KEYS)
     fold.take(key, unsigned(shown))
     assert only(fold.state(), shown).why is Why.FOREIGN
     if key is not None:
@@ -329,7 +332,7 @@ def test_a_part_that_says_a_wrong_size_is_not_unpacked(size: int) -> None:
 @given(st.lists(st.sampled_from([0, 100, 400_000, 2_500_000]), max_size=3))
 @settings(max_examples=many(8), deadline=None)
 def test_an_entry_that_shrinks_or_ends_leaves_nothing_behind(sizes: list[int]) -> None:
-    fold, log = Fold(CLUSTER, KEYS), dict[bytes, bytes]()
+    fold, log = JournalReplay(CLUSTER, KEYS), dict[bytes, bytes]()
     for size in sizes:
         for key, value in fold.records(
             {"operation/x": large(size, size) if size else None}, HEADER
@@ -351,7 +354,7 @@ def test_an_entry_that_shrinks_or_ends_leaves_nothing_behind(sizes: list[int]) -
 def test_the_last_word_on_each_key_counts_and_compaction_changes_nothing(
     written: list[tuple[str, dict[str, Any] | None]], data: Any
 ) -> None:
-    fold, records = Fold(CLUSTER, KEYS), list[Record]()
+    fold, records = JournalReplay(CLUSTER, KEYS), list[Record]()
     for key, body in written:
         for record in fold.records({key: body}, HEADER):
             fold.take(*record)
@@ -364,7 +367,7 @@ def test_the_last_word_on_each_key_counts_and_compaction_changes_nothing(
 
 
 def test_a_state_stays_the_same_object_until_something_changes() -> None:
-    fold = Fold(CLUSTER, KEYS)
+    fold = JournalReplay(CLUSTER, KEYS)
     before = fold.state()
     assert fold.state() is before
     fold.take(b"operation/x", head())
@@ -374,7 +377,7 @@ def test_a_state_stays_the_same_object_until_something_changes() -> None:
 
 
 def test_kinds_are_told_apart() -> None:
-    fold = Fold(CLUSTER, KEYS)
+    fold = JournalReplay(CLUSTER, KEYS)
     names = [
         operation_key("1"),
         broker_throttle_key(1),
@@ -409,7 +412,7 @@ def test_an_audit_entry_is_written_once() -> None:
 def test_the_oldest_ended_operations_and_audit_entries_are_retired(
     count: int, kept: int, audit_kept: int
 ) -> None:
-    fold = Fold(CLUSTER, KEYS)
+    fold = JournalReplay(CLUSTER, KEYS)
     for n in range(count):
         header = Header(CLUSTER, "b1", 1000 - n)
         bodies = {operation_key(str(n)): {"ended": n % 3 > 0}, audit_key(10**12 + n, n): {}}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.operations.journal_codec import BACKEND_KEY, Heartbeat, Unreadable, Why
-from backend.operations.lease import Duty, Lease, Moment, Terms
+from backend.operations.journal.entries import BACKEND_KEY, Heartbeat, Unreadable, Why
+from backend.operations.lease.lease import Lease, LeaseState, LeaseTimes, ProcessTime
 from tests.support.examples import many
 
 
@@ -17,8 +17,8 @@ def beat(backend: str, number: int = 0) -> Heartbeat:
     return Heartbeat(backend, "host", f"unix:/run/{backend}.sock", 1, number)
 
 
-def at(seconds: float) -> Moment:
-    return Moment(seconds, round(seconds * 1000))
+def at(seconds: float) -> ProcessTime:
+    return ProcessTime(seconds, round(seconds * 1000))
 
 
 def followed(found: Any, start_s: float, end_s: float) -> Lease:
@@ -30,73 +30,73 @@ def followed(found: Any, start_s: float, end_s: float) -> Lease:
 
 
 def test_a_stand_by_takes_over_after_six_seconds_of_silence() -> None:
-    assert followed(beat("a"), 0, 5.5).duty(at(5.5)) is Duty.FOLLOW
-    assert followed(beat("a"), 0, 6).duty(at(6)) is Duty.TAKE_OVER
+    assert followed(beat("a"), 0, 5.5).duty(at(5.5)) is LeaseState.FOLLOW
+    assert followed(beat("a"), 0, 6).duty(at(6)) is LeaseState.TAKE_OVER
     moved = followed(beat("a"), 0, 5).read(beat("a", 1), at(5.5), at(5.5))
-    assert moved.duty(at(6)) is Duty.FOLLOW
+    assert moved.duty(at(6)) is LeaseState.FOLLOW
 
 
 def test_nobody_waits_for_a_backend_that_ended_in_order() -> None:
-    assert Lease().duty(at(0)) is Duty.FOLLOW
-    assert Lease().read(None, at(0), at(0.1)).duty(at(0.1)) is Duty.TAKE_OVER
+    assert Lease().duty(at(0)) is LeaseState.FOLLOW
+    assert Lease().read(None, at(0), at(0.1)).duty(at(0.1)) is LeaseState.TAKE_OVER
 
 
 def test_who_lost_gives_the_winner_time() -> None:
     lease = Lease().read(None, at(0), at(0)).opened(None, at(0)).lost()
     for tenth in range(10, 70, 5):
         lease = lease.read(None, at(tenth / 10), at(tenth / 10))
-        assert lease.duty(at(tenth / 10)) is Duty.FOLLOW
-    assert lease.read(None, at(7), at(7)).duty(at(7)) is Duty.TAKE_OVER
+        assert lease.duty(at(tenth / 10)) is LeaseState.FOLLOW
+    assert lease.read(None, at(7), at(7)).duty(at(7)) is LeaseState.TAKE_OVER
     heard = lease.read(beat("b"), at(7), at(7)).read(None, at(8), at(8))
-    assert heard.duty(at(8)) is Duty.TAKE_OVER
+    assert heard.duty(at(8)) is LeaseState.TAKE_OVER
 
 
 def test_a_stand_by_that_could_not_read_waits_again() -> None:
     late = followed(beat("a"), 0, 3).read(beat("a"), at(7), at(7))
-    assert late.duty(at(7)) is Duty.FOLLOW
-    assert followed(beat("a"), 0, 6).duty(at(9)) is Duty.FOLLOW
+    assert late.duty(at(7)) is LeaseState.FOLLOW
+    assert followed(beat("a"), 0, 6).duty(at(9)) is LeaseState.FOLLOW
 
 
 def test_silence_begins_when_a_heartbeat_was_surely_sent() -> None:
     lease = followed(beat("a"), 0, 3).read(beat("a", 1), at(3.5), at(5.5))
     for tenth in range(55, 115, 5):
         lease = lease.read(beat("a", 1), at(tenth / 10), at(tenth / 10))
-        assert lease.duty(at(tenth / 10)) is Duty.FOLLOW
-    assert lease.read(beat("a", 1), at(11.5), at(11.5)).duty(at(11.5)) is Duty.TAKE_OVER
+        assert lease.duty(at(tenth / 10)) is LeaseState.FOLLOW
+    assert lease.read(beat("a", 1), at(11.5), at(11.5)).duty(at(11.5)) is LeaseState.TAKE_OVER
 
 
 def test_a_stand_by_does_not_take_over_from_one_it_cannot_read() -> None:
     newer = Unreadable(BACKEND_KEY, Why.NEWER, "It is newer.")
-    assert followed(newer, 0, 60).duty(at(60)) is Duty.BLOCKED
+    assert followed(newer, 0, 60).duty(at(60)) is LeaseState.BLOCKED
 
 
 def test_a_writer_acts_while_its_last_acknowledged_heartbeat_is_fresh() -> None:
     lease = followed(beat("b"), 0, 6).opened(beat("b"), at(6.1))
-    assert lease.duty(at(6.1)) is Duty.WAIT
+    assert lease.duty(at(6.1)) is LeaseState.WAIT
     assert lease.beat_due(at(6.1))
     lease = lease.beaten(at(6.1))
-    assert lease.duty(at(6.2)) is Duty.ACT
+    assert lease.duty(at(6.2)) is LeaseState.ACT
     assert (lease.beat_due(at(8)), lease.beat_due(at(8.2))) == (False, True)
-    assert lease.duty(at(11.1)) is Duty.ACT
-    assert lease.duty(at(11.2)) is Duty.PAUSE
-    assert lease.beaten(at(12)).duty(at(12)) is Duty.ACT
-    assert lease.lost().duty(at(6.2)) is Duty.FOLLOW
+    assert lease.duty(at(11.1)) is LeaseState.ACT
+    assert lease.duty(at(11.2)) is LeaseState.PAUSE
+    assert lease.beaten(at(12)).duty(at(12)) is LeaseState.ACT
+    assert lease.lost().duty(at(6.2)) is LeaseState.FOLLOW
 
 
 def test_a_machine_that_slept_does_not_act() -> None:
     lease = Lease().read(None, at(0), at(0)).opened(None, at(0)).beaten(at(0))
-    assert lease.duty(Moment(1.0, 3_600_000)) is Duty.PAUSE
+    assert lease.duty(ProcessTime(1.0, 3_600_000)) is LeaseState.PAUSE
 
 
 def test_a_writer_waits_out_a_heartbeat_that_it_had_not_seen() -> None:
     lease = followed(beat("b"), 0, 6).opened(beat("c"), at(6)).beaten(at(6))
-    assert lease.duty(at(8)) is Duty.WAIT
-    assert lease.beaten(at(11)).duty(at(12)) is Duty.ACT
+    assert lease.duty(at(8)) is LeaseState.WAIT
+    assert lease.beaten(at(11)).duty(at(12)) is LeaseState.ACT
 
 
 def test_terms_that_would_let_two_act_are_refused() -> None:
     with pytest.raises(ValueError, match="two backends"):
-        Terms(act_within_s=6.0, silence_s=6.0)
+        LeaseTimes(act_within_s=6.0, silence_s=6.0)
 
 
 class SimulatedLog:
@@ -120,7 +120,7 @@ class Simulated:
         self._found: Heartbeat | None = None
         self._acknowledged = False
 
-    def step(self, now: Moment) -> None:
+    def step(self, now: ProcessTime) -> None:
         """Do what comes next."""
         self._next(now)
 
@@ -129,36 +129,36 @@ class Simulated:
         """Whether a heartbeat is on its way; it arrives though its sender is stopped."""
         return self._next == self._commit
 
-    def _begin(self, now: Moment) -> None:
+    def _begin(self, now: ProcessTime) -> None:
         self._began, self._next = now, self._look
 
-    def _look(self, now: Moment) -> None:
+    def _look(self, now: ProcessTime) -> None:
         self._found, self._next = self.log.heartbeat, self._read
 
-    def _read(self, now: Moment) -> None:
+    def _read(self, now: ProcessTime) -> None:
         self.lease = self.lease.read(self._found, self._began, now)
-        over = self.lease.duty(now) is Duty.TAKE_OVER
+        over = self.lease.duty(now) is LeaseState.TAKE_OVER
         self._next = self._fence if over else self._begin
 
-    def _fence(self, now: Moment) -> None:
+    def _fence(self, now: ProcessTime) -> None:
         self.log.epoch += 1
         self._epoch, self._found = self.log.epoch, self.log.heartbeat
         self._next = self._open
 
-    def _open(self, now: Moment) -> None:
+    def _open(self, now: ProcessTime) -> None:
         self.lease, self._next = self.lease.opened(self._found, now), self._send
 
-    def _send(self, now: Moment) -> None:
+    def _send(self, now: ProcessTime) -> None:
         if self.lease.beat_due(now):
             self._sent, self._next = now, self._commit
 
-    def _commit(self, now: Moment) -> None:
+    def _commit(self, now: ProcessTime) -> None:
         self._acknowledged = self._epoch == self.log.epoch
         if self._acknowledged:
             self.log.heartbeat = beat(self.name, self._sent.wall_ms)
         self._next = self._hear
 
-    def _hear(self, now: Moment) -> None:
+    def _hear(self, now: ProcessTime) -> None:
         if self._acknowledged:
             self.lease, self._next = self.lease.beaten(self._sent), self._send
         else:
@@ -182,7 +182,7 @@ def who_acts(stopped: list[list[tuple[int, int]]], steps: int) -> list[str]:
         for one, pauses in zip(backends, stopped, strict=True):
             if one.sending or not any(start <= step < start + long for start, long in pauses):
                 one.step(now)
-            acting = [one.name for one in backends if one.lease.duty(now) is Duty.ACT]
+            acting = [one.name for one in backends if one.lease.duty(now) is LeaseState.ACT]
             assert len(acting) <= 1, f"{acting} act at {now.monotonic_s}"
         history += acting
     return history

@@ -12,15 +12,15 @@ import pytest
 
 from backend.clock import SystemClock
 from backend.errors import JournalFenced, NotActing
-from backend.operations.apart import apart
-from backend.operations.keeper import STUCK_S, Keeper, Self
-from backend.operations.lease import Duty, Terms
+from backend.operations.lease.lease import LeaseState, LeaseTimes
+from backend.operations.lease.lease_manager import STUCK_S, BackendIdentity, LeaseManager
+from backend.operations.lease.own_event_loop import apart
 from tests.support.operations.journal import Where, embedded_cluster, journal
 from tests.support.waiting import wait_until_async
 
 DEADLINE_S = 60.0
-TERMS = Terms(beat_s=0.5, act_within_s=8.0, silence_s=9.0, gap_s=6.0)
-QUICK = Terms(beat_s=0.4, act_within_s=1.5, silence_s=2.0, gap_s=1.5)
+TERMS = LeaseTimes(beat_s=0.5, act_within_s=8.0, silence_s=9.0, gap_s=6.0)
+QUICK = LeaseTimes(beat_s=0.4, act_within_s=1.5, silence_s=2.0, gap_s=1.5)
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +31,12 @@ def embedded() -> Iterator[Where]:
 
 @asynccontextmanager
 async def kept(
-    where: Where, topic: str, name: str, terms: Terms, stuck_s: float = STUCK_S
-) -> AsyncIterator[Keeper]:
+    where: Where, topic: str, name: str, terms: LeaseTimes, stuck_s: float = STUCK_S
+) -> AsyncIterator[LeaseManager]:
     """A backend that wants to act."""
-    me = Self(name, "host", f"unix:/run/{name}.sock", 1)
+    me = BackendIdentity(name, "host", f"unix:/run/{name}.sock", 1)
     async with journal(where, topic, name) as its:
-        keeper = Keeper(its, me, SystemClock(), terms=terms, stuck_s=stuck_s)
+        keeper = LeaseManager(its, me, SystemClock(), terms=terms, stuck_s=stuck_s)
         keeper.want()
         task = asyncio.create_task(keeper.run())
         try:
@@ -49,7 +49,7 @@ async def kept(
 class StandBy:
     """Another backend, on a thread of its own, that wants to act."""
 
-    def __init__(self, where: Where, topic: str, terms: Terms) -> None:
+    def __init__(self, where: Where, topic: str, terms: LeaseTimes) -> None:
         self._where, self._topic, self._terms = where, topic, terms
         self.follows = threading.Event()
         self.acted = threading.Event()
@@ -59,7 +59,7 @@ class StandBy:
             while True:
                 if keeper.acting is not None:
                     self.follows.set()
-                if keeper.duty is Duty.ACT:
+                if keeper.duty is LeaseState.ACT:
                     self.acted.set()
                 await SystemClock().wait_s(0.05)
 
@@ -75,11 +75,11 @@ async def test_a_lease_outlives_an_event_loop_that_is_held_up(embedded: Where) -
     topic = embedded.topic()
     other = StandBy(embedded, topic, TERMS)
     async with kept(embedded, topic, "one", TERMS) as one:
-        await wait_until_async(lambda: one.duty is Duty.ACT, DEADLINE_S, "it acts")
+        await wait_until_async(lambda: one.duty is LeaseState.ACT, DEADLINE_S, "it acts")
         async with apart(other.run, "other"):
             await wait_until_async(other.follows.is_set, DEADLINE_S, "the other one follows")
             hold_up(TERMS.silence_s * 1.5)
-            assert one.duty is Duty.ACT
+            assert one.duty is LeaseState.ACT
             one.require()
             await one.append({"operation/a": {}})
             assert not other.acted.is_set()
@@ -91,15 +91,15 @@ async def test_a_loop_that_does_not_come_back_loses_its_lease(
     topic = embedded.topic()
     other = StandBy(embedded, topic, QUICK)
     async with kept(embedded, topic, "one", QUICK, stuck_s=1.0) as one:
-        await wait_until_async(lambda: one.duty is Duty.ACT, DEADLINE_S, "it acts")
+        await wait_until_async(lambda: one.duty is LeaseState.ACT, DEADLINE_S, "it acts")
         async with apart(other.run, "other"):
             await wait_until_async(other.follows.is_set, DEADLINE_S, "the other one follows")
             hold_up(DEADLINE_S, until=other.acted)
             assert other.acted.is_set()
-            assert one.duty is Duty.PAUSE
+            assert one.duty is LeaseState.PAUSE
             with pytest.raises((NotActing, JournalFenced)):
                 await one.append({"operation/a": {}})
-            await wait_until_async(lambda: one.duty is Duty.FOLLOW, DEADLINE_S, "it follows")
+            await wait_until_async(lambda: one.duty is LeaseState.FOLLOW, DEADLINE_S, "it follows")
     assert "has not answered for 1 s" in caplog.text
 
 

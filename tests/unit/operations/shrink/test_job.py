@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from backend.operations.shrink.command import JobCommand, JobStanding
-from backend.operations.shrink.job import JobSettings, ProcessJob, command_line
+from backend.operations.shrink.job_port import JobCommand, JobStatus
+from backend.operations.shrink.job_process import JobSettings, ProcessJob, command_line
 from tests.support.shrink.job import alive, ended_as
 from tests.support.waiting import wait_until, wait_until_async
 
@@ -77,8 +77,8 @@ print(json.dumps({"event": "ended", "complete": False, "positions": {"0": 4}, "l
 SUPERVISES = """
 import asyncio, sys
 from pathlib import Path
-from backend.operations.shrink.command import JobCommand
-from backend.operations.shrink.job import JobSettings, ProcessJob
+from backend.operations.shrink.job_port import JobCommand
+from backend.operations.shrink.job_process import JobSettings, ProcessJob
 async def main():
     line = [sys.executable, "-c", sys.argv[1], sys.argv[2]]
     job = ProcessJob(JobSettings("127.0.0.1:1"), lambda *_: line)
@@ -103,7 +103,7 @@ async def started(folder: Path, script: str, *arguments: str) -> AsyncIterator[P
         await job.end()
 
 
-async def seen(job: ProcessJob, **values: object) -> JobStanding:
+async def seen(job: ProcessJob, **values: object) -> JobStatus:
     def is_so() -> bool:
         return all(getattr(job.standing(), name) == value for name, value in values.items())
 
@@ -114,7 +114,7 @@ async def seen(job: ProcessJob, **values: object) -> JobStanding:
 async def test_its_progress_is_told(tmp_path: Path) -> None:
     async with started(tmp_path, COPIES) as job:
         standing = await seen(job, records_done=150)
-        assert standing == JobStanding(
+        assert standing == JobStatus(
             running=True,
             records_done=150,
             records_total=200,

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from backend.domain.operation import OperationState
-from backend.domain.shrink_phases import CutOver, ShrinkPhase, ShrinkRequest, phases_of
+from backend.domain.operations.operation import OperationState
+from backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest, phases_of
 from backend.embedded.background import running
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BadInput, Conflict
-from backend.operations.audit import AuditEntry, read_audit
-from backend.operations.shrink import plan
-from backend.operations.shrink.command import JobStanding
-from backend.operations.shrink.verbs import shrink_actions
+from backend.operations.audit.lines import AuditEntry, read_audit
+from backend.operations.shrink import topic_settings
+from backend.operations.shrink.job_port import JobStatus
+from backend.operations.shrink.requests import shrink_actions
 from tests.support.shrink import driver as shrink_driver
 from tests.support.shrink.cases import (
     EARLY,
@@ -142,7 +142,7 @@ def test_with_a_new_name_the_old_topic_stays_and_takes_no_records(
     assert driver.done, driver.operation
     is_shrunk(before, "named")
     assert held(servers, "renamed") == before.records
-    assert overrides(servers, "renamed") == {**SETTINGS, **plan.SEAL}
+    assert overrides(servers, "renamed") == {**SETTINGS, **topic_settings.SEAL}
     nothing_left(before, driver)
     phases = [one.phase for one in driver.runner.course(driver.operation, driver.work).phases]
     assert phases == list(phases_of(CutOver.NEW_NAME))
@@ -267,7 +267,7 @@ def test_a_comparison_that_cannot_be_made_is_waited_for_and_the_copy_is_kept(
 ) -> None:
     before, driver = made(servers, "unread"), Driver(servers, tmp_path)
     compare = shrink_driver._compared
-    failed = JobStanding(ended="failed", words="there is no connector")
+    failed = JobStatus(ended="failed", words="there is no connector")
 
     async def mended(driver: Driver) -> None:
         monkeypatch.setattr(shrink_driver, "_compared", lambda servers, command: failed)

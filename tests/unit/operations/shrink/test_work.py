@@ -11,31 +11,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.operation import Operation, OperationKind, OperationState
-from backend.domain.sealing import LIMIT
-from backend.domain.shrink_phases import (
+from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.shrink.phases import (
     PHASES,
     CutOver,
-    ShrinkCourse,
     ShrinkPhase,
+    ShrinkProgress,
     ShrinkRequest,
     after,
     phases_of,
     phases_table,
 )
-from backend.operations.journal_codec import Entry, Header, JournalState, operation_key
-from backend.operations.known import known_from
-from backend.operations.record import operation_body, read_operation_body
-from backend.operations.shrink import plan
-from backend.operations.shrink.course import course_of
-from backend.operations.shrink.work import (
+from backend.domain.shrink.sealing import LIMIT
+from backend.operations.core.known_operations import known_operations
+from backend.operations.journal.entries import Entry, Header, JournalState, operation_key
+from backend.operations.shrink import topic_settings
+from backend.operations.shrink.progress import shrink_progress
+from backend.operations.state.operation_body import operation_body, read_operation_body
+from backend.operations.state.reassignment_work import ReassignmentWork, UnreadableWork
+from backend.operations.state.shrink_work import (
     Compared,
     GroupPlace,
     ShrinkWork,
     document,
     read_shrink,
 )
-from backend.operations.work import UnreadableWork, Work
 
 offsets = st.dictionaries(st.integers(0, 20), st.integers(0, 2**60), max_size=4)
 texts = st.text(max_size=8)
@@ -102,8 +102,8 @@ def test_what_is_written_is_read_again(work: ShrinkWork) -> None:
 def test_every_course_travels_as_json(work: ShrinkWork, state: OperationState) -> None:
     if work.phase not in phases_of(work.request.cut_over):
         work = replace(work, phase=ShrinkPhase.COPY)
-    course = course_of(replace(operation(), state=state), work, None)
-    assert ShrinkCourse.from_json(json.loads(json.dumps(course.as_json()))) == course
+    course = shrink_progress(replace(operation(), state=state), work, None)
+    assert ShrinkProgress.from_json(json.loads(json.dumps(course.as_json()))) == course
 
 
 @pytest.mark.parametrize("name", [one.name for one in fields(ShrinkWork)])
@@ -124,7 +124,7 @@ def test_an_entry_with_a_shrink_is_read_whole_or_not_at_all() -> None:
     found = read_operation_body(body)
     assert (found.operation, found.work, found.shrink) == (operation(), None, WORK)
     entry = {**body, "shrink": {**body["shrink"], "phase": "dreaming"}}
-    known = known_from(journal(entry))
+    known = known_operations(journal(entry))
     assert known.operations == {}
     (unreadable,) = known.unreadable.values()
     assert "shrink cannot be understood" in unreadable.detail
@@ -142,15 +142,15 @@ def test_an_entry_with_a_shrink_is_read_whole_or_not_at_all() -> None:
 def test_a_shrink_and_its_kind_go_together(
     spoil: Callable[[Mapping[str, Any]], Mapping[str, Any]],
 ) -> None:
-    known = known_from(journal(spoil(operation_body(operation(), None, WORK))))
+    known = known_operations(journal(spoil(operation_body(operation(), None, WORK))))
     assert known.operations == {}
     assert len(known.unreadable) == 1
 
 
 def test_what_a_kshunt_without_shrinks_wrote_is_still_read() -> None:
-    body = operation_body(operation(OperationKind.REASSIGN), Work({}))
+    body = operation_body(operation(OperationKind.REASSIGN), ReassignmentWork({}))
     assert "shrink" not in body
-    known = known_from(journal(body))
+    known = known_operations(journal(body))
     assert list(known.operations) == ["ab12"]
     assert known.shrinks == {}
 
@@ -168,37 +168,37 @@ def test_the_table_names_every_phase_once_and_each_leads_to_the_next() -> None:
     assert phases_table().count("\n") == len(ShrinkPhase) + 1
 
 
-@given(st.dictionaries(st.sampled_from([*plan.HOLD, LIMIT, "segment.ms"]), texts))
+@given(st.dictionaries(st.sampled_from([*topic_settings.HOLD, LIMIT, "segment.ms"]), texts))
 def test_what_was_set_before_is_put_back(before: dict[str, str]) -> None:
     work = replace(WORK, overrides=before)
-    now: dict[str, str | None] = {**before, **plan.to_hold(before), **plan.SEAL}
+    now: dict[str, str | None] = {**before, **topic_settings.to_hold(before), **topic_settings.SEAL}
     found = {key: value for key, value in now.items() if value is not None}
-    ended = {**found, **plan.to_release(work, found, sealed=False)}
+    ended = {**found, **topic_settings.to_release(work, found, sealed=False)}
     assert {key: value for key, value in ended.items() if value is not None} == before
 
 
-@given(st.dictionaries(st.sampled_from([*plan.HOLD, LIMIT, "segment.ms"]), texts))
+@given(st.dictionaries(st.sampled_from([*topic_settings.HOLD, LIMIT, "segment.ms"]), texts))
 def test_the_final_topic_ends_with_what_the_source_had(before: dict[str, str]) -> None:
     work = replace(WORK, overrides=before, in_force={LIMIT: "1000"})
-    created = plan.final_settings(work)
+    created = topic_settings.final_settings(work)
     assert created[LIMIT] == "1100"
-    ended: dict[str, str | None] = {**created, **plan.to_end_with(work, created)}
+    ended: dict[str, str | None] = {**created, **topic_settings.to_end_with(work, created)}
     assert {key: value for key, value in ended.items() if value is not None} == before
 
 
 def test_what_somebody_set_meanwhile_stays() -> None:
     work = replace(WORK, overrides={"retention.ms": "5"})
-    found = {**plan.HOLD, **plan.SEAL, "retention.ms": "7"}
-    changes = plan.to_release(work, found, sealed=False)
+    found = {**topic_settings.HOLD, **topic_settings.SEAL, "retention.ms": "7"}
+    changes = topic_settings.to_release(work, found, sealed=False)
     assert "retention.ms" not in changes
     assert changes[LIMIT] is None
-    kept_closed = plan.to_release(work, found, sealed=True)
+    kept_closed = topic_settings.to_release(work, found, sealed=True)
     assert LIMIT not in kept_closed
 
 
 def test_many_groups_have_fewer_cuts_than_an_entry_of_the_journal_can_hold() -> None:
     ends = dict.fromkeys(range(1_000), 10_000)
     groups = [dict.fromkeys(range(1_000), at) for at in range(100)]
-    cuts = plan.cuts_for(groups, ends)
-    assert sum(map(len, cuts)) <= plan.CUT_NUMBERS_MAX
-    assert plan.cuts_for([{0: 99, 7: 1}], {0: 5}) == ({0: 5},)
+    cuts = topic_settings.cuts_for(groups, ends)
+    assert sum(map(len, cuts)) <= topic_settings.CUT_NUMBERS_MAX
+    assert topic_settings.cuts_for([{0: 99, 7: 1}], {0: 5}) == ({0: 5},)

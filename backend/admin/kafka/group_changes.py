@@ -1,0 +1,130 @@
+"""Consumer groups without members: their committed offsets set, and groups deleted.
+
+Both are for a group's coordinator, which may move at any moment: what it refuses for that reason
+comes back as a retriable result, and whoever repeats it finds the coordinator anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+
+from backend.admin.kafka.topic_changes import settled
+from backend.admin.port.item_result import OK, ItemResult
+from backend.admin.rpc.broker_calls import BrokerCalls
+from backend.admin.rpc.concurrency import together
+from backend.admin.rpc.error_mapping import decode_message, item_error, item_result
+from backend.admin.rpc.requests import UNANSWERED
+from backend.errors import ClusterError, NotSupported
+from backend.wire.raw import RawAnswer, RawRequest
+
+_GROUP: Final = 0
+"""`CoordinatorType.GROUP`."""
+_ONE_KEY_UNTIL: Final = 3
+"""From version 4 on, FindCoordinator has lists."""
+_NOBODY: Final = -1
+"""For the generation: whoever commits is no member, so there must be none."""
+_NAMES_UNTIL: Final = 9
+"""From version 10 on, OffsetCommit has topic ids."""
+
+
+async def alter_group_offsets(
+    cluster: BrokerCalls,
+    group: str,
+    topic: str,
+    positions: Mapping[int, int],
+    *,
+    timeout_s: float,
+) -> ItemResult:
+    """See `ClusterEffects.alter_group_offsets`."""
+    if not positions:
+        return OK
+    coordinator = await _coordinator(cluster, group, timeout_s)
+    if isinstance(coordinator, ItemResult):
+        return coordinator
+    broker = coordinator
+
+    async def asked() -> ItemResult:
+        request = _commit_request(group, topic, positions)
+        answer = await cluster.call(broker, request, timeout_s=timeout_s, lane="write")
+        return _committed(answer, topic, positions)
+
+    return await settled(asked)
+
+
+def _commit_request(group: str, topic: str, positions: Mapping[int, int]) -> RawRequest:
+    of_topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    of_partition = of_topic.OffsetCommitRequestPartition
+    partitions = [
+        of_partition(partition_index=number, committed_offset=offset, committed_metadata="")
+        for number, offset in sorted(positions.items())
+    ]
+    message = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=_NOBODY,
+        member_id="",
+        group_instance_id=None,
+        topics=[of_topic(name=topic, partitions=partitions)],
+    )
+    return RawRequest.of(message, min_version=2, max_version=_NAMES_UNTIL)
+
+
+def _committed(answer: RawAnswer, topic: str, positions: Mapping[int, int]) -> ItemResult:
+    found = {
+        one.partition_index: one.error_code
+        for entry in decode_message(OffsetCommitResponse, answer).topics
+        if entry.name == topic
+        for one in entry.partitions
+    }
+    if not positions.keys() <= found.keys():
+        return UNANSWERED
+    number, code = next(((n, code) for n, code in sorted(found.items()) if code), (0, 0))
+    return item_result(code, f"{topic}-{number} was refused") if code else OK
+
+
+async def delete_groups(
+    cluster: BrokerCalls, names: Sequence[str], *, timeout_s: float
+) -> Mapping[str, ItemResult]:
+    """See `ClusterEffects.delete_groups`."""
+    wanted = list(dict.fromkeys(names))
+    return dict(
+        zip(wanted, await together(_deleted(cluster, n, timeout_s) for n in wanted), strict=True)
+    )
+
+
+async def _deleted(cluster: BrokerCalls, name: str, timeout_s: float) -> ItemResult:
+    async def asked() -> ItemResult:
+        coordinator = await _coordinator(cluster, name, timeout_s)
+        if isinstance(coordinator, ItemResult):
+            return coordinator
+        request = RawRequest.of(DeleteGroupsRequest(groups_names=[name]))
+        answer = await cluster.call(coordinator, request, timeout_s=timeout_s, lane="write")
+        results = decode_message(DeleteGroupsResponse, answer).results
+        codes = [one.error_code for one in results if one.group_id == name]
+        return item_result(codes[0]) if codes else UNANSWERED
+
+    try:
+        return await settled(asked)
+    except (ClusterError, NotSupported) as why:
+        return item_error(why)
+
+
+async def _coordinator(cluster: BrokerCalls, group: str, timeout_s: float) -> int | ItemResult:
+    """The broker that has the group; or why it is not known.
+
+    The first question of a cluster's life has Kafka create the topic of offsets.
+    """
+    request = FindCoordinatorRequest(key=group, key_type=_GROUP)
+    answer = await cluster.ask_controller(
+        lambda: RawRequest.of(request, min_version=1, max_version=_ONE_KEY_UNTIL),
+        timeout_s=timeout_s,
+    )
+    found = await asyncio.to_thread(decode_message, FindCoordinatorResponse, answer)
+    if found.error_code:
+        return item_result(found.error_code, found.error_message)
+    return int(found.node_id)

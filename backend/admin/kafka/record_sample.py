@@ -1,0 +1,127 @@
+"""The last few records of partitions, to see whether they have keys and how large they are.
+
+Read by librdkafka, which knows every compression. It wants the name of a group and looks for its
+coordinator; nothing is joined and nothing committed, so that the coordinator's refusal is passed
+over. What a transaction has not committed is looked at too; its keys are as telling.
+Importing this module loads librdkafka.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from backend.admin.rpc.librdkafka import made
+from backend.admin.security.client_properties import ClientConfig
+from backend.domain.topics.groups import RecordSample
+
+RECORDS_PER_PARTITION: Final = 20
+PARTITIONS_MAX: Final = 64
+"""Of a wider topic, the last partitions are looked at: they are those that go."""
+_FETCH_BYTES: Final = 64 * 1024
+_POLL_S: Final = 0.05
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was read so far."""
+
+    waiting: set[int]
+    """Partitions whose end was not reached."""
+    counts: dict[int, int] = field(default_factory=dict)
+    keyed: int = 0
+    tombstones: int = 0
+    largest_bytes: int = 0
+    unread: dict[str, str] = field(default_factory=dict)
+
+    def take(self, message: Any) -> None:
+        """Count a record."""
+        key, value, number = message.key(), message.value(), message.partition()
+        self.counts[number] = self.counts.get(number, 0) + 1
+        self.keyed += key is not None
+        self.tombstones += value is None
+        self.largest_bytes = max(self.largest_bytes, len(key or b"") + len(value or b""))
+        if self.counts[number] >= RECORDS_PER_PARTITION:
+            self.waiting.discard(number)
+
+
+def sample(
+    bootstrap_servers: str,
+    config: ClientConfig,
+    topic: str,
+    ends: Mapping[int, tuple[int, int]],
+    *,
+    timeout_s: float,
+) -> RecordSample:
+    """Read the last records of partitions, given the start and end of each; blocks.
+
+    Raises:
+        ConfigError: librdkafka does not take the settings.
+    """
+    chosen = sorted(number for number, (start, end) in ends.items() if end > start)
+    seen = _Seen(set(chosen[-PARTITIONS_MAX:]))
+    if seen.waiting:
+        settings = _settings(bootstrap_servers, config)
+        consumer = made(Consumer, settings, "Nothing was changed.")
+        try:
+            _read(consumer, topic, ends, seen, time.monotonic() + timeout_s)
+        finally:
+            consumer.close()
+    if seen.waiting:
+        names = ", ".join(f"{topic}-{number}" for number in sorted(seen.waiting)[:5])
+        seen.unread.setdefault(f"last records of {names}", f"not within {timeout_s:g} s")
+    return RecordSample(
+        records=sum(seen.counts.values()),
+        keyed=seen.keyed,
+        tombstones=seen.tombstones,
+        largest_bytes=seen.largest_bytes,
+        partitions=tuple(sorted(seen.counts)),
+        unread=seen.unread,
+    )
+
+
+def _settings(bootstrap_servers: str, config: ClientConfig) -> dict[str, Any]:
+    return {
+        **config.librdkafka,
+        "bootstrap.servers": bootstrap_servers,
+        # It must be set, and is never used: nothing is subscribed, stored or committed.
+        "group.id": "kshunt-sample",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_uncommitted",
+        "auto.offset.reset": "latest",
+        "allow.auto.create.topics": False,
+        "fetch.message.max.bytes": _FETCH_BYTES,
+        "log_level": 0,
+    }
+
+
+def _read(
+    consumer: Consumer,
+    topic: str,
+    ends: Mapping[int, tuple[int, int]],
+    seen: _Seen,
+    deadline: float,
+) -> None:
+    places = [
+        TopicPartition(topic, number, max(ends[number][0], ends[number][1] - RECORDS_PER_PARTITION))
+        for number in sorted(seen.waiting)
+    ]
+    consumer.assign(places)
+    while seen.waiting and time.monotonic() < deadline:
+        message = consumer.poll(_POLL_S)
+        if message is None:
+            continue
+        refused = message.error()
+        if refused is None:
+            seen.take(message)
+        elif refused.code() == KafkaError._PARTITION_EOF:
+            seen.waiting.discard(message.partition())
+        elif not refused.retriable() and refused.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+            seen.unread[f"last records of {topic}"] = refused.str()
+            seen.waiting.clear()

@@ -1,0 +1,195 @@
+"""Topics shrink by DeletePartitions (KIP-694), on a cluster that has it.
+
+Goals
+    Each topic is shrunk or refused by itself, with a result for each of its partitions.
+Constraints
+    - The RPC names the partitions that go, where the verb says how many stay. It has one delay
+      for all of its topics, and cannot only validate.
+    - A partition that was to go later and is not named any more is cancelled by the controller.
+    - An answer may be lost when the partitions are on their way out already.
+Algorithm
+    1. Read the topics' partitions and modes, what moves, and whether the cluster deletes
+       partitions at all.
+    2. Decide for each topic what goes and what stays (`shrink_checks`). Only to validate, this
+       is the answer.
+    3. Send one request for each delay. The controller checks all of it again; if there are other
+       partitions by then than were read, it refuses the topic.
+    4. If the answer is lost, see in the cluster what became of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from backend.admin.kips.shrink_checks import Partitions, Shrink, decided, deleted
+from backend.admin.port.cluster_admin import ItemResult
+from backend.admin.rpc import configs
+from backend.admin.rpc.broker_calls import LOST, BrokerCalls, has
+from backend.admin.rpc.error_mapping import decode_message, item_error, item_result, raise_for_code
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.shrink.delete_partitions import (
+    DeletedPartition,
+    DeletePartitions,
+    PartitionMode,
+    ShrinkSupport,
+)
+from backend.errors import Conflict, KshuntError, NotSupported
+from backend.wire import seeds
+from backend.wire.raw import RawAnswer, RawRequest
+
+ENABLE: Final = "delete.topic.partition.enable"
+
+Results = dict[TopicPartition, DeletedPartition]
+
+
+class ShrinkCluster(BrokerCalls, Protocol):
+    """What is needed besides: the modes of partitions."""
+
+    async def partition_modes(
+        self, topics: Sequence[str], *, timeout_s: float
+    ) -> Mapping[str, Mapping[int, PartitionMode]]:
+        """The mode of each partition of these topics; a topic that there is not is absent."""
+        ...
+
+
+async def shrink_support(cluster: BrokerCalls, *, timeout_s: float) -> ShrinkSupport:
+    """See `ClusterAdmin.shrink_support`."""
+    # Asked first, because a controller that cannot be reached has no versions.
+    state = await cluster.describe((), timeout_s=timeout_s)
+    await cluster.list_reassignments(timeout_s=timeout_s)
+    if not await has(cluster, seeds.DELETE_PARTITIONS_KEY, timeout_s):
+        return ShrinkSupport.UNSUPPORTED
+    broker = state.controller
+    request = configs.describe_request(configs.BROKER, [str(broker)], [ENABLE])
+    answer = await cluster.call(broker, request, timeout_s=timeout_s)
+    value = configs.described(answer).get(str(broker), {}).get(ENABLE)
+    on = value is not None and value.value == "true"
+    return ShrinkSupport.ENABLED if on else ShrinkSupport.DISABLED
+
+
+async def delete_partitions(
+    cluster: ShrinkCluster,
+    topics: Mapping[str, DeletePartitions],
+    *,
+    validate_only: bool,
+    timeout_s: float,
+) -> Mapping[TopicPartition, DeletedPartition]:
+    """See `ClusterAdmin.delete_partitions`, and the module's text."""
+    if not topics:
+        return {}
+    _check_support(await shrink_support(cluster, timeout_s=timeout_s))
+    results, shrinks = await _prepared(cluster, topics, timeout_s)
+    for delay_ms in sorted({topics[name].delay_ms for name in shrinks}):
+        chosen = {name: one for name, one in shrinks.items() if topics[name].delay_ms == delay_ms}
+        foreseen = _foreseen(chosen)
+        if not validate_only:
+            foreseen |= await _carried_out(cluster, chosen, delay_ms, timeout_s)
+        results |= foreseen
+    return dict(sorted(results.items()))
+
+
+def _check_support(support: ShrinkSupport) -> None:
+    """Stop where no partition is ever deleted.
+
+    Raises:
+        NotSupported: the cluster has no such request.
+        Conflict: it is switched off.
+    """
+    if support is ShrinkSupport.UNSUPPORTED:
+        raise NotSupported(
+            "This cluster cannot delete partitions (KIP-694). Nothing was changed.",
+            advice="A topic of such a cluster is shrunk by an operation that copies its records: "
+            "kshunt kafka-topics --alter --topic T --partitions N starts it.",
+        )
+    if support is ShrinkSupport.DISABLED:
+        raise Conflict(
+            f"TOPIC_DELETION_DISABLED: Partition deletion is disabled ({ENABLE}). Nothing was "
+            "changed.",
+            advice=f"Set {ENABLE}=true for the cluster's brokers.",
+        )
+
+
+async def _prepared(
+    cluster: ShrinkCluster, topics: Mapping[str, DeletePartitions], timeout_s: float
+) -> tuple[Results, dict[str, Shrink]]:
+    """What is refused, and why; and what is to be done."""
+    modes = await cluster.partition_modes(list(topics), timeout_s=timeout_s)
+    ongoing = await cluster.list_reassignments(timeout_s=timeout_s)
+    results: Results = {}
+    shrinks = {}
+    for name, wanted in topics.items():
+        moving = {number for topic, number in ongoing if topic == name}
+        found = decided(name, wanted, Partitions(modes.get(name, {}), moving))
+        if isinstance(found, Shrink):
+            shrinks[name] = found
+        else:
+            number, refusal = found
+            results[TopicPartition(name, number)] = refusal
+    return results, shrinks
+
+
+def _foreseen(shrinks: Mapping[str, Shrink]) -> Results:
+    return {p: one for name, shrink in shrinks.items() for p, one in shrink.results(name).items()}
+
+
+async def _carried_out(
+    cluster: ShrinkCluster, shrinks: Mapping[str, Shrink], delay_ms: int, timeout_s: float
+) -> Results:
+    """What the controller says of these topics; never raises, for others may have begun."""
+    message = seeds.DeletePartitionsRequest(
+        timeout_ms=int(timeout_s * 1000),
+        delete_partitions_delay=delay_ms,
+        topics=[(name, list(shrink.goes)) for name, shrink in shrinks.items()],
+    )
+    try:
+        answer = await cluster.ask_controller(
+            lambda: RawRequest.of(message), timeout_s=timeout_s, lane="write"
+        )
+        return _answered(answer)
+    except LOST as lost:
+        return await _read_back(cluster, shrinks, lost, timeout_s)
+    except KshuntError as refused:
+        return dict.fromkeys(_foreseen(shrinks), deleted(item_error(refused)))
+
+
+def _answered(answer: RawAnswer) -> Results:
+    response = decode_message(seeds.DeletePartitionsResponse, answer)
+    raise_for_code(response.error_code, response.error_message, "Deleting partitions")
+    return {
+        TopicPartition(topic.name, entry.partition_index): deleted(
+            item_result(entry.error_code, entry.error_message), _mode(entry.status_code)
+        )
+        for topic in response.responses
+        for entry in topic.partitions
+    }
+
+
+def _mode(code: int) -> PartitionMode:
+    """A mode by its code; one that there is not cannot be written to, as far as we know."""
+    known = code in {mode.value for mode in PartitionMode}
+    return PartitionMode(code) if known else PartitionMode.READ_ONLY
+
+
+async def _read_back(
+    cluster: ShrinkCluster, shrinks: Mapping[str, Shrink], lost: KshuntError, timeout_s: float
+) -> Results:
+    """What became of partitions whose answer was lost: success for those that are seen to go."""
+    refused = item_error(lost)
+    foreseen = _foreseen(shrinks)
+    try:
+        modes = await cluster.partition_modes(list(shrinks), timeout_s=timeout_s)
+    except KshuntError:
+        why = f"whether it began is not known; look before asking again: {refused.message}"
+        return dict.fromkeys(foreseen, deleted(item_result(refused.error_code, why)))
+    return {p: _seen(one, modes.get(p.topic, {}), p, refused) for p, one in foreseen.items()}
+
+
+def _seen(
+    foreseen: DeletedPartition,
+    modes: Mapping[int, PartitionMode],
+    partition: TopicPartition,
+    refused: ItemResult,
+) -> DeletedPartition:
+    mode = modes.get(partition.partition, PartitionMode.NONE)
+    return foreseen if mode is foreseen.mode else deleted(refused, mode)

@@ -1,0 +1,1 @@
+"""Connections to brokers, single requests over them, and what their errors mean."""

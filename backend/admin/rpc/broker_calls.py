@@ -1,0 +1,141 @@
+"""How one of the seeds' RPCs is called: whether a broker has it, and whether it then serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+from kafka.errors import KafkaTimeoutError, RequestTimedOutError
+
+from backend.admin.kips.emulated import KafkaCalls
+from backend.admin.port.cluster_admin import ItemResult, PartitionResults
+from backend.admin.rpc.configs import Changes
+from backend.admin.rpc.connections import Lane
+from backend.admin.rpc.error_mapping import NOT_CONTROLLER, UNSUPPORTED_VERSION, BrokerDown
+from backend.domain.cluster.metadata import TopicPartition
+from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError, NotSupported
+from backend.wire.raw import RawAnswer, RawRequest
+from backend.wire.reader import WireError
+
+log = logging.getLogger(__name__)
+
+Name = TypeVar("Name")
+
+REFUSALS: Final = frozenset({UNSUPPORTED_VERSION, NOT_CONTROLLER})
+"""Codes that refuse the call, and not what it asks for; nothing was done then."""
+LOST: Final = (BrokerUnreachable, ClusterUnreachable, WireError)
+"""What leaves open whether a call was carried out."""
+
+
+class BrokerCalls(KafkaCalls, Protocol):
+    """What is needed beyond the calls that verbs are composed from."""
+
+    async def highest_version(
+        self, api_key: int, broker: int | None = None, *, timeout_s: float
+    ) -> int:
+        """The highest version of an API that a broker, or the controller, advertises, or -1."""
+        ...
+
+    async def ask_controller(
+        self, request: Callable[[], RawRequest], *, timeout_s: float, lane: Lane = "read"
+    ) -> RawAnswer:
+        """The controller's answer."""
+        ...
+
+    async def call(
+        self, broker: int, request: RawRequest, *, timeout_s: float, lane: Lane = "read"
+    ) -> RawAnswer:
+        """One broker's answer."""
+        ...
+
+    async def brokers_show(self, changes: Mapping[int, Changes], *, timeout_s: float) -> None:
+        """Wait until the brokers show these configurations."""
+        ...
+
+    async def topics_show(self, changes: Mapping[str, Changes], *, timeout_s: float) -> None:
+        """Wait until the brokers show these topics' configurations."""
+        ...
+
+    async def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
+    ) -> PartitionResults:
+        """ElectLeaders (KIP-460), for preferred leaders."""
+        ...
+
+
+class RpcNotServed(Exception):
+    """The cluster advertises an RPC and does not serve it."""
+
+
+async def has(
+    cluster: BrokerCalls,
+    api_key: int,
+    timeout_s: float,
+    version: int = 0,
+    broker: int | None = None,
+) -> bool:
+    """True if a broker, or the controller, advertises a version of an RPC."""
+    return await cluster.highest_version(api_key, broker, timeout_s=timeout_s) >= version
+
+
+async def answered(
+    cluster: BrokerCalls,
+    request: Callable[[], RawRequest],
+    read: Callable[[RawAnswer], Mapping[Name, ItemResult]],
+    *,
+    timeout_s: float,
+    lane: Lane,
+) -> Mapping[Name, ItemResult]:
+    """The controller's results.
+
+    Raises:
+        RpcNotServed: it refuses the call itself.
+    """
+    try:
+        answer = await cluster.ask_controller(request, timeout_s=timeout_s, lane=lane)
+    except NotSupported as refused:
+        raise RpcNotServed(str(refused)) from None
+    # Off the event loop: there may be very many.
+    results = await asyncio.to_thread(read, answer)
+    codes = {result.error_code for result in results.values()}
+    if codes and codes <= REFUSALS:
+        raise RpcNotServed(" and ".join(sorted({r.error_name for r in results.values()})))
+    return results
+
+
+async def answered_or_none(
+    cluster: BrokerCalls,
+    request: Callable[[], RawRequest],
+    read: Callable[[RawAnswer], Mapping[Name, ItemResult]],
+    *,
+    timeout_s: float,
+    lane: Lane,
+) -> Mapping[Name, ItemResult] | None:
+    """The controller's results, or None if there are none: the verb is then to be composed.
+
+    For what may be done twice: a call whose answer was lost may have been carried out.
+    """
+    try:
+        return await answered(cluster, request, read, timeout_s=timeout_s, lane=lane)
+    except (*LOST, RpcNotServed) as why:
+        log_fallback(request().name.removesuffix("Request"), why)
+        return None
+
+
+def timed_out(lost: KshuntError) -> bool:
+    """True where an answer did not come in time, so that the call may yet be carried out.
+
+    Where a connection ended, or none could be made, what is read from the cluster holds.
+    """
+    if not isinstance(lost, BrokerUnreachable) or isinstance(lost, BrokerDown):
+        return False
+    cause = lost.__cause__
+    return cause is None or isinstance(cause, RequestTimedOutError | KafkaTimeoutError)
+
+
+def log_fallback(what: str, why: object) -> None:
+    """Note that a verb is composed although the cluster advertises an RPC for it."""
+    reason = str(why).rstrip(".")
+    log.warning("%s is advertised and not served: %s. Kafka's own calls are used.", what, reason)

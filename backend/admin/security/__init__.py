@@ -1,0 +1,1 @@
+"""How our clients of Kafka authenticate: a Java client's properties, for both libraries."""

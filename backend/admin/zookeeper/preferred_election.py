@@ -1,0 +1,105 @@
+"""Preferred elections through ZooKeeper, as Kafka 2's tool held them (KIP-183, `--zookeeper`).
+
+The controller removes the znode when it is done with all of its partitions and says nothing of
+any: the leaders tell, as they stand then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from backend.admin.port.cluster_admin import OK, ItemResult, PartitionResults
+from backend.admin.rpc.error_mapping import UNKNOWN_TOPIC_OR_PARTITION, item_result
+from backend.admin.zookeeper import znode_layout
+from backend.admin.zookeeper.session import Create, Outdated, Session
+from backend.domain.cluster.assignment import ClusterState, partition_states
+from backend.domain.cluster.metadata import PartitionState, TopicPartition
+from backend.errors import Conflict
+
+TIMED_OUT: Final = 7
+NOT_AVAILABLE: Final = 80
+NOT_NEEDED: Final = 84
+POLL_S: Final = 0.05
+
+
+class Described(Protocol):
+    """A cluster."""
+
+    async def describe(
+        self, topics: Sequence[str] | None = None, *, timeout_s: float
+    ) -> ClusterState:
+        """Who leads what."""
+        ...
+
+
+async def elect(
+    cluster: Described,
+    session: Session,
+    guard: Callable[[], None],
+    partitions: Sequence[TopicPartition] | None,
+    *,
+    timeout_s: float,
+) -> PartitionResults:
+    """See `ClusterAdmin.elect_preferred_leaders`.
+
+    Raises:
+        Conflict: an election is held already; nothing was changed.
+        BadInput: the list is larger than a znode may be; nothing was changed.
+        ClusterUnreachable: ZooKeeper did not answer; it may still take place.
+    """
+    asked = None if partitions is None else list(dict.fromkeys(partitions))
+    topics = None if asked is None else sorted({partition.topic for partition in asked})
+    states = partition_states((await cluster.describe(topics, timeout_s=timeout_s)).assignment)
+    results = {p: _foreseen(states.get(p)) for p in (states if asked is None else asked)}
+    needed = [partition for partition, result in results.items() if result.ok]
+    if needed:
+        guard()
+        results |= await _held(cluster, session, needed, timeout_s)
+    if asked is None:
+        return {p: one for p, one in results.items() if one.error_code != NOT_NEEDED}
+    return results
+
+
+def _foreseen(state: PartitionState | None) -> ItemResult:
+    if state is None or not state.replicas:
+        return item_result(UNKNOWN_TOPIC_OR_PARTITION, "the cluster has no such partition")
+    preferred = state.replicas[0]
+    if state.leader == preferred:
+        return item_result(NOT_NEEDED, "Leader election not needed.")
+    if preferred in state.offline or preferred not in state.isr:
+        return _not_available(preferred)
+    return OK
+
+
+def _not_available(preferred: int) -> ItemResult:
+    return item_result(NOT_AVAILABLE, f"broker {preferred} is down, or not in the ISR")
+
+
+async def _held(
+    cluster: Described, session: Session, needed: Sequence[TopicPartition], timeout_s: float
+) -> Mapping[TopicPartition, ItemResult]:
+    try:
+        text = znode_layout.election_text(needed)
+        await session.commit([Create(znode_layout.ELECTION, text)], timeout_s=timeout_s)
+    except Outdated:
+        raise Conflict(
+            f"An election is held already: {znode_layout.ELECTION} is there. Nothing was changed.",
+            advice="Ask again when it is over. Where it stays, look whether there is a controller.",
+        ) from None
+    until = asyncio.get_running_loop().time() + timeout_s
+    while await session.read(znode_layout.ELECTION, timeout_s=timeout_s) is not None:
+        if asyncio.get_running_loop().time() > until:
+            why = f"the controller has not taken {znode_layout.ELECTION} yet; it may do so later"
+            return dict.fromkeys(needed, item_result(TIMED_OUT, why))
+        await asyncio.sleep(POLL_S)
+    topics = sorted({partition.topic for partition in needed})
+    states = partition_states((await cluster.describe(topics, timeout_s=timeout_s)).assignment)
+    return {partition: _outcome(states.get(partition)) for partition in needed}
+
+
+def _outcome(state: PartitionState | None) -> ItemResult:
+    if state is None or not state.replicas:
+        return _foreseen(None)
+    return OK if state.leader == state.replicas[0] else _not_available(state.replicas[0])

@@ -1,0 +1,197 @@
+"""The client's part for people who share a backend; see `backend.api.client.backend_client`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import quote
+
+from backend.api.schema import team
+from backend.api.schema.documents import read_change, read_operation
+from backend.domain.operations.approval import ProposalEffect, ShownProposal
+from backend.domain.operations.operation import Operation
+from backend.domain.operations.team import Presence
+from backend.domain.reassignment.answers import ChangeAnswer, Result
+from backend.domain.shrink.delete_partitions import GOES, PartitionMode
+from backend.domain.text.formatting import moment_text
+from backend.errors import AwaitsApproval
+
+PROPOSED: Final = 202
+
+
+class TeamClient:
+    """What `BackendClient` adds to by knowing how to send it."""
+
+    # Changes that take two people
+
+    def proposals(self) -> tuple[ShownProposal, ...]:
+        """Those that wait, and what became of others, newest first."""
+        entries = self._get("/v1/proposals")["proposals"]
+        return tuple(map(team.read_proposal, entries))
+
+    def foresee_proposal(self, proposal_id: str) -> ProposalEffect:
+        """What a proposal would do, by the cluster as it is.
+
+        Raises:
+            BackendError: it would be refused (`status` 409), or there is none (422).
+        """
+        return team.read_foreseen(self._get(f"{_proposal(proposal_id)}/preview"))
+
+    def approve_proposal(
+        self,
+        proposal_id: str,
+        *,
+        preview: str = "",
+        cluster_id: str | None = None,
+        reason: str = "",
+    ) -> tuple[ShownProposal, ChangeAnswer]:
+        """Let it happen; what became of it, and of each of its items.
+
+        Args:
+            proposal_id: which.
+            preview: the fingerprint of what was looked at; empty for what was proposed.
+            cluster_id: of the cluster that is meant.
+            reason: for the audit.
+
+        Raises:
+            BackendError: it takes another person, is settled, or would do something else (409).
+        """
+        body = {"preview": preview, "cluster_id": cluster_id, "reason": reason}
+        # It may take as long as what was proposed was given.
+        answer = self._post(f"{_proposal(proposal_id)}/approve", body, endless=True)
+        return team.read_proposal(answer["proposal"]), _change(answer["answer"])
+
+    def reject_proposal(
+        self, proposal_id: str, *, cluster_id: str | None = None, reason: str
+    ) -> ShownProposal:
+        """Say why it shall not happen."""
+        body = {"cluster_id": cluster_id, "reason": reason}
+        return team.read_proposal(self._post(f"{_proposal(proposal_id)}/reject", body))
+
+    def withdraw_proposal(
+        self, proposal_id: str, *, cluster_id: str | None = None, reason: str = ""
+    ) -> ShownProposal:
+        """Take back one's own."""
+        body = {"cluster_id": cluster_id, "reason": reason}
+        return team.read_proposal(self._post(f"{_proposal(proposal_id)}/withdraw", body))
+
+    # Operations
+
+    def claim(
+        self,
+        operation_id: str,
+        *,
+        take_over: bool = False,
+        cluster_id: str | None = None,
+        who: str = "",
+        reason: str = "",
+    ) -> Operation:
+        """Say that one steers an operation.
+
+        Raises:
+            BackendError: another one does and it shall not be taken over, or it has ended (409); a
+                name or a reason is missing (422).
+        """
+        body = {"take_over": take_over, "cluster_id": cluster_id, "who": who, "reason": reason}
+        return read_operation(self._post(f"{_operation(operation_id)}/claim", body))
+
+    def release(
+        self, operation_id: str, *, cluster_id: str | None = None, who: str = "", reason: str = ""
+    ) -> Operation:
+        """Say that one steers it no more."""
+        body = {"cluster_id": cluster_id, "who": who, "reason": reason}
+        return read_operation(self._post(f"{_operation(operation_id)}/release", body))
+
+    def add_note(
+        self, operation_id: str, text: str, *, cluster_id: str | None = None, who: str = ""
+    ) -> Operation:
+        """Remark on an operation, for everybody and for the audit."""
+        body = {"text": text, "cluster_id": cluster_id, "who": who}
+        return read_operation(self._post(f"{_operation(operation_id)}/notes", body))
+
+    # Who is here
+
+    def presence(self) -> Presence:
+        """Who is connected to the backend, and what they look at."""
+        return team.read_presence(self._get("/v1/presence"))
+
+    def be_present(
+        self,
+        session: str,
+        *,
+        who: str = "",
+        screen: str = "",
+        selected: str = "",
+        leaves: bool = False,
+    ) -> Presence:
+        """Say that one is here, and what one looks at; who else is.
+
+        Args:
+            session: letters and digits chosen at random; the same as long as the session lasts.
+            who: a name, for a backend that asks for no credentials.
+            screen: the view that is shown.
+            selected: what is under its cursor, in words.
+            leaves: True to say that one goes.
+        """
+        body = {
+            "session": session,
+            "who": who,
+            "screen": screen,
+            "selected": selected,
+            "leaves": leaves,
+        }
+        found = team.read_presence(self._post("/v1/presence", body))
+        return replace(found, session=session)
+
+    # Sending is `BackendClient`'s.
+
+    def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
+        raise NotImplementedError
+
+    def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
+        raise NotImplementedError
+
+
+def _change(answer: Mapping[str, Any]) -> ChangeAnswer:
+    """The answer of any change that takes two people; some name partitions, and not items."""
+    if "results" in answer:
+        return read_change(answer)
+    results = tuple(
+        Result(
+            one["topic"] if one["partition"] < 0 else f"{one['topic']}-{one['partition']}",
+            one["error_code"],
+            one["error_name"],
+            one["message"] or ("" if one["error_code"] else GOES[PartitionMode(one["mode"])]),
+        )
+        for one in answer["partitions"]
+    )
+    return ChangeAnswer(
+        answer["validate_only"], answer["operation_id"], results, tuple(answer["notes"])
+    )
+
+
+def _proposal(proposal_id: str) -> str:
+    return f"/v1/proposals/{quote(proposal_id, safe='')}"
+
+
+def _operation(operation_id: str) -> str:
+    return f"/v1/operations/{quote(operation_id, safe='')}"
+
+
+def raise_if_proposed(status: int, document: Any) -> None:
+    """Say of a change that it waits for somebody else.
+
+    Raises:
+        AwaitsApproval: it does.
+    """
+    if status != PROPOSED:
+        return
+    proposal = team.read_proposal(document)
+    raise AwaitsApproval(
+        f"Nothing was changed yet: this takes two people. It was proposed as {proposal.id} "
+        f"({proposal.summary}).",
+        advice=f"Somebody else, an admin, approves it until {moment_text(proposal.expires_ms)}: "
+        f"`kshunt proposals show {proposal.id}`, or in the dashboard's list of proposals.",
+        proposal_id=proposal.id,
+    )

@@ -1,0 +1,1 @@
+"""Connections that are accepted, limited, and secured by TLS."""

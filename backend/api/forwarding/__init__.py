@@ -1,0 +1,1 @@
+"""Requests that one backend passes on to the active one, signed."""

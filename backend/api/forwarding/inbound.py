@@ -1,0 +1,217 @@
+"""Takes in what another backend passes on: the end of the channel at the backend that acts.
+
+Goals
+    A request that another backend passes on has exactly the caller and the role that it had there,
+    whatever this backend's own door asks for. Nothing that a client writes by itself gives it more.
+Constraints
+    A caller of whom nobody asked a credential is an admin without a name, and must not become one
+    where they could not have come in by themselves.
+Algorithm
+    A request with a header `kshunt-forwarded-…` and without one valid statement
+    (`backend.api.forwarding.signatures`) is refused. So is one for another backend, target or body, one that
+    is stale, and one whose nonce was used. A caller without a credential is let in only where this
+    backend asks for none either, the sender runs on this host as this user, and only its owner may
+    open the sender's socket, or everybody on the host may ask this backend anyway. The answer is
+    held until it is whole, and signed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastapi.responses import JSONResponse
+
+from backend.access.cluster_keys import ClusterKeys, Verdict
+from backend.access.roles import LOCAL, Caller
+from backend.api.forwarding.signatures import (
+    ANSWER_SIGNED,
+    PASSED_ON,
+    SIGNED_HEADERS,
+    STATEMENT,
+    Answer,
+    Nonces,
+    Reach,
+    Site,
+    Statement,
+    digest_of,
+    is_fresh,
+    read,
+)
+from backend.api.http.body_replay import buffer_body, replayed
+from backend.api.http.paths import target_of
+from backend.api.http.problems import problem
+from backend.clock import Clock
+from backend.operations.lease.lease_manager import BackendIdentity
+
+SENDER: Final = "kshunt.sender"
+"""In a scope: the id of the backend that passed the request on."""
+_DIRECTLY: Final = "Ask this backend directly, with --backend and a credential that it takes."
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardedRequest:
+    """A request that was passed on: who asks, or why it is refused."""
+
+    caller: Caller
+    refusal: JSONResponse | None
+    scope: Any
+    receive: Any
+    send: Any
+
+
+def site_of(me: BackendIdentity) -> Site:
+    """Where a backend of this process runs."""
+    return Site(me.host, me.boot_id, os.geteuid())
+
+
+def is_passed_on(scope: Any) -> bool:
+    """Whether a request says that another backend passed it on."""
+    return any(name.startswith(PASSED_ON.encode()) for name, _ in scope["headers"])
+
+
+class ForwardedRequests:
+    """See the module's text."""
+
+    def __init__(
+        self,
+        keys: ClusterKeys,
+        me: Callable[[], BackendIdentity],
+        reach: Reach | None,
+        clock: Clock,
+    ) -> None:
+        """`reach` says who comes in without a credential; None: nobody."""
+        self._keys = keys
+        self._me = me
+        self._reach = reach
+        self._clock = clock
+        self._nonces = Nonces()
+
+    async def take(self, scope: Any, receive: Any, send: Any) -> ForwardedRequest:
+        """A request that was passed on, with the `receive` and `send` that go with it."""
+        found = self._statement(scope)
+        if not isinstance(found, Statement):
+            return ForwardedRequest(LOCAL, found, scope, receive, send)
+        send = _signing(send, found.nonce, self._keys)
+        if refusal := self._fault(found, scope):
+            return ForwardedRequest(LOCAL, refusal, scope, receive, send)
+        body = await buffer_body(receive)
+        if body is None or digest_of(body) != found.body_digest:
+            return ForwardedRequest(
+                LOCAL, _forged("its body is not what was signed"), scope, receive, send
+            )
+        if not self._nonces.take(found.nonce, self._clock.monotonic_s()):
+            return ForwardedRequest(LOCAL, _again(found), scope, receive, send)
+        scope = {**scope, SENDER: found.sender}
+        return ForwardedRequest(found.who or LOCAL, None, scope, replayed(body, receive), send)
+
+    def _statement(self, scope: Any) -> Statement | JSONResponse:
+        headers = [value for name, value in scope["headers"] if name == STATEMENT.encode()]
+        if len(headers) != 1:
+            return _forged("it bears no statement of who asks")
+        found = read(headers[0].decode("latin-1"), self._keys)
+        if found is Verdict.UNKNOWN_KEY:
+            return _forged("its statement is signed with a key that this backend does not have")
+        return found if isinstance(found, Statement) else _forged("its statement is not valid")
+
+    def _fault(self, found: Statement, scope: Any) -> JSONResponse | None:
+        me = self._me()
+        if found.meant != me.backend or found.sender == me.backend:
+            return returned(found.sender, me.backend, "")
+        if (found.method, found.target) != (scope["method"], target_of(scope)):
+            return _forged("it is not the request that was signed")
+        if not is_fresh(found.beat_ms, self._clock.now_ms()):
+            return _again(found)
+        if found.who is None:
+            return _forged("its statement names no caller")
+        why = _too_far(found, site_of(me), self._reach) if found.reach else ""
+        return _outside(found, why) if why else None
+
+
+def _too_far(found: Statement, here: Site, reach: Reach | None) -> str:
+    """Why a caller without a credential may not come in here; empty where they may."""
+    if reach is None:
+        return f"asks for a credential, and {found.sender} asked for none"
+    if found.site != here:
+        return f"does not run on the same host and as the same user as {found.sender}"
+    if found.reach != Reach.OWNER and reach is not Reach.HOST:
+        return f"is open to fewer people than {found.sender}"
+    return ""
+
+
+def _signing(send: Any, nonce: str, keys: ClusterKeys) -> Any:
+    """`send`, which holds an answer until it is whole, and signs it."""
+    start: dict[str, Any] = {}
+    parts: list[bytes] = []
+
+    async def sent(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            start.update(message)
+            return
+        parts.append(message.get("body", b""))
+        if message.get("more_body", False):
+            return
+        body = b"".join(parts)
+        headers = [(name.lower(), value) for name, value in start.get("headers", ())]
+        shown = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+        kept = {name: shown[name] for name in SIGNED_HEADERS if name in shown}
+        proof = Answer(nonce, start["status"], kept, digest_of(body)).signature(keys)
+        headers.append((ANSWER_SIGNED.encode(), proof.encode()))
+        await send({**start, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return sent
+
+
+def returned(sender: str, me: str, acts: str) -> JSONResponse:
+    """The refusal of a request that is not for this backend.
+
+    Args:
+        sender: id of the backend that passed it on.
+        me: id of this backend.
+        acts: who acts instead, as a sentence; empty where that is not known.
+    """
+    return problem(
+        409,
+        "Not the backend that was meant",
+        f"Backend {sender} passed this change on to {me}, which was not meant or does not act any "
+        f"more.{acts} Nothing was changed.",
+        advice="Try again: the backends of this cluster are changing places.",
+        kafka_code=60,
+        retriable=True,
+    )
+
+
+def _forged(why: str) -> JSONResponse:
+    return problem(
+        403,
+        "Not from a backend of this cluster",
+        f"The request says that another backend passed it on, and {why}. Nothing was done.",
+        advice="Give all backends of the cluster the same --cluster-keys and the same version of "
+        "kshunt. A client sends no such headers.",
+        kafka_code=29,
+    )
+
+
+def _again(found: Statement) -> JSONResponse:
+    return problem(
+        409,
+        "Passed on before",
+        f"What backend {found.sender} says of this request is too old, or was used already. "
+        "Nothing was done by it.",
+        advice="Look at the operations, then try again.",
+        kafka_code=60,
+        retriable=True,
+    )
+
+
+def _outside(found: Statement, why: str) -> JSONResponse:
+    return problem(
+        403,
+        "Not allowed",
+        f"The backend that acts {why}. Nothing was changed.",
+        advice=_DIRECTLY,
+        kafka_code=29,
+    )

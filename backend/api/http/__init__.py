@@ -1,0 +1,1 @@
+"""Paths, bodies, problem documents, and how routes are declared."""

@@ -1,0 +1,1 @@
+"""Requests and answers for validation and for OpenAPI; the server's side."""

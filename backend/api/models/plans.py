@@ -1,0 +1,276 @@
+"""Requests and answers of the routes that plan and rehearse, for validation and for OpenAPI."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from backend.api.models.base import (
+    WHOLE,
+    CapsModel,
+    ClusterId,
+    Int32,
+    PartitionModel,
+    PlanAnswerModel,
+    PlanModel,
+    RateOrNone,
+    Strict,
+)
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.planning.requests import (
+    DISK_FRACTION,
+    THROTTLES_MAX,
+    TOLERANCE,
+    Goal,
+    PlanRequest,
+    RehearsalRequest,
+    Weighing,
+)
+from backend.domain.service.status import MoveCaps
+
+Pattern = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=249,
+        pattern=r"^[a-zA-Z0-9._*?\[\]!-]+$",
+        description="a topic, or a pattern with *, ? and [...]",
+    ),
+]
+Patterns = Annotated[list[Pattern], Field(max_length=1_000)]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1, description="another one, other ties"), WHOLE]
+
+
+class FactorModel(Strict):
+    """Topics and the replication factor that they shall have."""
+
+    topics: Pattern
+    replication_factor: Annotated[int, Field(ge=1, le=1_000), WHOLE]
+
+
+class PlanRequestModel(Strict):
+    """A goal, and what it may touch; nothing is changed."""
+
+    goal: Literal[
+        "drain",
+        "expand",
+        "replication-factor",
+        "rebalance",
+        "leaders",
+        "rack-repair",
+        "replace",
+        "move-log-dirs",
+    ]
+    brokers: list[Int32] = Field(
+        default=[],
+        max_length=10_000,
+        description="drain: those that lose replicas; expand: those that take some; replace: the "
+        "old one and the new one; move-log-dirs: the one that has the directories",
+    )
+    topics: Patterns = Field(default=["*"], min_length=1)
+    exclude: Patterns = Field(default=[])
+    factors: list[FactorModel] = Field(default=[], max_length=1_000)
+    by: Literal["bytes", "replicas", "load"] = "bytes"
+    tolerance: float = Field(default=TOLERANCE, ge=0, le=10)
+    max_moved_bytes: Annotated[int, Field(ge=0, le=2**53), WHOLE] | None = None
+    directories: list[Annotated[str, Field(min_length=1, max_length=4_096)]] = Field(
+        default=[], max_length=1_000
+    )
+    disk_fraction: float = Field(default=DISK_FRACTION, gt=0, le=1)
+    keep_racks: bool = True
+    seed: Seed = 0
+    caps: CapsModel | None = Field(
+        default=None, description="for the phases of the preview; null: all move at once"
+    )
+    cluster_id: ClusterId = None
+
+    def request(self) -> PlanRequest:
+        """The question.
+
+        Raises:
+            BadInput: it lacks something, or has what its goal has no use for.
+        """
+        caps = None if self.caps is None else MoveCaps(**self.caps.model_dump())
+        return PlanRequest(
+            Goal(self.goal),
+            tuple(self.brokers),
+            tuple(self.topics),
+            tuple(self.exclude),
+            {each.topics: each.replication_factor for each in self.factors},
+            Weighing(self.by),
+            self.tolerance,
+            self.max_moved_bytes,
+            tuple(self.directories),
+            self.disk_fraction,
+            self.keep_racks,
+            self.seed,
+            caps,
+        )
+
+
+class RehearsalRequestModel(Strict):
+    """A plan to rehearse; nothing is changed."""
+
+    plan: PlanModel
+    throttles_bytes_per_s: list[RateOrNone] = Field(
+        default=[], max_length=THROTTLES_MAX, description="a rehearsal each; null: no throttle"
+    )
+    deadline_s: float | None = Field(
+        default=None, gt=0, le=366 * 86_400, description="also find the throttle for it"
+    )
+    seed: Seed = 0
+    cluster_id: ClusterId = None
+
+    def request(self, targets: dict[TopicPartition, tuple[int, ...]]) -> RehearsalRequest:
+        """The question.
+
+        Raises:
+            BadInput: neither a throttle nor a deadline is given.
+        """
+        throttles = tuple(self.throttles_bytes_per_s)
+        return RehearsalRequest(targets, throttles, self.deadline_s, self.seed)
+
+
+class CostModel(BaseModel):
+    """What carrying it out takes."""
+
+    moved_bytes: int
+    moved_replicas: int
+    unknown_sizes: int = Field(description="replicas whose size is not in moved_bytes")
+    dropped_replicas: int
+    reordered: int
+    log_dir_bytes: int
+    log_dir_replicas: int
+
+
+class MeasureModel(BaseModel):
+    """How far the cluster is from the goal; 0 is there."""
+
+    name: str
+    before: float
+    after: float
+
+
+class NoteModel(BaseModel):
+    """Something that was asked for and is not in the plan, or that it rests on."""
+
+    why: str
+    remedy: str
+    partition: PartitionModel | None
+    broker: int | None
+
+
+class BrokerImpactModel(BaseModel):
+    """A broker, before and after."""
+
+    broker: int
+    replicas_before: int
+    replicas_after: int
+    leaders_before: int
+    leaders_after: int
+    bytes_before: int
+    bytes_peak: int
+    bytes_after: int
+    received_bytes: int
+    sent_bytes: int
+    disk_bytes: int | None
+
+
+class ImpactModel(BaseModel):
+    """What a plan does."""
+
+    partitions: int
+    reordered: int
+    added: int
+    removed: int
+    moved_bytes: int
+    unknown_sizes: int
+    leaders_moved: int
+    preferred_moved: int
+    fewer_racks: list[PartitionModel]
+    more_racks: int
+    under_min_isr: list[PartitionModel]
+    on_the_edge: list[PartitionModel]
+    brokers: list[BrokerImpactModel]
+    phases: list[int] = Field(description="partitions that move together, were they to wait")
+
+
+class ProposalModel(BaseModel):
+    """A plan that nobody has agreed to, and the one that leads back."""
+
+    cluster_id: str
+    taken_ms: int = Field(description="when the cluster was looked at")
+    goal: str
+    plan: PlanAnswerModel
+    rollback: PlanAnswerModel
+    cost: CostModel
+    measure: MeasureModel
+    notes: list[NoteModel]
+    impact: ImpactModel
+
+
+class TimelineModel(BaseModel):
+    """The course of a rehearsal; a row a point in time, and in it a column a broker."""
+
+    at_s: list[float]
+    remaining_bytes: list[float]
+    received_bytes_per_s: list[list[float]]
+    sent_bytes_per_s: list[list[float]]
+    disk_bytes: list[list[float]]
+    out_of_sync: list[int]
+    under_min_isr: list[int]
+
+
+class DoneModel(PartitionModel):
+    """When a partition had moved."""
+
+    at_s: float
+
+
+class IsrEventModel(PartitionModel):
+    """A replica that left an ISR, or came back."""
+
+    at_s: float
+    broker: int
+    left: bool
+
+
+class RehearsalModel(BaseModel):
+    """How the moves went in a twin of the cluster."""
+
+    throttle_bytes_per_s: int | None
+    brokers: list[int]
+    timeline: TimelineModel
+    done: list[DoneModel]
+    finish_s: float | None = Field(description="null where it would never end; `why` says why")
+    why: str
+    isr_events: list[IsrEventModel]
+    notes: list[str]
+
+
+class NeedModel(BaseModel):
+    """What a broker has to carry on average until the deadline."""
+
+    broker: int
+    received_bytes_per_s: float
+    sent_bytes_per_s: float
+
+
+class DeadlineModel(BaseModel):
+    """What it takes to be done in time."""
+
+    deadline_s: float
+    throttle_bytes_per_s: int | None = Field(description="null where no throttle is enough")
+    rehearsal: RehearsalModel
+    needs: list[NeedModel]
+
+
+class RehearsalsModel(BaseModel):
+    """Every rehearsal that was asked for."""
+
+    cluster_id: str
+    taken_ms: int
+    rehearsals: list[RehearsalModel]
+    deadline: DeadlineModel | None
+    impact: ImpactModel

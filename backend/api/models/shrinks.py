@@ -1,0 +1,63 @@
+"""Requests of the routes of a durable shrink, for validation and for OpenAPI."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from backend.api.models.base import ClusterId, Int32, Intent
+from backend.api.models.topics import DelayMs
+from backend.domain.shrink.phases import CutOver, ShrinkRequest
+
+Code = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")]
+CODES_MOST = 100
+
+
+class ShrinkRequestModel(Intent):
+    """Let a topic have fewer partitions without losing a record: it is copied."""
+
+    total_count: Int32 = Field(description="partitions that the topic shall have")
+    delay_ms: DelayMs = Field(
+        default=0, description="so long nobody may have written the partitions that go"
+    )
+    cut_over: CutOver = Field(
+        default=CutOver.SAME_NAME,
+        description="same-name: the topic is deleted, created anew and copied back; new-name: the"
+        " copy is the result, and the topic stays read-only",
+        strict=False,
+    )
+    target: str = Field(
+        default="",
+        max_length=249,
+        pattern=r"^[a-zA-Z0-9._-]*$",
+        description="with new-name: the name of the smaller topic; else empty",
+    )
+    write_block: bool = Field(
+        default=False, description="deny everybody to write the topic meanwhile, by an ACL"
+    )
+    insisted: list[Code] = Field(
+        default=[], max_length=CODES_MOST, description="codes of refusals that are overruled"
+    )
+    validate_only: bool = False
+    cluster_id: ClusterId = None
+
+    def request(self, topic: str) -> ShrinkRequest:
+        """As a value of the domain."""
+        return ShrinkRequest(
+            topic=topic,
+            total_count=self.total_count,
+            delay_ms=self.delay_ms,
+            cut_over=self.cut_over,
+            target=self.target,
+            write_block=self.write_block,
+            insisted=tuple(self.insisted),
+        )
+
+
+class ConfirmRequestModel(Intent):
+    """The point of no return of a shrink: its topic's name, typed."""
+
+    typed: str = Field(max_length=249, description="the name of the topic, as somebody typed it")
+    validate_only: bool = False
+    cluster_id: ClusterId = None

@@ -1,0 +1,62 @@
+"""Requests that change throttles, for validation and for OpenAPI."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from backend.api.models.base import (
+    ClusterId,
+    Int32,
+    Intent,
+    RateOrNone,
+    Replicas,
+    Strict,
+    TimeoutMs,
+    Topic,
+)
+
+AutoRemove = Annotated[
+    bool,
+    Field(
+        description="kshunt removes the throttle when the moves that others started end; without "
+        "such moves it stays, and a note says so"
+    ),
+]
+
+
+class BrokerRateModel(Strict):
+    """A broker's throttled rates; null removes one."""
+
+    broker: Int32
+    leader_bytes_per_s: RateOrNone
+    follower_bytes_per_s: RateOrNone
+
+
+class RatesRequestModel(Intent):
+    """KIP-179, alterInterbrokerThrottledRates."""
+
+    rates: list[BrokerRateModel] = Field(min_length=1, max_length=10_000)
+    auto_remove_throttle: AutoRemove = True
+    timeout_ms: TimeoutMs = 10_000
+    validate_only: bool = False
+    cluster_id: ClusterId = None
+
+
+class TopicReplicasModel(Strict):
+    """A topic's throttled replicas."""
+
+    topic: Topic
+    leaders: Replicas
+    followers: Replicas
+
+
+class ReplicasRequestModel(Intent):
+    """KIP-179, alterInterbrokerThrottledReplicas."""
+
+    replicas: list[TopicReplicasModel] = Field(min_length=1, max_length=10_000)
+    auto_remove_throttle: AutoRemove = True
+    timeout_ms: TimeoutMs = 10_000
+    validate_only: bool = False
+    cluster_id: ClusterId = None

@@ -1,0 +1,159 @@
+"""The routes that serve what the data pipeline has delivered; see `backend.telemetry.results.results_reader`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+from fastapi import FastAPI, Query
+
+from backend.access.roles import Role
+from backend.api.http.route_roles import Routes
+from backend.api.service.backend import Backend
+from backend.domain.pipeline import result_columns as tables
+from backend.domain.pipeline.delivered import (
+    CauseRow,
+    EffectRow,
+    EtaRow,
+    LoadRow,
+    PairRow,
+    PipelineStatus,
+    QualityRow,
+    Rows,
+    StallRow,
+    TableStatus,
+    TransferAnswer,
+    TransferHistory,
+)
+from backend.domain.pipeline.result_columns import ResultTable
+from backend.errors import KshuntError
+from backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, standing_of
+
+if TYPE_CHECKING:
+    from backend.telemetry.results.results_reader import Results
+
+T = TypeVar("T")
+
+HOUR_MS: Final = 3_600_000
+Hours = Annotated[int, Query(ge=1, le=24 * 31, description="how far back to look")]
+Most = Annotated[int, Query(ge=1, le=10_000, description="so many rows at most")]
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the routes."""
+    _standing(app, backend)
+    _present(app, backend)
+    _past(app, backend)
+
+
+def _standing(app: FastAPI, backend: Backend) -> None:
+    views = Routes(app, Role.VIEWER)
+
+    @views.get("/v1/pipeline", response_model=PipelineStatus)
+    async def pipeline() -> Any:
+        """Whether the data pipeline has delivered anything, how old it is, and what to do."""
+        return await asyncio.to_thread(standing, backend)
+
+
+def standing(backend: Backend) -> PipelineStatus:
+    """How the pipeline stands; may take some milliseconds."""
+    recording, results = backend.recording, backend.results
+    found: tuple[TableStatus, ...] = ()
+    unreadable = ""
+    try:
+        found = results.tables() if results is not None else ()
+    except (KshuntError, OSError) as error:
+        unreadable = str(error)
+    seen = PipelineFacts(
+        folder=None if results is None else results.folder,
+        samples_folder=backend.settings.recording.folder,
+        samples=None if recording is None else samples_of(recording.standing),
+        process=backend.pipeline_process(),
+        now_ms=backend.clock.now_ms(),
+        tables=found,
+        unreadable=unreadable,
+    )
+    return standing_of(seen)
+
+
+async def _asked(
+    backend: Backend, table: ResultTable, question: Callable[[Results], Rows[T]]
+) -> Rows[T]:
+    """The answer of the results; without any, no rows."""
+    results = backend.results
+    if results is None:
+        return Rows(TableStatus(table.name))
+    return await asyncio.to_thread(question, results)
+
+
+def _present(app: FastAPI, backend: Backend) -> None:
+    views = Routes(app, Role.VIEWER)
+
+    @views.get("/v1/pipeline/eta", response_model=Rows[EtaRow])
+    async def eta(
+        operation: Annotated[str, Query(max_length=64)] = "",
+        copies: Annotated[bool, Query(description="of each replica, not of operations")] = False,
+        limit: Most = 1_000,
+    ) -> Any:
+        """The newest forecasts: when an operation, or each of its copies, will be done."""
+        return await _asked(
+            backend, tables.ETA, lambda one: one.etas(operation, copies=copies, most=limit)
+        )
+
+    @views.get("/v1/pipeline/load", response_model=Rows[LoadRow])
+    async def load() -> Any:
+        """Each broker in its newest hour: what moves bring and take, its disk, when it is full."""
+        return await _asked(backend, tables.BROKER_LOAD, lambda one: one.loads())
+
+    @views.get("/v1/pipeline/throttles", response_model=Rows[EffectRow])
+    async def throttles() -> Any:
+        """What each throttle did of late, and which rate is recommended, with its reason."""
+        return await _asked(backend, tables.THROTTLE_EFFECT, lambda one: one.effects())
+
+
+def _past(app: FastAPI, backend: Backend) -> None:
+    views = Routes(app, Role.VIEWER)
+
+    def since_ms(hours: int) -> int:
+        return backend.clock.now_ms() - hours * HOUR_MS
+
+    @views.get("/v1/pipeline/course", response_model=TransferAnswer)
+    async def course(hours: Hours = 72, points: Annotated[int, Query(ge=2, le=2_000)] = 300) -> Any:
+        """What copies lacked and how fast they went, over days, down-sampled."""
+        results = backend.results
+        if results is None:
+            return TransferAnswer(TableStatus(tables.RATES.name), TransferHistory())
+        return TransferAnswer(*await asyncio.to_thread(results.course, since_ms(hours), points))
+
+    @views.get("/v1/pipeline/stalls", response_model=Rows[StallRow])
+    async def stalls(
+        hours: Hours = 24,
+        topic: Annotated[str | None, Query(max_length=249)] = None,
+        partition: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
+        broker: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
+        limit: Most = 1_000,
+    ) -> Any:
+        """Times in which a replica did not advance although it wants to; those that last first."""
+        return await _asked(
+            backend,
+            tables.STALLS,
+            lambda one: one.stalls(
+                since_ms(hours), topic=topic, partition=partition, broker=broker, most=limit
+            ),
+        )
+
+    @views.get("/v1/pipeline/causes", response_model=Rows[CauseRow])
+    async def causes(hours: Hours = 24) -> Any:
+        """Stalls by what caused them."""
+        return await _asked(backend, tables.STALLS, lambda one: one.causes(since_ms(hours)))
+
+    @views.get("/v1/pipeline/pairs", response_model=Rows[PairRow])
+    async def pairs(hours: Hours = 24) -> Any:
+        """How fast copies went from each broker to each other, throttled or not."""
+        return await _asked(backend, tables.MOVE_PAIRS, lambda one: one.pairs(since_ms(hours)))
+
+    @views.get("/v1/pipeline/quality", response_model=Rows[QualityRow])
+    async def quality(hours: Hours = 24) -> Any:
+        """Samples that were not as expected, and what became of them."""
+        return await _asked(backend, tables.QUALITY, lambda one: one.quality(since_ms(hours)))

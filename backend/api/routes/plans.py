@@ -1,0 +1,79 @@
+"""The routes that plan and rehearse. They read what the sampler saw last, and change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+from fastapi import FastAPI, Request
+
+from backend.access.request_context import CURRENT_CALLER
+from backend.access.roles import LOCAL, Role
+from backend.api.http.route_roles import Routes
+from backend.api.models import plans as planning_models
+from backend.api.schema import plans as planning_documents
+from backend.api.service.backend import Backend
+from backend.api.service.request_values import plan_of, refuse_other_cluster
+from backend.errors import Conflict
+from backend.planning.planner_pool import Planners
+from backend.planning.planner_queue import ANYBODY
+from backend.rehearsal.picture import picture_of
+from backend.settings import LIMITS
+
+LOOK_S: Final = 1.0
+"""How often a look is taken whether somebody still waits for the answer."""
+
+T = TypeVar("T")
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the routes."""
+    views = Routes(app, Role.VIEWER)
+    planners = Planners()
+
+    @views.post("/v1/plans", response_model=planning_models.ProposalModel)
+    async def plan(body: planning_models.PlanRequestModel, request: Request) -> Any:
+        """A plan for a goal, with what it does to each broker."""
+        await refuse_other_cluster(backend, body.cluster_id)
+        question = body.request()
+        picture = await asyncio.to_thread(picture_of, await backend.snapshot())
+        answer = await _while_asked(request, planners.answer(picture, question, _asker()))
+        return await asyncio.to_thread(planning_documents.plan_answer_json, answer)
+
+    @views.post(
+        "/v1/rehearsals",
+        response_model=planning_models.RehearsalsModel,
+        body_bytes=LIMITS.request_body_bytes,
+    )
+    async def rehearse(body: planning_models.RehearsalRequestModel, request: Request) -> Any:
+        """How a plan would go, by a twin of the cluster: for each throttle when it is done, what
+        each broker carries meanwhile and who falls behind; and which throttle a deadline takes."""
+        wanted = await plan_of(body.plan)
+        await refuse_other_cluster(backend, body.cluster_id, wanted.cluster_id)
+        question = body.request(dict(wanted.replicas))
+        picture = await asyncio.to_thread(picture_of, await backend.snapshot())
+        answer = await _while_asked(request, planners.answer(picture, question, _asker()))
+        return await asyncio.to_thread(planning_documents.rehearsal_answer_json, answer)
+
+
+def _asker() -> str:
+    """Who takes turns with others; those who are not told apart are one."""
+    caller = CURRENT_CALLER.get()
+    return ANYBODY if caller is LOCAL else caller.id
+
+
+async def _while_asked(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """What the work comes to; it is ended when whoever asked has gone.
+
+    Raises:
+        Conflict: they have.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait([task], timeout=LOOK_S))[0]:
+            if await request.is_disconnected():
+                raise Conflict("Whoever asked has gone; the planner was ended.")
+        return task.result()
+    finally:
+        task.cancel()

@@ -1,0 +1,1 @@
+"""JSON of the API, both ways: what client and server share; no framework."""

@@ -1,0 +1,1 @@
+"""Snapshots as Arrow IPC streams, written and read."""

@@ -1,0 +1,1 @@
+"""The application of all routes, authentication, and the listening server."""

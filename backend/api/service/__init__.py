@@ -1,0 +1,1 @@
+"""One backend: its cluster, its operations, its events, its streams."""

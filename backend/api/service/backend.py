@@ -1,0 +1,460 @@
+"""One backend: a cluster, its sampler, its operations and its events, tied together.
+
+Owned by the process that serves the API; the routes see this object and nothing below it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from backend import __version__
+from backend.access.cluster_keys import ClusterKeys
+from backend.admin.port.cluster_admin import ClusterAdmin
+from backend.api.connections.connection_limits import Connections, Room
+from backend.api.forwarding.peers import Origin
+from backend.api.http.json_writer import entries_of
+from backend.api.schema import documents
+from backend.api.schema.team import present_json, proposal_json
+from backend.api.service.engine_json import with_waiting_plan
+from backend.api.service.event_log import EventLog
+from backend.api.service.loop_delay import LoopDelay
+from backend.api.service.presence import EVENT_S, PresenceBoard
+from backend.clock import Clock
+from backend.domain.cluster.metadata import ClusterInfo, TopicPartition
+from backend.domain.operations.approval import ProposedChange
+from backend.domain.operations.operation import Operation
+from backend.domain.operations.team import ConnectedSession
+from backend.domain.pipeline.delivered import PipelineProcess
+from backend.domain.replicas.snapshot import Snapshot
+from backend.domain.service.webhooks import WebhookStatus
+from backend.errors import ClusterUnreachable, KshuntError
+from backend.operations.core.context import Context
+from backend.operations.core.journal_audit import JournalAudit
+from backend.operations.core.registry import Registry
+from backend.operations.elections.preferred import Elections
+from backend.operations.elections.unclean import UncleanElections
+from backend.operations.journal.entries import JournalState
+from backend.operations.journal.port import Journal
+from backend.operations.journal.second_copy import LOOK_S, SecondCopy
+from backend.operations.lease.lease import LeaseState, LeaseTimes
+from backend.operations.lease.lease_manager import BackendIdentity
+from backend.operations.lease.membership import Membership
+from backend.operations.reassignment.engine import Engine
+from backend.operations.reassignment.queries import Queries
+from backend.operations.reassignment.starting import Reassignments
+from backend.operations.review.approvals import Approvals
+from backend.operations.review.claims import Claims
+from backend.operations.review.previews import Previews
+from backend.operations.shrink.check import ShrinkChecks
+from backend.operations.shrink.job_port import RepartitionJob
+from backend.operations.shrink.job_process import JobSettings, ProcessJob
+from backend.operations.shrink.requests import Shrinks
+from backend.operations.shrink.runner import ShrinkRunner
+from backend.operations.shrink.step import ShrinkTools
+from backend.operations.state.reassignment_work import ReassignmentWork
+from backend.operations.steering import Steering, actions_of
+from backend.operations.throttles.changes import ThrottleChanges
+from backend.operations.throttles.repair import ThrottleRepair
+from backend.operations.throttles.sampler_needs import needed_lists, paused_partitions
+from backend.operations.topics.alteration import Alterations
+from backend.operations.topics.partition_deletion import PartitionDeletions
+from backend.settings import Settings
+from backend.telemetry.sampling.sampler import Sampler
+from backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from backend.telemetry.stuck.diagnosis import OwnOperations
+
+if TYPE_CHECKING:
+    from backend.admin.kips.backend_placer import BackendPlacer
+    from backend.telemetry.recording.recorder import RecorderStatus
+    from backend.telemetry.results.results_reader import Results
+
+log = logging.getLogger(__name__)
+
+FIRST_SNAPSHOT_S = 8.0
+"""How long a reader waits for the first snapshot of a cluster that is slow to answer."""
+READY_S: Final = 15.0
+"""How long a change waits until it is settled which backend acts."""
+MOVED_MS: Final = 15_000
+"""So long after the end of an operation the samples of its partitions bear its id."""
+READING_S_MAX: Final = 8.0
+"""Three readings of a shrink's check follow each other, and a client waits half a minute."""
+WRITERS: Final = frozenset({LeaseState.WAIT, LeaseState.ACT, LeaseState.PAUSE})
+"""Duties of the backend that writes the journal."""
+
+
+Moving: TypeAlias = Callable[[], Mapping[TopicPartition, str]]
+"""Which operation of ours moves a partition."""
+
+
+class Recording(Protocol):
+    """`backend.telemetry.recording.recorder.Recorder`, which loads what not every backend needs."""
+
+    @property
+    def standing(self) -> RecorderStatus:
+        """How it goes."""
+        ...
+
+    async def run(self) -> None:
+        """Record until cancelled."""
+        ...
+
+
+def _work_folder() -> Path:
+    """Where a user's programs keep what they can make again."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    return (Path(named) if named else Path.home() / ".cache") / "kshunt"
+
+
+@dataclass(eq=False)
+class Backend:
+    """See the module's text; `start` and `stop` bracket its life."""
+
+    settings: Settings
+    admin: ClusterAdmin
+    clock: Clock
+    open_journal: Callable[[str, str], Journal]
+    """Reaches the cluster's journal, given its id and ours."""
+    address: str = ""
+    """Where its API can be reached, for other backends of the cluster."""
+    terms: LeaseTimes | None = None
+    """The lease's times; None: those that every backend of a cluster has."""
+    record: Callable[[SnapshotHub, Moving], Recording] | None = None
+    """Makes what records samples; None: they are not recorded."""
+    results: Results | None = None
+    """What the data pipeline delivers; None: nobody said where that is."""
+    pipeline_process: Callable[[], PipelineProcess | None] = lambda: None
+    """How the pipeline that this backend runs goes; None: it runs none."""
+    repartition: Callable[[], RepartitionJob] | None = None
+    """Makes the jobs that copy a topic's records; None: processes of ours with Spark here."""
+    work_folder: Path | None = None
+    """Where offset maps of shrinks are kept; None: in the user's cache folder."""
+    placing: BackendPlacer | None = None
+    """Places what this backend proposes and creates; None: as Kafka does (KIP-660)."""
+    keys: ClusterKeys = field(default_factory=ClusterKeys.new)
+    """What the backends of the cluster share; by default this one has keys of its own."""
+    demands_credentials: bool = False
+    """Whether its API lets in nobody without a credential, for other backends of the cluster."""
+    peers: frozenset[Origin] = frozenset()
+    """The addresses of other backends that `--peers` names."""
+    recording: Recording | None = field(init=False, default=None)
+    listeners: list[Callable[[Operation], None]] = field(init=False, default_factory=list)
+    """Told of each operation that is new or different, as it is shown."""
+    hooks: Callable[[], tuple[WebhookStatus, ...]] = field(init=False, default=tuple)
+    """How the webhooks go that are told what changes here."""
+    stopping: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set once this backend was told to stop: nobody shall be sent here any more."""
+    ending: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set once streams shall end."""
+    connections: Connections = field(init=False, default_factory=lambda: Connections(Room.here()))
+    """Those of its clients."""
+    loop_delay: LoopDelay = field(init=False)
+    """How long its event loop was held up."""
+    hub: SnapshotHub = field(init=False)
+    events: EventLog = field(init=False)
+    registry: Registry = field(init=False)
+    claims: Claims = field(init=False)
+    approvals: Approvals = field(init=False)
+    presence: PresenceBoard = field(init=False)
+    seat: Membership = field(init=False)
+    queries: Queries = field(init=False)
+    engine: Engine = field(init=False)
+    reassignments: Reassignments = field(init=False)
+    steering: Steering = field(init=False)
+    throttles: ThrottleChanges = field(init=False)
+    mending: ThrottleRepair = field(init=False)
+    journal_told: JournalAudit = field(init=False)
+    second_copy: SecondCopy = field(init=False)
+    cluster_id: str = field(init=False, default="")
+    """Empty before the cluster has said it."""
+    previews: Previews = field(init=False)
+    alterations: Alterations = field(init=False)
+    deletions: PartitionDeletions = field(init=False)
+    shrink_checks: ShrinkChecks = field(init=False)
+    shrink_runner: ShrinkRunner = field(init=False)
+    shrinks: Shrinks = field(init=False)
+    elections: Elections = field(init=False)
+    unclean: UncleanElections = field(init=False)
+    sampler: Sampler = field(init=False)
+    _inherited: tuple[str, ...] = field(init=False, default=())
+    """Operations that another backend left unfinished and that are not looked at yet."""
+    _writes: bool = field(init=False, default=False)
+    """True while the journal says what this backend wrote itself."""
+    _tasks: list[asyncio.Task[None]] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        admin, clock, timeout_s = self.admin, self.clock, self.settings.request_timeout_s
+        me = BackendIdentity.here(f"kshunt-{secrets.token_hex(4)}", self.address, clock.now_ms())
+        self.hub, self.events = SnapshotHub(), EventLog(clock.now_ms())
+        self.loop_delay = LoopDelay(clock)
+        self.seat = Membership(
+            self._cluster_id, self.open_journal, me, clock, self._duty_is, self.terms
+        )
+        self.registry = Registry(
+            clock, self._operation_changed, self.seat, me.backend, self._proposal_changed
+        )
+        self.second_copy = SecondCopy(self.keys, clock)
+        self.claims = Claims(self.registry, clock)
+        self.approvals = Approvals(self.registry, clock, self.settings.two_person)
+        self.presence = PresenceBoard(clock, self._present_changed)
+        self.queries = Queries(
+            *(admin, clock, lambda: self.registry.ownership),
+            timeout_s=timeout_s,
+            placing=self.placing,
+        )
+        context = Context(admin, self.registry, clock, timeout_s, lambda: self.hub.latest)
+        self.shrink_checks = ShrinkChecks(admin, clock, timeout_s=min(timeout_s, READING_S_MAX))
+        folder = self.work_folder or _work_folder()
+        tools = ShrinkTools(context, self.shrink_checks, self._job, folder, self.placing)
+        self.shrink_runner = ShrinkRunner(tools, self._tell)
+        self.shrinks = Shrinks(context, self.shrink_checks)
+        self.engine = Engine(context, self.shrink_runner)
+        self.reassignments = Reassignments(context, self.engine)
+        self.steering = Steering(context, self.engine, self.reassignments, self.shrinks)
+        self.throttles = ThrottleChanges(context)
+        self.mending = ThrottleRepair(context)
+        self.journal_told = JournalAudit(self.registry, clock, lambda: self.seat.repairs)
+        self.previews = Previews(context)
+        self.alterations = Alterations(context)
+        self.deletions = PartitionDeletions(context)
+        self.elections = Elections(admin, self.registry, timeout_s, clock)
+        self.unclean = UncleanElections(admin, self.registry, clock, timeout_s)
+        self.sampler = Sampler(
+            admin,
+            clock,
+            self.settings.sampler,
+            self.hub,
+            lambda: OwnOperations(
+                needed_lists(self.registry.ownership), paused_partitions(self.registry)
+            ),
+        )
+
+    async def start(self) -> None:
+        """Begin to sample, to keep the seat among the cluster's backends, and to act."""
+        self.seat.me = replace(
+            self.seat.me,
+            address=self.address,
+            demands_credentials=self.demands_credentials,
+            two_person=tuple(sorted(self.settings.two_person.guarded)),
+            key_id=self.keys.keys[0].id,
+        )
+        self._tasks = [
+            asyncio.create_task(self.sampler.run(), name="sampler"),
+            asyncio.create_task(self.seat.run(), name="seat"),
+            asyncio.create_task(self._watch(), name="operations"),
+            asyncio.create_task(self._look_round(), name="presence"),
+            asyncio.create_task(self._keep_copies(), name="copies"),
+            asyncio.create_task(self.loop_delay.run(), name="loop delay"),
+        ]
+        if self.record is not None:
+            self.recording = self.record(self.hub, self._moving)
+            self._tasks.append(asyncio.create_task(self.recording.run(), name="recorder"))
+        for task in self._tasks:
+            task.add_done_callback(_look)
+
+    async def stop(self) -> None:
+        """End the tasks, leave the seat to others, and release the cluster's connections."""
+        for task in self._tasks:
+            task.cancel()
+        # One that has failed is no reason to keep the seat from others.
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.shrink_runner.let_go()
+        if self.results is not None:
+            await asyncio.to_thread(self.results.stop)
+        await self.seat.release()
+        await self.admin.close()
+
+    @property
+    def busy(self) -> bool:
+        """True while this backend has to see an operation to its end."""
+        return self.seat.duty in WRITERS and self.engine.busy
+
+    async def ready(self) -> None:
+        """Return once this backend may change the cluster.
+
+        Raises:
+            NotActing: another backend acts, or who acts was not settled in time.
+            JournalUnusable, NotAuthorized: the journal needs an operator's help.
+        """
+        await self.seat.ready(READY_S)
+        await self._recover()
+        await self.registry.settle()
+
+    async def _recover(self) -> None:
+        """Close what another backend left; what this one has begun since is not meant."""
+        inherited, self._inherited = self._inherited, ()
+        try:
+            await self.engine.recover(inherited)
+        except BaseException:
+            self._inherited = inherited
+            raise
+
+    async def _watch(self) -> None:
+        """Advance the operations with each snapshot, or each sweep where none comes."""
+        version = 0
+        while True:
+            # `wait_for` of Python 3.11 may swallow a cancellation, and `stop` would wait for ever.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.settings.sampler.sweep_s):
+                    version = (await self.hub.newer_than(version)).version
+            if self.seat.duty is LeaseState.ACT:
+                await self._act()
+            elif self.seat.duty not in WRITERS:
+                await self.shrink_runner.let_go()
+
+    async def _act(self) -> None:
+        # The edge of the engine: what fails in one tick must not end all that come after it.
+        try:
+            await self._recover()
+            await self.engine.tick()
+            await self.approvals.tidy()
+            await self.journal_told.tell()
+        except KshuntError as error:
+            log.info("A tick of the engine came to nothing: %s", error)
+        except Exception:
+            log.exception("A tick of the engine failed")
+
+    def _duty_is(self, duty: LeaseState, state: JournalState) -> None:
+        """Take over what the journal says, unless it says what this backend wrote itself."""
+        if duty not in WRITERS:
+            self._writes = False
+            self.registry.load(state)
+        elif not self._writes:
+            self._writes = True
+            self.registry.load(state)
+            self.second_copy.opened(state, self.cluster_id)
+            self._inherited = self.registry.unfinished
+            self.sampler.nudge()
+
+    async def _cluster_id(self) -> str:
+        self.cluster_id = await self.queries.cluster_id()
+        return self.cluster_id
+
+    async def _keep_copies(self) -> None:
+        """Keep on this host what must survive the journal."""
+        while True:
+            await self.clock.wait_s(LOOK_S)
+            if self.seat.duty is LeaseState.ACT:
+                await self.second_copy.keep(self.seat.state)
+
+    def _moving(self) -> dict[TopicPartition, str]:
+        """Which operation of ours moves a partition, or has just done so; any thread may ask."""
+        known, since_ms = self.registry.known, self.clock.now_ms() - MOVED_MS
+        return {
+            partition: operation.id
+            for operation in known.operations.values()
+            if operation.id in known.works
+            and (operation.ended_ms is None or operation.ended_ms >= since_ms)
+            for partition in known.works[operation.id].started - known.works[operation.id].refused
+        }
+
+    def shown(self, operation: Operation) -> Operation:
+        """An operation with what can be done with it now, where what waits shall be, and what
+        people said about it; a large one takes a while."""
+        work = self.registry.work(operation.id)
+        return with_waiting_plan(self._summed(operation, work), work)
+
+    def _summed(self, operation: Operation, work: ReassignmentWork | None) -> Operation:
+        """As `shown`, but what waits is only counted."""
+        team = self.registry.team(operation.id)
+        operation = replace(operation, claim=team.claim, notes=team.notes)
+        shrink = self.registry.shrink(operation.id)
+        actions = self._offered(actions_of(operation, work, shrink))
+        if shrink is not None:
+            course = self.shrink_runner.course(operation, shrink).as_json()
+            details = {**operation.details, "shrink": course}
+            return replace(operation, actions=actions, details=details)
+        waiting = 0 if work is None or operation.state.ended else len(work.waiting)
+        return replace(operation, actions=actions, waiting=waiting)
+
+    def _offered(self, actions: tuple[str, ...]) -> tuple[str, ...]:
+        """Those that this way to the cluster can do."""
+        return tuple(action for action in actions if action not in self.admin.not_offered)
+
+    def _operation_changed(self, operation: Operation) -> None:
+        self._tell(operation)
+        self.sampler.nudge()
+
+    def _tell(self, operation: Operation) -> None:
+        work = self.registry.work(operation.id)
+        summed = self._summed(operation, work)
+
+        def document() -> documents.Json:
+            return documents.operation_json(with_waiting_plan(summed, work))
+
+        entries = len(summed.partitions) + entries_of(summed.details)
+        self.events.publish("operation", document, of=operation.id, entries=entries)
+        for listener in self.listeners:
+            listener(summed)
+
+    def _proposal_changed(self, proposal: ProposedChange) -> None:
+        # What one may do with it is another thing for each reader, who asks for the list.
+        document = proposal_json(proposal, proposal.proposer, self.clock.now_ms())
+        self.events.publish("proposal", lambda: {**document, "actions": []}, of=proposal.id)
+
+    def _present_changed(self, present: tuple[ConnectedSession, ...]) -> None:
+        here = [present_json(one) for one in present]
+        self.events.publish("presence", lambda: {"present": here}, of="all")
+
+    async def _look_round(self) -> None:
+        """Notice who has fallen silent."""
+        while True:
+            await self.clock.wait_s(EVENT_S)
+            self.presence.tell()
+
+    def _job(self) -> RepartitionJob:
+        """What copies or compares two topics once."""
+        if self.repartition is not None:
+            return self.repartition()
+        settings = self.settings
+        return ProcessJob(JobSettings(settings.bootstrap_servers, settings.command_config))
+
+    async def snapshot(self) -> Snapshot:
+        """The newest snapshot, waiting a little for the first.
+
+        Raises:
+            ClusterUnreachable: there is none yet.
+        """
+        try:
+            return await asyncio.wait_for(self.hub.newer_than(0), FIRST_SNAPSHOT_S)
+        except TimeoutError:
+            raise ClusterUnreachable(
+                f"The cluster at {self.settings.bootstrap_servers} has not answered yet.",
+                advice="The backend keeps trying; look again.",
+            ) from None
+
+    async def cluster_info(self) -> ClusterInfo:
+        """Which cluster this is.
+
+        Raises:
+            ClusterUnreachable: it has not answered yet.
+        """
+        snapshot = await self.snapshot()
+        rows = snapshot.replicas
+        moving = rows.adding | rows.removing
+        partitions = set(zip(rows.topic_index[moving], rows.partition[moving], strict=True))
+        return ClusterInfo(
+            cluster_id=snapshot.cluster_id,
+            bootstrap_servers=self.settings.bootstrap_servers,
+            controller=snapshot.controller,
+            brokers=sum(not status.stale for status in snapshot.brokers.values()),
+            topics=len(snapshot.topics),
+            replicas=len(rows),
+            moving_partitions=len(partitions),
+            sampled_ms=snapshot.taken_ms,
+            backend_pid=os.getpid(),
+            backend_version=__version__,
+        )
+
+
+def _look(task: asyncio.Task[None]) -> None:
+    """Say that a part of the backend has failed, when it does."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.critical("A part of this backend has failed: %s", task.get_name(), exc_info=error)

@@ -1,0 +1,310 @@
+"""The changes that can be made to take two people: what each is, and how it is carried out.
+
+A request for one of them is carried out at once, or recorded as a proposal where the rule wants
+that; an approval carries out the very body that was recorded, by the same function.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+from fastapi.responses import JSONResponse
+from pydantic import ValidationError
+
+from backend.access.request_context import CURRENT_CALLER
+from backend.access.roles import Caller
+from backend.api.models.base import UncleanRequestModel
+from backend.api.models.shrinks import ConfirmRequestModel, ShrinkRequestModel
+from backend.api.models.topics import DeletePartitionsRequestModel
+from backend.api.schema.documents import Json, change_json, unclean_json
+from backend.api.schema.team import proposal_json
+from backend.api.schema.topics import deleted_json
+from backend.api.service.backend import Backend
+from backend.api.service.request_values import (
+    asker_of,
+    once,
+    partitions_of,
+    refuse_other_cluster,
+    timeout_s_of,
+)
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.approval import (
+    NOTHING,
+    Person,
+    ProposalEffect,
+    ProposedChange,
+    requester_and_approver,
+)
+from backend.domain.operations.operation import Requester
+from backend.domain.shrink.delete_partitions import (
+    GOES,
+    NO_PARTITION,
+    DeletePartitions,
+    PartitionMode,
+)
+from backend.domain.text.formatting import listed, many
+from backend.errors import Conflict
+from backend.operations.audit.lines import Touched
+from backend.operations.elections.unclean import check_confirmation, last_seen_ends
+from backend.operations.review.approvals import ProposalDraft, ProposalResult
+from backend.two_person import TwoPersonKind
+
+LINES_MAX: Final = 20
+"""Of what a change would do; the others are counted."""
+
+UNCLEAN: Final = "unclean_election"
+SHRINK: Final = "shrink"
+CUT_OVER: Final = "cut_over"
+DELETE: Final = "delete_partitions"
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What a request is about, in words and for the audit."""
+
+    summary: str
+    touched: Touched
+    operation_id: str = ""
+    """Of the operation that it goes on with, if it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of change."""
+
+    guarded: TwoPersonKind
+    model: type[Any]
+    """Of its request."""
+    about: Callable[[Backend, str, Any], _About]
+    run: Callable[[Backend, str, Any, Requester], Awaitable[Json]]
+    """Carries out a request on a subject, or checks it; as its route answers."""
+    whole: bool = False
+    """Whether none of it is done where any of it is refused."""
+    confirmed: Callable[[Any], None] = lambda body: None
+    """Raises where a request lacks a confirmation that a check does not ask for."""
+    only_rescues: Callable[[Json], bool] = lambda document: False
+    """Whether a request, by the answer to its check, loses nothing and only takes a loss back."""
+
+
+async def _unclean(backend: Backend, _: str, body: UncleanRequestModel, asker: Requester) -> Json:
+    partitions = partitions_of(body.partitions)
+    answer = await backend.unclean.elect(
+        partitions,
+        confirm=body.confirm,
+        validate_only=body.validate_only,
+        last_seen=last_seen_ends(backend.hub.latest, partitions),
+        timeout_s=timeout_s_of(body.timeout_ms),
+        asker=asker,
+    )
+    return unclean_json(answer)
+
+
+def _about_unclean(_: Backend, __: str, body: UncleanRequestModel) -> _About:
+    partitions = sorted(set(partitions_of(body.partitions)))
+    words = f"UNCLEAN election of {many(len(partitions), 'partition')}: {listed(partitions, 3)}"
+    return _About(words, Touched.of(partitions=partitions))
+
+
+def _every_name(body: UncleanRequestModel) -> None:
+    check_confirmation(sorted(set(partitions_of(body.partitions))), body.confirm)
+
+
+async def _shrink(backend: Backend, topic: str, body: ShrinkRequestModel, asker: Requester) -> Json:
+    return change_json(
+        await backend.shrinks.start(
+            body.request(topic), validate_only=body.validate_only, asker=asker
+        )
+    )
+
+
+def _about_shrink(_: Backend, topic: str, body: ShrinkRequestModel) -> _About:
+    name = f" as {body.target}" if body.target else ""
+    words = f"shrink {topic} to {many(body.total_count, 'partition')}{name}"
+    return _About(words, Touched.of(topics=(topic,)))
+
+
+async def _cut_over(backend: Backend, id: str, body: ConfirmRequestModel, asker: Requester) -> Json:
+    backend.claims.require((id,), asker)
+    return change_json(
+        await backend.shrinks.confirm(id, body.typed, validate_only=body.validate_only, asker=asker)
+    )
+
+
+def _about_cut_over(backend: Backend, id: str, body: ConfirmRequestModel) -> _About:
+    words = f"cut over {body.typed}: operation {id} goes on with what cannot be taken back"
+    return _About(words, Touched.of(topics=(body.typed,)), id)
+
+
+async def _delete(
+    backend: Backend, _: str, body: DeletePartitionsRequestModel, asker: Requester
+) -> Json:
+    wanted = {one.topic: DeletePartitions(one.total_count, one.delay_ms) for one in body.topics}
+    once(len(wanted), len(body.topics), "topic")
+    answer = await backend.deletions.delete(
+        wanted,
+        validate_only=body.validate_only,
+        timeout_s=timeout_s_of(body.timeout_ms),
+        asker=asker,
+    )
+    return deleted_json(answer)
+
+
+def _about_delete(_: Backend, __: str, body: DeletePartitionsRequestModel) -> _About:
+    topics = [one.topic for one in body.topics]
+    fewer = [f"{one.topic} to {many(one.total_count, 'partition')}" for one in body.topics]
+    return _About(
+        f"shrink {listed(fewer, 3)}: the last ones go, with what they hold",
+        Touched.of(topics=topics),
+    )
+
+
+def _only_keeps(document: Json) -> bool:
+    """Whether it calls off deletions whose delay runs; one that is refused may go later."""
+    found = document["partitions"]
+    modes = {(one["error_code"], one["mode"]) for one in found}
+    return modes == {(0, PartitionMode.READ_WRITE)}
+
+
+_KINDS: Final[Mapping[str, _Kind]] = {
+    UNCLEAN: _Kind(
+        *(TwoPersonKind.UNCLEAN, UncleanRequestModel, _about_unclean, _unclean),
+        whole=True,
+        confirmed=_every_name,
+    ),
+    SHRINK: _Kind(TwoPersonKind.SHRINK, ShrinkRequestModel, _about_shrink, _shrink),
+    CUT_OVER: _Kind(TwoPersonKind.SHRINK, ConfirmRequestModel, _about_cut_over, _cut_over),
+    DELETE: _Kind(
+        *(TwoPersonKind.SHRINK, DeletePartitionsRequestModel, _about_delete, _delete),
+        only_rescues=_only_keeps,
+    ),
+}
+
+
+def person_of(caller: Caller) -> Person:
+    """Whoever asks."""
+    return Person(caller.name, caller.id)
+
+
+async def asked(backend: Backend, action: str, subject: str, body: Any) -> Any:
+    """Carry out a request, or record it as a proposal; the answer of its route.
+
+    Raises:
+        KshuntError: it is refused; nothing was changed.
+    """
+    kind = _KINDS[action]
+    await refuse_other_cluster(backend, body.cluster_id)
+    if not body.validate_only:
+        await backend.ready()
+    if body.validate_only or not backend.approvals.takes_two(kind.guarded):
+        return await kind.run(backend, subject, body, asker_of(body))
+    kind.confirmed(body)
+    deed = TwoPersonChange(backend, action, subject, body, asker_of(body))
+    document = await deed.check()
+    if kind.only_rescues(document):
+        # Its time may run out while a second person is looked for.
+        return await kind.run(backend, subject, body, asker_of(body))
+    foreseen = deed.foreseen(document)
+    about = kind.about(backend, subject, body)
+    draft = ProposalDraft(
+        *(action, subject, about.summary, body.model_dump(mode="json"), foreseen),
+        *(about.operation_id, about.touched),
+    )
+    caller = person_of(CURRENT_CALLER.get())
+    proposal = await backend.approvals.propose(draft, caller, body.reason)
+    return JSONResponse(proposal_json(proposal, caller, backend.clock.now_ms()), 202)
+
+
+class TwoPersonChange:
+    """One such change; a `backend.operations.review.approvals.Deed`."""
+
+    def __init__(
+        self, backend: Backend, action: str, subject: str, body: Any, asker: Requester
+    ) -> None:
+        self._backend = backend
+        self._kind = _KINDS[action]
+        self._subject = subject
+        self._body = body
+        self._asker = asker
+
+    @classmethod
+    def of(cls, backend: Backend, proposal: ProposedChange, approver: Person) -> TwoPersonChange:
+        """What was proposed.
+
+        Raises:
+            Conflict: this kshunt does not understand it.
+        """
+        proposer = proposal.proposer.name
+        people = (proposer, approver.name)
+        asker = Requester(requester_and_approver(*people), proposal.reason, proposal.id, people)
+        try:
+            body = _KINDS[proposal.action].model.model_validate(dict(proposal.body))
+        except (KeyError, ValidationError):
+            raise Conflict(
+                f"Proposal {proposal.id} is of another version of kshunt. {NOTHING}",
+                advice="Propose anew.",
+            ) from None
+        return cls(backend, proposal.action, proposal.subject, body, asker)
+
+    async def foresee(self) -> ProposalEffect:
+        """What it would do.
+
+        Raises:
+            KshuntError: it would be refused, or that cannot be found out.
+        """
+        return self.foreseen(await self.check())
+
+    async def check(self) -> Json:
+        """The answer of its route to the same request, with nothing done.
+
+        Raises:
+            KshuntError: it would be refused as a whole, or that cannot be found out.
+        """
+        await refuse_other_cluster(self._backend, self._body.cluster_id)
+        checked = self._body.model_copy(update={"validate_only": True})
+        return await self._kind.run(self._backend, self._subject, checked, self._asker)
+
+    def foreseen(self, document: Json) -> ProposalEffect:
+        """What such an answer says.
+
+        Raises:
+            Conflict: nothing of it would be done, or not all where it is all or nothing.
+        """
+        items = list(_items(document))
+        refused = [f"{name}: {said}" for name, said, code in items if code]
+        if refused and (self._kind.whole or len(refused) == len(items)):
+            raise Conflict(f"It would be refused: {listed(refused, 3)}. {NOTHING}")
+        lines = [f"{name}: {'REFUSED, ' if code else ''}{said}" for name, said, code in items]
+        more = [f"and {len(lines) - LINES_MAX:,} more"] if len(lines) > LINES_MAX else []
+        text = json.dumps(items, separators=(",", ":"))
+        fingerprint = blake2b(text.encode(), digest_size=8).hexdigest()
+        return ProposalEffect((*lines[:LINES_MAX], *more), tuple(document["notes"]), fingerprint)
+
+    async def carry_out(self, asker: Requester) -> ProposalResult:
+        """Do it, as the request that was recorded.
+
+        Raises:
+            KshuntError: it was refused, or it is not known what became of it.
+        """
+        document = await self._kind.run(self._backend, self._subject, self._body, asker)
+        items = list(_items(document))
+        failed = [f"{name}: {said}" for name, said, code in items if code]
+        words = f"{len(items) - len(failed)} of {len(items)} done"
+        if failed:
+            words = f"{words}; {listed(failed, 3)}"
+        return ProposalResult(document["operation_id"] or "", words, document)
+
+
+def _items(document: Json) -> Iterator[tuple[str, str, int]]:
+    """Each item of an answer: its name, what is said of it, and its error code."""
+    for one in document.get("results", ()):
+        yield one["item"], one["message"] or one["error_name"], one["error_code"]
+    for one in document.get("partitions", ()):
+        where = TopicPartition(one["topic"], one["partition"])
+        name = one["topic"] if one["partition"] == NO_PARTITION else str(where)
+        done = GOES[PartitionMode(one["mode"])]
+        said = one["message"] or (one["error_name"] if one["error_code"] else done)
+        yield name, said, one["error_code"]

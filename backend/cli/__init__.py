@@ -1,0 +1,1 @@
+"""The `kshunt` command: it puts the parts together."""

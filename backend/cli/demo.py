@@ -1,0 +1,194 @@
+"""`kshunt demo`: an embedded cluster, a backend for it, and the dashboard on both.
+
+Goals: the first rows are on the screen as soon as three processes can be started side by side;
+when this process ends, in whatever way, the other two end as well and leave nothing behind.
+
+Constraints: nothing is shared with the user's own private backends, nor with another demo.
+
+Algorithm: cluster and backend are children in sessions of their own. Each holds the reading end
+of a pipe as its standard input, and ends when that ends, which it does even if this process is
+killed. The backend loads its libraries while the cluster starts, and learns from its first line
+of input where the brokers are. Moves that the scenario gives to kshunt come as lines of the
+cluster's output, and are submitted through the backend as any client would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import IO, Final
+
+from backend.child_processes import environment
+from backend.errors import BackendUnreachable, KshuntError
+from backend.local_sockets import runtime_dir
+
+START_DEADLINE_S: Final = 60.0
+STOP_DEADLINE_S: Final = 5.0
+LOG_LINES_SHOWN: Final = 12
+
+
+def run_demo(
+    scenario: str, seed: int, prepare: Callable[[], object], show: Callable[[str], int]
+) -> int:
+    """Run a scenario until the dashboard is closed; returns the dashboard's exit code.
+
+    `prepare` loads the dashboard meanwhile, and `show` shows that of a backend's address.
+
+    Raises:
+        KshuntError: the cluster or the backend could not be started, with what it said.
+    """
+    path = runtime_dir() / f"demo-{os.getpid()}.sock"
+    with ExitStack() as stack:
+        played = ["--scenario", scenario, "--seed", str(seed), "--control-port", "none"]
+        # The backend ends first: it leaves its seat in the cluster's journal.
+        cluster = stack.enter_context(_child("cluster", *played, "--hand-over"))
+        served = stack.enter_context(_child("serve", "--socket", str(path), "--from-stdin"))
+        introduction = _Introduction(cluster, served, f"unix:{path}")
+        introduction.start()
+        prepare()
+        introduction.wait()
+        code = show(f"unix:{path}")
+    if introduction.failed:
+        sys.stderr.write(f"kshunt: the scenario's move was not started: {introduction.failed}\n")
+    return code
+
+
+class _Child:
+    """A process of ours, and what it writes to its standard error."""
+
+    def __init__(self, process: subprocess.Popen[str], log: IO[str]) -> None:
+        self.process = process
+        self._log = log
+
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input, if it still reads."""
+        with suppress(BrokenPipeError):
+            assert self.process.stdin is not None
+            self.process.stdin.write(f"{line}\n")
+            self.process.stdin.flush()
+
+    def line(self) -> str:
+        """The next line of its standard output.
+
+        Raises:
+            BackendUnreachable: it ended instead; with its last words.
+        """
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            code = self.process.wait(STOP_DEADLINE_S)
+            raise BackendUnreachable(f"{self._last_words() or f'exit code {code}'}")
+        return line.rstrip("\n")
+
+    def hang_up(self) -> None:
+        """Close its standard input: it ends."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+    def stop(self) -> None:
+        """End it, and wait until it has."""
+        self.hang_up()
+        try:
+            self.process.wait(STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def _last_words(self) -> str:
+        self._log.seek(0)
+        lines = self._log.read().splitlines()[-LOG_LINES_SHOWN:]
+        return "\n".join(line.removeprefix("kshunt: ") for line in lines)
+
+
+@contextmanager
+def _child(*arguments: str) -> Iterator[_Child]:
+    """A `kshunt` of its own; its log is a file without a name, which is gone with it."""
+    with tempfile.TemporaryFile("w+", prefix="kshunt-") as log:
+        process = subprocess.Popen(
+            # -P: a folder named `backend` in the working directory is not taken for ours.
+            [sys.executable, "-P", "-m", "backend", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environment(),
+            start_new_session=True,
+        )
+        child = _Child(process, log)
+        try:
+            yield child
+        finally:
+            child.stop()
+
+
+class _Introduction(threading.Thread):
+    """Tells the backend where the cluster is, and then submits the moves that come."""
+
+    def __init__(self, cluster: _Child, served: _Child, address: str) -> None:
+        super().__init__(name="kshunt-demo", daemon=True)
+        self.failed = ""
+        """Why a move could not be started."""
+        self._cluster = cluster
+        self._served = served
+        self._address = address
+        self._done = threading.Event()
+        self._error: KshuntError | None = None
+
+    def run(self) -> None:
+        try:
+            self._served.tell(self._cluster.line().removeprefix("ready "))
+            self._served.line()
+        except KshuntError as error:
+            self._error = error
+        finally:
+            self._done.set()
+        if self._error is None:
+            self._submit_all()
+
+    def wait(self) -> None:
+        """Returns once the backend serves.
+
+        Raises:
+            KshuntError: it does not, or the cluster did not start.
+        """
+        if not self._done.wait(START_DEADLINE_S):
+            raise BackendUnreachable(f"Nothing was ready within {START_DEADLINE_S:g} s.")
+        if self._error is not None:
+            raise self._error
+
+    def _submit_all(self) -> None:
+        try:
+            while True:
+                self._submit(self._cluster.line().removeprefix("move "))
+        except BackendUnreachable:
+            # The cluster, or the demo, has ended.
+            return
+        except ValueError:
+            # Its pipe was closed under this thread at the end.
+            return
+
+    def _submit(self, document: str) -> None:
+        # Loaded when it is wanted: httpx takes a while, and the dashboard does not wait for it.
+        from backend.api.client.backend_client import BackendClient
+        from backend.domain.reassignment.plan import parse_plan
+
+        move = json.loads(document)
+        plan = parse_plan(json.dumps(move["plan"]))
+        try:
+            with BackendClient(self._address) as client:
+                answer = client.reassign(
+                    plan, throttle_bytes_per_s=move["throttle_bytes_per_s"], additional=True
+                )
+            refused = [f"{one.item}: {one.message or one.error_name}" for one in answer.failures]
+            self.failed = "; ".join(refused[:1])
+        except KshuntError as error:
+            self.failed = str(error)

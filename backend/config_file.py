@@ -1,0 +1,363 @@
+"""Settings from a file and the environment, as the flags that they stand for.
+
+Goals
+    What an operator types every day is typed once: named clusters, and how a backend is served.
+    Whoever asks sees where each value comes from.
+Constraints
+    A flag goes before the environment, and the environment before the file. Every command has one
+    reader of flags, which checks them; nothing here is checked a second time.
+Algorithm
+    The file is TOML, `~/.config/kshunt/config.toml`, or what `KSHUNT_CONFIG` names:
+
+        context = "prod"                  # unless --context or KSHUNT_CONTEXT says otherwise
+
+        [contexts.prod]
+        bootstrap-server = "broker1:9092,broker2:9092"
+        command-config = "/etc/kshunt/prod.properties"
+
+        [contexts.shared]
+        backend = "https://kshunt.example.org:8095"
+        token-file = "/run/secrets/kshunt"
+        ca-file = "/etc/kshunt/ca.pem"
+
+        [serve]
+        listen = "0.0.0.0:8095"
+        tokens = "/etc/kshunt/tokens.json"
+
+    1. A command that names neither a cluster nor a backend gets the flags of the context.
+    2. `serve` gets those of `[serve]`, and of variables such as `KSHUNT_SERVE_LISTEN`; but not one
+       that a tool or the demo has started for itself (`--linger`, `--from-stdin`).
+    3. What a client shows and believes (its token, authorities) goes into the variables that mean
+       it: by flag whatever they say, by the context unless they are set. So every command that
+       takes `--backend` takes these flags, and has no code for them.
+    4. `webhooks` gets what `[serve]` and the variables say of webhooks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from backend.errors import ConfigError
+
+FILE: Final = "KSHUNT_CONFIG"
+CONTEXT: Final = "KSHUNT_CONTEXT"
+WEBHOOK_FLAGS: Final = ("webhook", "webhook-file", "webhook-secret-file", "webhook-ca")
+SERVE_PREFIX: Final = "KSHUNT_SERVE_"
+
+CLUSTER_FLAGS: Final = ("bootstrap-server", "backend", "command-config")
+"""What a context may say by flags."""
+CLIENT_VARIABLES: Final[Mapping[str, str]] = {
+    "token-file": "KSHUNT_TOKEN_FILE",
+    "token-command": "KSHUNT_TOKEN_COMMAND",
+    "ca-file": "KSHUNT_CA_FILE",
+    "tls-server-name": "KSHUNT_TLS_SERVER_NAME",
+}
+"""What a context may say besides, and flags with `--backend`; and the variables that mean it."""
+TOKEN_VARIABLES: Final = ("KSHUNT_TOKEN", "KSHUNT_TOKEN_FILE", "KSHUNT_TOKEN_COMMAND")
+"""Of these the first that is there counts, so whoever sets one takes the others away."""
+CLIENT_HELP: Final = """\
+with --backend, or a context that names one:
+  --token-file FILE         the token that lets in; a file that nobody else may read
+  --token-command COMMAND   what prints it, run without a shell: a keyring's, for example
+  --ca-file FILE            PEM: who vouches for the backend, instead of the system's authorities
+  --tls-server-name NAME    what its certificate is for, where the address says something else
+A flag goes before KSHUNT_TOKEN, KSHUNT_TOKEN_FILE, KSHUNT_TOKEN_COMMAND, KSHUNT_CA_FILE and
+KSHUNT_TLS_SERVER_NAME, and these before what the context says.
+"""
+TAKES_CLUSTER: Final = frozenset(
+    {
+        *("", "audit", "kafka-preferred-replica-election", "kafka-reassign-partitions"),
+        *("kafka-topics", "plan", "proposals", "serve", "web"),
+    }
+)
+"""Commands that a context names a cluster for; the dashboard has no name."""
+_NAMES_ONE: Final = ("--bootstrap-server", "--backend", "--picture", "--zookeeper", "--from-stdin")
+_OWN: Final = frozenset({"--linger", "--from-stdin"})
+_ABOUT: Final = frozenset({"-h", "--help", "--version"})
+_KEY: Final = re.compile(r"[a-z][a-z0-9-]{0,49}")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value, and who says it."""
+
+    name: str
+    """Of the flag, without dashes, or of the variable."""
+    value: str | bool | tuple[str, ...]
+    """A switch is True or False; a flag that may come several times, all of them."""
+    source: str
+
+    def flags(self) -> list[str]:
+        """The words of a command line that mean it."""
+        flag = f"--{self.name}"
+        if isinstance(self.value, bool):
+            return [flag] if self.value else []
+        values = (self.value,) if isinstance(self.value, str) else self.value
+        return [word for value in values for word in (flag, value)]
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The file."""
+
+    path: Path
+    found: bool
+    context: str
+    """The one that is meant where nobody says otherwise; empty for none."""
+    contexts: Mapping[str, tuple[Setting, ...]]
+    serve: tuple[Setting, ...]
+
+
+def path_of(environment: Mapping[str, str]) -> Path:
+    """Where the file is, whether or not it is there."""
+    if named := environment.get(FILE, ""):
+        return Path(named)
+    base = environment.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if base.startswith("/") else Path.home() / ".config"
+    return folder / "kshunt" / "config.toml"
+
+
+def load(environment: Mapping[str, str]) -> Configuration:
+    """The file, or an empty one where there is none.
+
+    Raises:
+        ConfigError: it is named and not there, cannot be read, is no TOML, or says what nobody
+            understands.
+    """
+    path = path_of(environment)
+    try:
+        with path.open("rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        if environment.get(FILE):
+            raise ConfigError(f"{FILE} names {path}, which is not there.") from None
+        return Configuration(path, False, "", {}, ())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
+    # Loaded where there is a file only.
+    import tomllib
+
+    from backend.secret_files import refuse_writable
+
+    # It names commands that are run, and backends that are believed.
+    refuse_writable(path, "The configuration")
+
+    try:
+        document = tomllib.loads(content.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} is no TOML: {error}.") from None
+    return _configuration(path, document)
+
+
+def _configuration(path: Path, document: Mapping[str, Any]) -> Configuration:
+    known_tables = {"context", "contexts", "serve"}
+    if odd := sorted(document.keys() - known_tables):
+        raise ConfigError(
+            f"{path}: nobody understands '{odd[0]}'.", advice=near(odd[0], known_tables)
+        )
+    tables = document.get("contexts", {})
+    chosen = document.get("context", "")
+    if not isinstance(tables, dict) or not isinstance(chosen, str):
+        raise ConfigError(f"{path}: context is a name, and [contexts.NAME] are tables.")
+    known = {*CLUSTER_FLAGS, *CLIENT_VARIABLES}
+    contexts = {
+        name: tuple(_settings(path, f"contexts.{name}", table, known))
+        for name, table in tables.items()
+    }
+    if chosen and chosen not in contexts:
+        raise ConfigError(f"{path}: there is no [contexts.{chosen}], which `context` names.")
+    serve = tuple(_settings(path, "serve", document.get("serve", {}), None))
+    return Configuration(path, True, chosen, contexts, serve)
+
+
+def _settings(path: Path, where: str, table: Any, known: set[str] | None) -> Iterator[Setting]:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: [{where}] is no table.")
+    for name, value in table.items():
+        if not _KEY.fullmatch(name) or (known is not None and name not in known):
+            advice = "See kshunt serve --help." if known is None else near(name, known)
+            raise ConfigError(f"{path}: nobody understands '{name}' in [{where}].", advice=advice)
+        yield Setting(name, _value(path, f"{where}.{name}", value), f"{path} [{where}]")
+
+
+def _value(path: Path, where: str, value: Any) -> str | bool | tuple[str, ...]:
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    raise ConfigError(
+        f"{path}: {where} is neither text, a number, true, false nor a list of texts."
+    )
+
+
+def near(name: str, known: Collection[str], otherwise: str = "") -> str:
+    """What was perhaps meant by a name that nobody knows; where nothing is like it, all there is.
+
+    Args:
+        name: It.
+        known: All there is.
+        otherwise: What to say where nothing is like it, instead.
+    """
+    # Loaded for a mistake only.
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, sorted(known), 1)
+    if found:
+        return f"Did you mean '{found[0]}'?"
+    return otherwise or f"There are: {', '.join(sorted(known))}."
+
+
+# What they come to
+
+
+def expanded(arguments: Sequence[str], environment: MutableMapping[str, str]) -> list[str]:
+    """The command line with all that the environment and the file say; `environment` gets what has
+    no flag.
+
+    Raises:
+        ConfigError: the file is wrong, or there is no such context.
+    """
+    words, given = _without(arguments, ("context",))
+    named = given.get("context")
+    command = words[0] if words and not words[0].startswith("-") else ""
+    if command == "webhooks" and not _ABOUT & set(words):
+        return _with_webhooks(words, environment)
+    if command not in TAKES_CLUSTER or _ABOUT & set(words):
+        if named is not None:
+            raise ConfigError(f"--context says nothing to kshunt {command}.")
+        return list(words)
+    shown: dict[str, str] = {}
+    if command != "serve":
+        words, shown = _without(words, tuple(CLIENT_VARIABLES))
+        _refuse_token(words)
+        _show(shown, environment)
+    found = load(environment)
+    added: list[str] = []
+    defaults: dict[str, str] = {}
+    if command == "serve" and not _OWN & set(words):
+        for setting in serve_settings(found, environment):
+            if not _given(words, setting.name):
+                added += setting.flags()
+    if not any(_given([*words, *added], name.removeprefix("--")) for name in _NAMES_ONE):
+        for setting in context_settings(found, environment, named):
+            if setting.name in CLIENT_VARIABLES:
+                defaults.setdefault(CLIENT_VARIABLES[setting.name], str(setting.value))
+            elif not _given(words, setting.name) and (command, setting.name) != (
+                "serve",
+                "backend",
+            ):
+                added += setting.flags()
+    elif named is not None:
+        raise ConfigError("--context goes with neither --bootstrap-server nor --backend.")
+    if shown and not _given([*words, *added], "backend"):
+        raise ConfigError(f"--{next(iter(shown))} goes with --backend, and none is named.")
+    _default(defaults, environment)
+    return [*words, *added]
+
+
+def _refuse_token(words: Sequence[str]) -> None:
+    if _given(words, "token"):
+        raise ConfigError(
+            "A token is no flag: everybody on this machine sees the command lines of all.",
+            advice="Give --token-file FILE or --token-command COMMAND, or set KSHUNT_TOKEN; and "
+            "revoke the one that was typed.",
+        )
+
+
+def _show(shown: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
+    """Let the flags of a client say what the variables say."""
+    if {"token-file", "token-command"} <= shown.keys():
+        raise ConfigError("--token-file and --token-command say the same; give one of them.")
+    for name, value in shown.items():
+        if name.startswith("token-"):
+            for variable in TOKEN_VARIABLES:
+                environment.pop(variable, None)
+        environment[CLIENT_VARIABLES[name]] = value
+
+
+def _default(defaults: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
+    """Let a context say what neither flags nor the environment say."""
+    token_set = any(environment.get(variable) for variable in TOKEN_VARIABLES)
+    for variable, value in defaults.items():
+        if not environment.get(variable) and not (token_set and variable in TOKEN_VARIABLES):
+            environment[variable] = value
+
+
+def _with_webhooks(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """`kshunt webhooks`, told of webhooks as `serve` is."""
+    added = [
+        word
+        for setting in serve_settings(load(environment), environment)
+        if setting.name in WEBHOOK_FLAGS and not _given(words, setting.name)
+        for word in setting.flags()
+    ]
+    return [*words, *added]
+
+
+def serve_settings(found: Configuration, environment: Mapping[str, str]) -> tuple[Setting, ...]:
+    """What the environment and the file say of `serve`, the environment before the file."""
+    spoken = {setting.name: setting for setting in (*found.serve, *_variables(environment))}
+    return tuple(spoken.values())
+
+
+def serve_source(name: str, environment: Mapping[str, str]) -> str:
+    """Who says a flag of `serve`, besides the command line; empty: nobody."""
+    said = serve_settings(load(environment), environment)
+    return next((setting.source for setting in said if setting.name == name), "")
+
+
+def context_settings(
+    found: Configuration, environment: Mapping[str, str], named: str | None = None
+) -> tuple[Setting, ...]:
+    """What the context says that is meant; nothing where none is.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    name = named if named is not None else environment.get(CONTEXT, "") or found.context
+    if not name:
+        return ()
+    if name not in found.contexts:
+        known = ", ".join(found.contexts) or "none"
+        raise ConfigError(
+            f"There is no context '{name}' in {found.path}.", advice=f"Contexts there: {known}."
+        )
+    return found.contexts[name]
+
+
+def _variables(environment: Mapping[str, str]) -> Iterator[Setting]:
+    for variable, value in environment.items():
+        if variable.startswith(SERVE_PREFIX) and value:
+            name = variable.removeprefix(SERVE_PREFIX).lower().replace("_", "-")
+            meant: str | bool = value
+            if value.lower() in ("true", "false"):
+                meant = value.lower() == "true"
+            yield Setting(name, meant, variable)
+
+
+def _given(words: Sequence[str], name: str) -> bool:
+    return any(word == f"--{name}" or word.startswith(f"--{name}=") for word in words)
+
+
+def _without(arguments: Sequence[str], names: Collection[str]) -> tuple[list[str], dict[str, str]]:
+    """The words that are left without these flags, and what they were given."""
+    words: list[str] = []
+    found: dict[str, str] = {}
+    rest = iter(arguments)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if not word.startswith("--") or name.removeprefix("--") not in names:
+            words.append(word)
+            continue
+        value = value if equals else next(rest, "")
+        if not value:
+            what = "a name" if name == "--context" else "a value"
+            raise ConfigError(f"{name} needs {what}.")
+        found[name.removeprefix("--")] = value
+    return words, found

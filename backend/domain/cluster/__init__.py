@@ -1,0 +1,1 @@
+"""A cluster's brokers, partitions and who hosts them, as it reports them."""

@@ -1,0 +1,1 @@
+"""Operations: states, who asked, who approved, who claims them."""

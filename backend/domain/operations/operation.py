@@ -1,0 +1,112 @@
+"""Operations: what an operator asked for, and how far it came."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.lifecycle import TRANSITIONS, OperationState
+from backend.domain.operations.team import Claim, Note
+from backend.errors import Conflict
+
+__all__ = [
+    "TRANSITIONS",
+    "UNKNOWN_REQUESTER",
+    "Operation",
+    "OperationKind",
+    "OperationState",
+    "Requester",
+]
+
+
+class OperationKind(enum.StrEnum):
+    """What kind of change an operation makes."""
+
+    REASSIGN = "reassign"
+    CANCEL = "cancel"
+    THROTTLED_RATES = "throttled_rates"
+    THROTTLED_REPLICAS = "throttled_replicas"
+    ELECTION = "election"
+    ADOPT = "adopt"
+    """The throttle of moves that somebody else started was taken over."""
+    ALTER_TOPICS = "alter_topics"
+    DELETE_PARTITIONS = "delete_partitions"
+    """Topics shrink by the cluster's own request (KIP-694)."""
+    SHRINK = "shrink"
+    """A topic is copied into one with fewer partitions; see `backend.domain.shrink.phases`."""
+    DRIFT = "drift"
+    ORPHANS = "orphans"
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """Who asked for a change, and why; as they say of themselves."""
+
+    who: str = ""
+    """`ada@bastion`, or empty."""
+    reason: str = ""
+    proposal: str = ""
+    """The id of the proposal that two people agreed on; empty where it took only one."""
+    people: tuple[str, ...] = ()
+    """Both names; empty for one, whose is `who`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everybody who stands behind it."""
+        return self.people or (self.who,)
+
+
+UNKNOWN_REQUESTER = Requester()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One change to the cluster, from the request to its end."""
+
+    id: str
+    kind: OperationKind
+    state: OperationState
+    started_ms: int
+    summary: str
+    """One line for an operator: what it touches."""
+    partitions: tuple[TopicPartition, ...] = ()
+    throttle_bytes_per_s: int | None = None
+    auto_remove_throttle: bool = True
+    ended_ms: int | None = None
+    outcome: str = ""
+    """How it went, in words; set when it ends, and earlier where something needs attention."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """JSON-ready facts for the audit: `rollback_plan`, where its partitions were, and `proposal`,
+    the id of what two people agreed on. The backend adds `waiting_plan`, where those shall be that
+    wait for their turn, and `shrink`, a `ShrinkProgress`.
+    """
+    who: str = ""
+    """Who asked for it, by their own words."""
+    reason: str = ""
+    """Why, by their own words."""
+    actions: tuple[str, ...] = ()
+    """What can be done with it now, as the backend says: `pause`, `cancel`, ..."""
+    waiting: int = 0
+    """Of its partitions, how many wait for their turn, as the backend says."""
+    claim: Claim | None = None
+    """Who steers it, as the backend says; others are asked to take it over first."""
+    notes: tuple[Note, ...] = ()
+    """What people remarked on it, oldest first, as the backend says."""
+
+    def to(self, state: OperationState, *, at_ms: int, outcome: str = "") -> Operation:
+        """This operation in another state.
+
+        Raises:
+            Conflict: the move is not in `TRANSITIONS`.
+        """
+        if state not in TRANSITIONS[self.state]:
+            raise Conflict(f"Operation {self.id} is {self.state} and cannot become {state}.")
+        return replace(
+            self,
+            state=state,
+            outcome=outcome or self.outcome,
+            ended_ms=at_ms if state.ended else None,
+        )

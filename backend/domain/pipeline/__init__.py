@@ -1,0 +1,1 @@
+"""Recorded samples and the pipeline's results: columns, units, age."""

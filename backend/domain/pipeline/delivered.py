@@ -1,0 +1,338 @@
+"""What the data pipeline has delivered: how it stands, and its results, each with age and source.
+
+Fields of a row bear the names of the columns in `results`; a time has `_ms` behind it, and is in
+milliseconds since the epoch. None is what is not known, or what the pipeline did not say.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+STREAM: Final = "stream"
+BACKFILL: Final = "backfill"
+"""Where results are from: `kshunt pipeline run`, or `kshunt pipeline backfill`."""
+
+ETA_FRESH_MS: Final = 30_000
+"""An older forecast is not shown for what runs."""
+STALE_MS: Final = 300_000
+"""Results that are further behind the samples have been left by whoever makes them."""
+
+
+class PipelineState(enum.StrEnum):
+    """How the pipeline stands."""
+
+    ABSENT = "absent"
+    """There are no results."""
+    STANDING = "standing"
+    """There are results, and nothing that keeps them up."""
+    RUNNING = "running"
+    """Results keep up with the samples."""
+    RESTARTING = "restarting"
+    """The process that this backend runs for it has ended, and begins again."""
+    LATE = "late"
+    """Whoever makes results has fallen behind, or has stopped."""
+    FAILED = "failed"
+    """There are files, and they cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineProcess:
+    """`kshunt pipeline run`, which this backend started and looks after."""
+
+    running: bool
+    since_ms: int
+    """When it was started, or ended, last."""
+    restarts: int = 0
+    last_error: str = ""
+    """What it said last, when it ended; empty where it never did."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleGap:
+    """A time of which samples lack, or may lack."""
+
+    from_ms: int
+    to_ms: int
+    text: str
+    """Why, and how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplesStatus:
+    """How the recording of samples goes."""
+
+    written_ms: int | None = None
+    """Every sample until then is written, or was missed."""
+    problem: str = ""
+    """Why nothing is written; empty while all is well."""
+    rows_missed: int = 0
+    """Dropped or lost since this backend started."""
+    moments_skipped: int = 0
+    missed: tuple[SampleGap, ...] = ()
+    """The last ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """How far a table of results is."""
+
+    table: str
+    newest_ms: int | None = None
+    """Of the newest row; None where there are none."""
+    source: str = ""
+    """`stream` or `backfill`, of the newest row; empty where there are none."""
+    made_ms: int | None = None
+    """When the newest row was written."""
+    problem: str = ""
+    """Files that could not be read, in words; what is in them lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """Whether there are results, how old they are, and who keeps them up."""
+
+    state: PipelineState = PipelineState.ABSENT
+    reason: str = ""
+    """Why there is nothing, or why what there is grows old; empty while all is well."""
+    command: str = ""
+    """What to run about it; empty where nothing has to be."""
+    folder: str = ""
+    """Of the results; empty where none was named."""
+    newest_ms: int | None = None
+    """Of the newest result, of all tables."""
+    behind_s: float | None = None
+    """By how much the newest result is older than the newest sample; None: not known."""
+    process: PipelineProcess | None = None
+    """None where this backend runs none."""
+    samples: SamplesStatus | None = None
+    """None where this backend records none."""
+    tables: tuple[TableStatus, ...] = ()
+
+    def of(self, table: str) -> TableStatus:
+        """How far a table is."""
+        return next((one for one in self.tables if one.table == table), TableStatus(table))
+
+
+ABSENT: Final = PipelineStatus(
+    PipelineState.ABSENT,
+    "This backend records no samples and knows no results.",
+    "kshunt serve --samples DIR --pipeline",
+)
+"""Of a backend that was told of none."""
+
+
+# Rows of results
+
+
+@dataclass(frozen=True, slots=True)
+class TransferPoint:
+    """What was copied within a while, from `rates`; means over its time."""
+
+    at_ms: int
+    """When that while began."""
+    lag_bytes: float
+    """What replicas that are added, or out of the ISR, lacked together."""
+    copied_bytes_per_s: float
+    """What they advanced together."""
+    copies: float
+    """How many there were."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferHistory:
+    """Lag and throughput over days."""
+
+    points: tuple[TransferPoint, ...] = ()
+    bucket_s: float = 0.0
+    """How long each point's while is."""
+    since_ms: int | None = None
+    """The results before it are not read yet; None where all of what was asked for are."""
+
+
+@dataclass(frozen=True, slots=True)
+class EtaRow:
+    """When a copy, or all of an operation, will be done."""
+
+    at_ms: int
+    """Of the newest sample that it was made from; the times below count from here."""
+    operation_id: str | None = None
+    """None for a copy that no operation of ours makes."""
+    rid: int | None = None
+    """None for all of an operation."""
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+    copies: int = 1
+    """Replicas that the row stands for."""
+    remaining_bytes: int | None = None
+    rate_bytes_per_s: float | None = None
+    """What they are expected to get at first."""
+    stage: float | None = None
+    """How far on the way, from 0 to 1."""
+    throttled: bool = False
+    bound: str | None = None
+    """What holds it up."""
+    p10_s: float | None = None
+    p50_s: float | None = None
+    p90_s: float | None = None
+    """Nine in ten are done so soon; None: see `why`."""
+    why: str | None = None
+    """Why there is no end in sight."""
+
+    @property
+    def never(self) -> bool:
+        """It is not done before something changes."""
+        return self.p50_s is None and (self.why or "").startswith("never")
+
+
+@dataclass(frozen=True, slots=True)
+class StallRow:
+    """A time in which a replica that wants to advance did not."""
+
+    start_ms: int
+    end_ms: int
+    seconds: float
+    open: bool
+    """It went on when the samples ended."""
+    topic: str
+    partition: int
+    broker: int
+    leader: int | None = None
+    lag_start_bytes: int | None = None
+    lag_end_bytes: int | None = None
+    cause: str = "unknown"
+    """The name of a `Cause`, or `unknown`."""
+    operation_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CauseRow:
+    """Stalls of one cause."""
+
+    cause: str
+    stalls: int
+    open: int
+    replicas: int
+    seconds: float
+    """All of them together."""
+    longest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRow:
+    """A broker, in the newest hour of it."""
+
+    broker: int
+    start_ms: int
+    """When the hour began."""
+    newest_ms: int
+    """Of the last sample in it."""
+    in_bytes_per_s: float | None = None
+    """What moves brought it."""
+    out_bytes_per_s: float | None = None
+    """What moves took from it."""
+    produced_bytes_per_s: float | None = None
+    """Written to the partitions that it led."""
+    leader_share: float | None = None
+    """Of the partitions that all brokers led, from 0 to 1."""
+    disk_total_bytes: int | None = None
+    disk_used_bytes: int | None = None
+    disk_free_bytes: int | None = None
+    growth_bytes_per_s: float | None = None
+    """Of what is used, over a day."""
+    growth_span_s: float | None = None
+    """How much of that day was recorded."""
+    full_in_s: float | None = None
+    """Counted from `newest_ms`. None: its disk does not grow, or it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    """How fast copies went from a broker to another, over the time that was looked at."""
+
+    source: int
+    destination: int
+    throttled: bool
+    n: int
+    bytes: int
+    p10_bytes_per_s: float | None = None
+    p50_bytes_per_s: float | None = None
+    p90_bytes_per_s: float | None = None
+    """Means over pieces of 5 minutes, by how many rates each has."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """What a throttle did of late, of one broker and direction, and what it should be."""
+
+    broker: int
+    direction: str
+    """`leader` or `follower`."""
+    start_ms: int
+    end_ms: int
+    permitted_bytes_per_s: int
+    copies: int
+    """Replicas that were copied under it."""
+    advice: str
+    """`raise`, `lower`, `keep`, or `no effect`."""
+    recommended_bytes_per_s: int
+    reason: str
+    achieved_bytes_per_s: float | None = None
+    """What those replicas copied together."""
+    in_sync_bytes_per_s: float | None = None
+    """What replicas in the ISR took, that counts too."""
+    share_used: float | None = None
+    """Of the rate, by both."""
+    left_isr: int = 0
+    """Steady replicas that left the ISR meanwhile."""
+    steady_lag_p95_s: float | None = None
+    steady_lag_change_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QualityRow:
+    """Samples that broke an expectation, over the time that was looked at."""
+
+    of: str
+    expectation: str
+    outcome: str
+    violations: int
+    rows: int
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Generic[T]):
+    """Rows of one table, with its age and source."""
+
+    of: TableStatus
+    rows: tuple[T, ...] = ()
+    more: int = 0
+    """So many more there are."""
+    since_ms: int | None = None
+    """From when on results were looked at; None where only the newest are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferAnswer:
+    """Lag and throughput, with their age and source."""
+
+    of: TableStatus
+    course: TransferHistory
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePast:
+    """What a history shows of the results."""
+
+    course: TransferAnswer
+    etas: Rows[EtaRow]
+    stalls: Rows[StallRow]
+    causes: Rows[CauseRow]
+    loads: Rows[LoadRow]
+    pairs: Rows[PairRow]
+    quality: Rows[QualityRow]

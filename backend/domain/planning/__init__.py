@@ -1,0 +1,1 @@
+"""What planners are asked and propose: cost, impact and rehearsal."""

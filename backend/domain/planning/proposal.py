@@ -1,0 +1,172 @@
+"""What a planner proposes: the partitions that change, what that costs, and what it cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
+from backend.domain.text.formatting import many, size_text
+from backend.errors import PlanError
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNote:
+    """Something that was asked for and is not in the proposal, or that it rests on."""
+
+    why: str
+    """One sentence: what is so, and why."""
+    remedy: str
+    """What an operator can do about it; empty where nothing need be done."""
+    partition: TopicPartition | None = None
+    broker: int | None = None
+
+    def __str__(self) -> str:
+        named = []
+        if self.partition is not None:
+            named.append(f"partition {self.partition}")
+        if self.broker is not None:
+            named.append(f"broker {self.broker}")
+        where = f"{', '.join(named)}: " if named else ""
+        return f"{where}{self.why} {self.remedy}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How far a cluster is from a goal; 0 is there. Each planner's text defines its own."""
+
+    name: str
+    """What is measured, with its unit: `bytes left on the drained brokers`."""
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What carrying a proposal out takes."""
+
+    moved_bytes: int = 0
+    """Bytes to be copied between brokers, as far as sizes are known."""
+    moved_replicas: int = 0
+    """Replicas that a broker gains."""
+    unknown_sizes: int = 0
+    """Those of `moved_replicas` whose size is not known, and is not in `moved_bytes`."""
+    dropped_replicas: int = 0
+    """Replicas that go without another one coming for them."""
+    reordered: int = 0
+    """Partitions of which only the order of the replicas changes; no bytes move."""
+    log_dir_bytes: int = 0
+    """Bytes to be copied between log directories of one broker."""
+    log_dir_replicas: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A plan, before anybody has agreed to it."""
+
+    goal: str
+    """What it was made for, in words: `drain broker 7`."""
+    before: Mapping[TopicPartition, tuple[int, ...]]
+    """The replicas of each partition that changes, as they are; same keys as `targets`."""
+    targets: Mapping[TopicPartition, tuple[int, ...]]
+    """The replicas of each partition that changes, as they shall be. Nothing else changes."""
+    cost: Cost
+    measure: Measure
+    notes: tuple[PlanNote, ...] = ()
+    log_dirs: Mapping[tuple[TopicPartition, int], str] = field(default_factory=dict)
+    """Target directories of replicas that change theirs."""
+    log_dirs_before: Mapping[tuple[TopicPartition, int], str] = field(default_factory=dict)
+    """Where those replicas lie; same keys as `log_dirs`."""
+
+    @property
+    def plan(self) -> ReassignmentPlan:
+        """The plan to carry out; empty where nothing has to change."""
+        return ReassignmentPlan(self.targets, self.log_dirs)
+
+    @property
+    def rollback(self) -> ReassignmentPlan:
+        """The plan that leads back, for the same partitions."""
+        return ReassignmentPlan(self.before, self.log_dirs_before)
+
+    @property
+    def plan_json(self) -> str:
+        """`plan` in Kafka's JSON. Kafka's tools refuse one without partitions."""
+        return format_plan(self.targets, self.log_dirs)
+
+    @property
+    def rollback_json(self) -> str:
+        """`rollback` in Kafka's JSON."""
+        return format_plan(self.before, self.log_dirs_before)
+
+    @property
+    def sentence(self) -> str:
+        """For an operator: what changes, what it costs and how much is left undone."""
+        if not self.targets:
+            return f"To {self.goal}, nothing changes; {many(len(self.notes), 'note')}."
+        cost = self.cost
+        words = [f"{many(len(self.targets), 'partition')} change"]
+        if len(self.targets) == 1:
+            words = ["1 partition changes"]
+        if cost.moved_replicas:
+            unknown = f" and {cost.unknown_sizes} of unknown size" if cost.unknown_sizes else ""
+            moved = many(cost.moved_replicas, "replica")
+            words.append(f"{moved} move ({size_text(cost.moved_bytes)}{unknown})")
+        if cost.log_dir_replicas:
+            moved = many(cost.log_dir_replicas, "replica")
+            words.append(f"{moved} change directory ({size_text(cost.log_dir_bytes)})")
+        if cost.dropped_replicas:
+            words.append(f"{many(cost.dropped_replicas, 'replica')} go")
+        if cost.reordered:
+            words.append(f"{many(cost.reordered, 'list')} only reordered")
+        return f"To {self.goal}: {', '.join(words)}; {many(len(self.notes), 'note')}."
+
+
+def applied(
+    current: Mapping[TopicPartition, Sequence[int]], plan: ReassignmentPlan
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """Where every partition of `current` is once `plan` is carried out.
+
+    Raises:
+        PlanError: the plan names a partition that is not in `current`.
+    """
+    strangers = sorted(plan.replicas.keys() - current.keys())
+    if strangers:
+        raise PlanError(f"partition {strangers[0]} of the plan is not there.")
+    after = {partition: tuple(replicas) for partition, replicas in current.items()}
+    after.update({partition: tuple(target) for partition, target in plan.replicas.items()})
+    return after
+
+
+def check_untouched(
+    proposal: Proposal,
+    before: Mapping[TopicPartition, Sequence[int]],
+    after: Mapping[TopicPartition, Sequence[int]],
+) -> None:
+    """Prove that a proposal, once carried out, changed what it names and nothing else.
+
+    Args:
+        proposal: what was carried out.
+        before: the replicas of every partition at the time of planning.
+        after: the same now; partitions that were created since are passed over.
+
+    Raises:
+        PlanError: a partition of the proposal was elsewhere before, or is not on its target; or
+            another partition changed or is gone.
+    """
+    for partition, replicas in before.items():
+        expected = tuple(replicas)
+        if partition in proposal.targets:
+            if expected != tuple(proposal.before[partition]):
+                raise PlanError(f"partition {partition} was not where the proposal takes it from.")
+            expected = tuple(proposal.targets[partition])
+        found = after.get(partition)
+        if found is None or tuple(found) != expected:
+            raise PlanError(
+                f"partition {partition} is on {list(found or ())}, and {list(expected)} was "
+                "expected.",
+                advice="Compare the cluster with the rollback plan before going on.",
+            )
+    strangers = sorted(proposal.targets.keys() - before.keys())
+    if strangers:
+        raise PlanError(f"partition {strangers[0]} of the proposal was not there.")

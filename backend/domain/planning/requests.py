@@ -1,0 +1,201 @@
+"""What can be asked of the planners, and what they answer; see `backend.planning`."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.planning.impact import Impact
+from backend.domain.planning.proposal import Proposal
+from backend.domain.planning.rehearsal import Deadline, Rehearsal
+from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
+from backend.domain.service.status import MoveCaps
+from backend.domain.text.formatting import many
+from backend.errors import BadInput
+
+NOTHING: Final = "Nothing was planned."
+TOLERANCE: Final = 0.1
+DISK_FRACTION: Final = 0.85
+"""Of a volume's size: what may be used once everything that is added has arrived."""
+THROTTLES_MAX: Final = 8
+"""Rehearsals in one question."""
+
+
+class Goal(enum.StrEnum):
+    """What a plan is for; the words of the command line."""
+
+    DRAIN = "drain"
+    EXPAND = "expand"
+    REPLICATION_FACTOR = "replication-factor"
+    REBALANCE = "rebalance"
+    LEADERS = "leaders"
+    RACK_REPAIR = "rack-repair"
+    REPLACE = "replace"
+    MOVE_LOG_DIRS = "move-log-dirs"
+
+
+class Weighing(enum.StrEnum):
+    """What a replica weighs."""
+
+    BYTES = "bytes"
+    """Its size. One of unknown size is left where it is, and weighs nothing."""
+    REPLICAS = "replicas"
+    """One. An unknown size counts as the largest known one where the cheapest are looked for."""
+    LOAD = "load"
+    """Bytes a second: what producers write, and at the first of the list, which is to lead, also
+    what consumers read. A partition of which one of the two is unknown is left where it is, and
+    weighs nothing; but where nothing at all is known of reading, writing alone weighs."""
+
+
+_SIZE: Final = re.compile(r"(?i)(\d{1,15}(?:\.\d{1,6})?)\s*(?:([kmgtp])(i?))?b?", re.ASCII)
+
+
+def parse_size(text: str) -> int:
+    """Bytes from what an operator types: `500GB`, `2TiB`, `1.5 gb`, `10k`, `1000`.
+
+    GB is 10**9 and GiB is 2**30, as SI and IEC say.
+
+    Raises:
+        BadInput: it is no size.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise BadInput(f"'{text}' is no size.", advice="Write 500GB, 2TiB, or bytes.")
+    power: int = " kmgtp".index((match[2] or " ").lower())
+    return round(float(match[1]) * float((1024 if match[3] else 1000) ** power))
+
+
+_BROKERS: Final[Mapping[Goal, tuple[int, int | None, str]]] = {
+    Goal.DRAIN: (1, None, "at least one broker, which loses its replicas"),
+    Goal.EXPAND: (1, None, "at least one broker, which takes its share"),
+    Goal.REPLACE: (2, 2, "two brokers, the old one and the new one"),
+    Goal.MOVE_LOG_DIRS: (1, 1, "one broker"),
+}
+"""The fewest and the most brokers that a goal takes, and what they are; other goals take none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """A goal, and what it may touch.
+
+    Raises:
+        BadInput: the goal lacks what it needs, or is given what it has no use for.
+    """
+
+    goal: Goal
+    brokers: tuple[int, ...] = ()
+    """Of a drain, those that lose their replicas; of an expansion, those that take some; of a
+    replacement, the old one and the new one; of directories, the one that has them."""
+    topics: tuple[str, ...] = ("*",)
+    """Topics that may change: names, or patterns with `*`, `?` and `[...]` as in a shell."""
+    exclude: tuple[str, ...] = ()
+    """Topics that stay as they are, though `topics` names them."""
+    factors: Mapping[str, int] = field(default_factory=dict)
+    """The replication factor of topics, by pattern; the first one that fits."""
+    by: Weighing = Weighing.BYTES
+    """What an expansion and a rebalance level."""
+    tolerance: float = TOLERANCE
+    """How far from the mean a broker, or a directory, may be; 0.1 is 10 % to either side."""
+    max_moved_bytes: int | None = None
+    """A rebalance stops there."""
+    directories: tuple[str, ...] = ()
+    """Those to be emptied; none: all of the broker's are evened out."""
+    disk_fraction: float = DISK_FRACTION
+    """See `DISK_FRACTION`."""
+    keep_racks: bool = True
+    """False lets a partition span fewer racks where a broker cannot be drained or replaced in any
+    other way."""
+    seed: int = 0
+    """Which of two equally good brokers is taken; the same seed gives the same plan."""
+    caps: MoveCaps | None = None
+    """How many are to move at once, for the preview's phases; None: all of them."""
+
+    def __post_init__(self) -> None:
+        fewest, most, words = _BROKERS.get(self.goal, (0, 0, "no broker"))
+        if not fewest <= len(self.brokers) <= (len(self.brokers) if most is None else most):
+            raise BadInput(f"To {self.goal} takes {words}.", advice=NOTHING)
+        if self.caps is not None and min(self.caps.per_broker, self.caps.in_cluster) < 1:
+            raise BadInput("At least one move at a time is needed.", advice=NOTHING)
+        if not self.topics:
+            raise BadInput("No topic may change.", advice=NOTHING)
+        if bool(self.factors) != (self.goal is Goal.REPLICATION_FACTOR):
+            needs = "needs a topic and its factor" if not self.factors else "takes no factor"
+            raise BadInput(f"The goal {self.goal} {needs}.", advice=NOTHING)
+        if self.directories and self.goal is not Goal.MOVE_LOG_DIRS:
+            raise BadInput(f"The goal {self.goal} takes no directory.", advice=NOTHING)
+        if self.max_moved_bytes is not None and self.goal is not Goal.REBALANCE:
+            raise BadInput(f"The goal {self.goal} takes no limit of bytes.", advice=NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAnswer:
+    """A proposal and what it does."""
+
+    proposal: Proposal
+    impact: Impact
+    cluster_id: str
+    """Of the cluster that it was made for."""
+    taken_ms: int
+    """When that cluster was looked at; milliseconds since the epoch."""
+
+    @property
+    def plan(self) -> ReassignmentPlan:
+        """The plan; its own cluster's name is in it, so that no other one starts it."""
+        plan = self.proposal.plan
+        return ReassignmentPlan(plan.replicas, plan.log_dirs, self.cluster_id or None)
+
+    @property
+    def plan_json(self) -> str:
+        """`plan` in Kafka's JSON. Kafka's tools refuse one without partitions."""
+        proposal = self.proposal
+        return format_plan(proposal.targets, proposal.log_dirs, cluster_id=self.cluster_id)
+
+    @property
+    def rollback_json(self) -> str:
+        """The plan that leads back, likewise."""
+        proposal = self.proposal
+        return format_plan(proposal.before, proposal.log_dirs_before, cluster_id=self.cluster_id)
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalRequest:
+    """Which moves to rehearse, and how.
+
+    Raises:
+        BadInput: it moves nothing, or asks for too many rehearsals.
+    """
+
+    targets: Mapping[TopicPartition, tuple[int, ...]]
+    throttles_bytes_per_s: tuple[int | None, ...] = ()
+    """One rehearsal each; None is without a throttle."""
+    deadline_s: float | None = None
+    """Also find the throttle with which it ends in so many seconds."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.targets:
+            raise BadInput("There is nothing to rehearse: the plan moves no partition.")
+        if not self.throttles_bytes_per_s and self.deadline_s is None:
+            raise BadInput("Neither a throttle nor a deadline says how to rehearse it.")
+        if len(self.throttles_bytes_per_s) > THROTTLES_MAX:
+            asked = many(len(self.throttles_bytes_per_s), "throttle")
+            raise BadInput(
+                f"{asked} are too many for one question; {THROTTLES_MAX} are the most.",
+                advice="Nothing was rehearsed; ask again with fewer.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalAnswer:
+    """How the moves went in a twin of the cluster."""
+
+    rehearsals: tuple[Rehearsal, ...]
+    """By throttle, in the order of the question."""
+    deadline: Deadline | None
+    impact: Impact
+    cluster_id: str
+    taken_ms: int

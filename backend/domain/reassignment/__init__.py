@@ -1,0 +1,1 @@
+"""Reassignment plans in Kafka's JSON, answers to them, progress."""

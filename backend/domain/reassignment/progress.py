@@ -1,0 +1,276 @@
+"""How far a plan has come: `--progress` in KIP-179's words, `--verify` in Kafka's.
+
+Pure, and without arrays: a one-shot tool calls it, and its start-up time counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from backend.domain.cluster.metadata import (
+    NO_BROKER,
+    OngoingReassignment,
+    PartitionState,
+    TopicPartition,
+    is_being_deleted,
+)
+from backend.domain.cluster.partition_modes import leaving_words
+from backend.domain.reassignment.answers import (
+    LogDirRow,
+    ProgressRow,
+    VerifyAnswer,
+    VerifyRow,
+    VerifyState,
+)
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.replicas.stuck_causes import Replica, Stuck
+
+IN_SYNC: Final = "In sync"
+UNKNOWN_TOPIC: Final = "Unknown topic"
+UNKNOWN_PARTITION: Final = "Unknown partition"
+UNKNOWN_BROKER: Final = "Unknown broker"
+NOT_HOSTED: Final = "Broker does not host this partition"
+UNKNOWN_LAG: Final = "Unknown lag"
+"""Begins the status of a replica that exists and of which nobody knows how far it is."""
+
+NOT_AS_PLANNED: Final = frozenset({UNKNOWN_TOPIC, UNKNOWN_PARTITION, UNKNOWN_BROKER, NOT_HOSTED})
+"""Statuses that waiting does not change: the plan and the cluster do not match."""
+
+_STILL_IN_PROGRESS: Final = "is still in progress."
+
+
+def progress_rows(
+    plan: ReassignmentPlan,
+    states: Mapping[TopicPartition, PartitionState],
+    brokers: Collection[int],
+    lags: Mapping[tuple[TopicPartition, int], int | None],
+    silent: Collection[int] = (),
+) -> tuple[ProgressRow, ...]:
+    """One row a replica that the plan names, in the plan's order.
+
+    `states` holds every partition of the plan's topics, `brokers` the ids of those that are up,
+    `lags` the messages that a replica is behind its leader, with None or nothing where that is
+    not known. `silent` brokers are up, and did not say.
+    """
+    topics = {partition.topic for partition in states}
+    known = set(brokers).union(*(state.replicas for state in states.values()))
+    reached = set(brokers).difference(silent)
+    rows = []
+    for partition, target in plan.replicas.items():
+        for broker in target:
+            status = _astray(partition, broker, topics, states, known)
+            if status:
+                rows.append(ProgressRow(partition, broker, status, None, in_sync=False))
+            else:
+                lag = lags.get((partition, broker))
+                rows.append(_hosted_row(states[partition], broker, lag, reached))
+    return tuple(rows)
+
+
+def _astray(
+    partition: TopicPartition,
+    broker: int,
+    topics: Collection[str],
+    states: Mapping[TopicPartition, PartitionState],
+    known: Collection[int],
+) -> str:
+    """Why the cluster has no such replica, or nothing if it has."""
+    if partition.topic not in topics:
+        return UNKNOWN_TOPIC
+    if partition not in states:
+        return UNKNOWN_PARTITION
+    if broker not in known:
+        return UNKNOWN_BROKER
+    return "" if broker in states[partition].replicas else NOT_HOSTED
+
+
+def _hosted_row(
+    state: PartitionState, broker: int, lag: int | None, reached: Collection[int]
+) -> ProgressRow:
+    if lag is None:
+        status = f"{UNKNOWN_LAG}: {_why_unknown(state, broker, reached)}"
+        return ProgressRow(state.partition, broker, status, None, in_sync=False)
+    in_sync = broker in state.isr
+    # Two brokers are asked one after the other, so a follower may seem to be ahead.
+    lag = max(lag, 0)
+    status = IN_SYNC if in_sync else f"Behind: {lag} messages behind"
+    return ProgressRow(state.partition, broker, status, lag, in_sync)
+
+
+def _why_unknown(state: PartitionState, broker: int, reached: Collection[int]) -> str:
+    if is_being_deleted(state):
+        return leaving_words(state.mode)
+    if broker not in reached:
+        return f"broker {broker} does not answer"
+    if state.leader == NO_BROKER:
+        return "the partition has no leader"
+    if state.leader not in reached:
+        return f"leader {state.leader} does not answer"
+    return f"broker {broker} has not reported an offset yet"
+
+
+def with_causes(
+    rows: Iterable[ProgressRow], stuck: Mapping[Replica, Stuck]
+) -> tuple[ProgressRow, ...]:
+    """The rows with what a backend that watches them knows of those that are stuck."""
+    return tuple(_with_cause(row, stuck.get((row.partition, row.broker))) for row in rows)
+
+
+def _with_cause(row: ProgressRow, why: Stuck | None) -> ProgressRow:
+    if why is None:
+        return row
+    return replace(row, cause=why.cause.key, reason=why.reason, action=why.action)
+
+
+def format_progress(rows: Iterable[ProgressRow]) -> str:
+    """The table of KIP-179. Its columns have the seed's widths, and grow where an entry needs it.
+
+    The rule is as wide as the columns before the status, and seven more. Under a replica that is
+    stuck stands one line more, indented, with the cause and what to do next.
+    """
+    rows = tuple(rows)
+    cells = [("Topic", "Partition", "Broker", "Status")]
+    cells += [
+        (row.partition.topic, str(row.partition.partition), str(row.broker), row.status)
+        for row in rows
+    ]
+    gap = 2
+    widths = [
+        max(smallest, *(len(cell[column]) + gap for cell in cells))
+        for column, smallest in enumerate((11, 11, 8))
+    ]
+    heading, *lines = [
+        "".join(text.ljust(width) for text, width in zip(cell, widths, strict=False)) + cell[-1]
+        for cell in cells
+    ]
+    said = [line + _stuck_line(row) for line, row in zip(lines, rows, strict=True)]
+    return "\n".join([heading, "-" * (sum(widths) + 7), *said])
+
+
+def _stuck_line(row: ProgressRow) -> str:
+    return f"\n  Stuck ({row.cause}): {row.reason} {row.action}".rstrip() if row.cause else ""
+
+
+def verify_rows(
+    plan: ReassignmentPlan,
+    states: Mapping[TopicPartition, PartitionState],
+    ongoing: Mapping[TopicPartition, OngoingReassignment],
+) -> tuple[VerifyRow, ...]:
+    """Whether each partition of the plan is where the plan wants it, sorted as Kafka sorts."""
+    return tuple(
+        _verify_row(partition, target, states.get(partition), ongoing.get(partition))
+        for partition, target in sorted(plan.replicas.items())
+    )
+
+
+def _verify_row(
+    partition: TopicPartition,
+    target: tuple[int, ...],
+    state: PartitionState | None,
+    ongoing: OngoingReassignment | None,
+) -> VerifyRow:
+    if ongoing is not None:
+        return VerifyRow(partition, VerifyState.IN_PROGRESS, ongoing.replicas, target)
+    if state is None:
+        return VerifyRow(partition, VerifyState.MISSING, (), target)
+    there = state.replicas == target
+    return VerifyRow(
+        partition, VerifyState.COMPLETED if there else VerifyState.DIFFERS, state.replicas, target
+    )
+
+
+def format_verify(rows: Iterable[VerifyRow]) -> str:
+    """The rows in Kafka's words, under Kafka's heading; a missing partition is called missing."""
+    return "\n".join(["Status of partition reassignment:", *map(_verify_text, rows)])
+
+
+def _verify_text(row: VerifyRow) -> str:
+    wanted = ",".join(map(str, row.target))
+    match row.state:
+        case VerifyState.IN_PROGRESS:
+            return f"Reassignment of partition {row.partition} {_STILL_IN_PROGRESS}"
+        case VerifyState.COMPLETED:
+            return f"Reassignment of partition {row.partition} is completed."
+        case VerifyState.MISSING:
+            return (
+                f"There is no partition {row.partition} in this cluster, "
+                f"so it cannot be moved to {wanted}."
+            )
+        case VerifyState.DIFFERS:
+            present = ",".join(map(str, row.replicas))
+            return (
+                f"There is no active reassignment of partition {row.partition}, "
+                f"but replica set is {present} rather than {wanted}."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaDirs:
+    """Where a replica lies on its broker."""
+
+    current: str
+    future: str | None = None
+    """The directory that it is being moved to, if it is."""
+
+
+def log_dir_rows(
+    plan: ReassignmentPlan,
+    found: Mapping[tuple[TopicPartition, int], ReplicaDirs],
+    silent: Collection[int] = (),
+) -> tuple[LogDirRow, ...]:
+    """The state of each replica for which the plan names a directory, in Kafka's words and order.
+
+    `found` lacks the replicas that their broker has in no live directory, and those of `silent`
+    brokers, which did not answer.
+    """
+    wanted = sorted(plan.log_dirs.items(), key=lambda item: (item[0][1], item[0][0]))
+    return tuple(
+        _log_dir_row(
+            partition, broker, target, found.get((partition, broker)), answers=broker not in silent
+        )
+        for (partition, broker), target in wanted
+    )
+
+
+def _log_dir_row(
+    partition: TopicPartition, broker: int, target: str, dirs: ReplicaDirs | None, *, answers: bool
+) -> LogDirRow:
+    replica = f"{partition}-{broker}"
+    done = False
+    if not answers:
+        text = f"Broker {broker} does not answer, so the log dir of {partition} on it is unknown."
+    elif dirs is None:
+        text = (
+            f"Partition {partition} is not found in any live log dir on broker {broker}. "
+            "There is likely an offline log directory on the broker."
+        )
+    elif dirs.future == target:
+        text = f"Reassignment of replica {replica} {_STILL_IN_PROGRESS}"
+    elif dirs.future is not None:
+        text = (
+            f"Partition {partition} on broker {broker} is being moved to log dir {dirs.future} "
+            f"instead of {target}."
+        )
+    elif dirs.current == target:
+        done = True
+        text = f"Reassignment of replica {replica} completed successfully."
+    else:
+        text = (
+            f"Partition {partition} on broker {broker} is not being moved from log dir "
+            f"{dirs.current} to {target}."
+        )
+    return LogDirRow(partition, broker, text, done)
+
+
+def format_log_dirs(rows: Iterable[LogDirRow]) -> str:
+    """One line a replica; nothing, and so an empty line when printed, where there are none."""
+    return "\n".join(row.text for row in rows)
+
+
+def is_not_as_planned(answer: VerifyAnswer) -> bool:
+    """True where something is not as the plan wants it, and nothing moves it there."""
+    return any(
+        row.state in (VerifyState.DIFFERS, VerifyState.MISSING) for row in answer.rows
+    ) or any(not row.done and not row.text.endswith(_STILL_IN_PROGRESS) for row in answer.log_dirs)

@@ -1,0 +1,1 @@
+"""Replicas at one moment: state, why they are stuck, what other rates do."""

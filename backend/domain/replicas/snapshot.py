@@ -1,0 +1,328 @@
+"""A snapshot: every replica of a cluster at one moment, in columns, one row a replica.
+
+Unknown is a value of its own everywhere: -1 in the integer columns, NaN in the rates. It is
+never 0. `math.inf` in an ETA means "not at this rate".
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause, Replica, Stuck
+from backend.domain.throttles.configs import Throttles
+
+UNKNOWN: Final = -1
+"""An integer that is not known; never shown as 0."""
+
+
+class ReplicaStatus(enum.IntEnum):
+    """What a replica's row says; the wording is KIP-179's where the KIP has it."""
+
+    IN_SYNC = 0
+    BEHIND = 1
+    """Out of the ISR, with a known lag."""
+    LAG_UNKNOWN = 2
+    """Out of the ISR, and its broker or its leader has not said how far."""
+    OFFLINE = 3
+    """Its broker or its log directory is down."""
+
+
+@dataclass(frozen=True, eq=False)
+class Replicas:
+    """The columns. Every array has shape (replicas,)."""
+
+    topic_index: NDArray[np.int32]
+    """Index into `Snapshot.topics`."""
+    partition: NDArray[np.int32]
+    broker: NDArray[np.int32]
+    position: NDArray[np.int16]
+    """Place in the replica list; 0 is the preferred leader."""
+    leader: NDArray[np.int32]
+    """The partition's leader; -1 if it has none."""
+    in_isr: NDArray[np.bool_]
+    adding: NDArray[np.bool_]
+    removing: NDArray[np.bool_]
+    leader_throttled: NDArray[np.bool_]
+    """Listed in the topic's leader.replication.throttled.replicas."""
+    follower_throttled: NDArray[np.bool_]
+    """Listed in the topic's follower.replication.throttled.replicas."""
+    status: NDArray[np.uint8]
+    """A `ReplicaStatus`."""
+    cause: NDArray[np.uint8]
+    """A `backend.domain.replicas.stuck_causes.Cause`: why it does not advance, 0 where it does."""
+    log_end_offset: NDArray[np.int64]
+    lag_messages: NDArray[np.int64]
+    """Leader's log end offset less this replica's, both as their own brokers report them."""
+    size_bytes: NDArray[np.int64]
+    lag_bytes: NDArray[np.int64]
+    """Leader's size less this replica's, floored at 0; approximate while retention deletes."""
+    log_dir: NDArray[np.int16]
+    """Index into `Snapshot.log_dir_paths`, or -1."""
+    catch_up_messages_per_s: NDArray[np.float32]
+    """How fast the lag shrinks; negative where it grows."""
+    catch_up_bytes_per_s: NDArray[np.float32]
+    fetched_bytes_per_s: NDArray[np.float32]
+    """How fast the replica's log grows: what it fetches as a follower."""
+    eta_s: NDArray[np.float32]
+    """Seconds until it has caught up at this rate; inf where it never will, NaN if unknown."""
+    sampled_ms: NDArray[np.int64]
+    """When its broker last reported it, milliseconds since the epoch; -1 if never."""
+    mode: NDArray[np.int8] = field(default_factory=lambda: np.zeros(0, np.int8))
+    """The partition's `PartitionMode`; not given, every partition is ReadWrite."""
+
+    def __post_init__(self) -> None:
+        if not len(self.mode):
+            object.__setattr__(self, "mode", np.zeros(len(self), np.int8))
+
+    def __len__(self) -> int:
+        return len(self.broker)
+
+
+COLUMNS: Final = tuple(column.name for column in fields(Replicas))
+KEY_COLUMNS: Final = ("topic_index", "partition", "broker")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """What the backend knows of one broker."""
+
+    broker: Broker
+    answered_ms: int | None
+    """When it last answered, or None if it has not yet."""
+    stale: bool
+    """True while its newest rows are older than they should be."""
+    problem: str = ""
+    """Why it did not answer, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """One point of the history of moves."""
+
+    at_ms: int
+    remaining_bytes: int
+    """Bytes that moving replicas still lack; UNKNOWN if no lag is known."""
+    moving_replicas: int
+    rate_bytes_per_s: float = math.nan
+    """What the moving replicas fetched together; NaN if unknown."""
+    permitted_bytes_per_s: int | None = None
+    """What their throttles let through together; None where something is not held by one."""
+    stuck_replicas: int = UNKNOWN
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A cluster at one moment."""
+
+    version: int
+    """Grows by one with each snapshot of a backend."""
+    taken_ms: int
+    cluster_id: str
+    controller: int
+    topics: tuple[str, ...]
+    replicas: Replicas
+    """Sorted by (topic, partition, position); a row's key is (topic, partition, broker)."""
+    brokers: Mapping[int, BrokerStatus]
+    """By id: every broker that is up, or that hosts a replica."""
+    throttles: Throttles
+    log_dirs: tuple[LogDir, ...] = ()
+    log_dir_paths: tuple[str, ...] = ()
+    history: tuple[HistoryPoint, ...] = ()
+    sweep_ms: int = UNKNOWN
+    """When the whole cluster was last swept."""
+    problems: tuple[str, ...] = ()
+    """What could not be read, one sentence each."""
+    explained: Mapping[Replica, Stuck] = field(default_factory=dict)
+    """Stuck replicas in words of their own, up to `Limits.replicas_explained`."""
+    min_isr: tuple[int, ...] = ()
+    """The min.insync.replicas in force, in the order of `topics`; UNKNOWN for a topic of which it
+    is not known, and empty where it is known of none."""
+    deletes_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """When the data of a read-only partition goes, in milliseconds since the epoch, where the
+    cluster tells it."""
+
+    @property
+    def unseen_ms(self) -> int:
+        """For how long no broker had answered when this was taken; 0 where one does."""
+        statuses = self.brokers.values()
+        if not statuses or not all(status.stale for status in statuses):
+            return 0
+        answered = [s.answered_ms for s in statuses if s.answered_ms is not None]
+        return max(self.taken_ms - max(answered), 0) if answered else 0
+
+    def topic_of(self, row: int) -> str:
+        """The topic's name of a row."""
+        return self.topics[int(self.replicas.topic_index[row])]
+
+    def partition_of(self, row: int) -> TopicPartition:
+        """The partition of a row."""
+        return TopicPartition(self.topic_of(row), int(self.replicas.partition[row]))
+
+    def mode_of(self, row: int) -> PartitionMode:
+        """The mode of a row's partition."""
+        return PartitionMode.of(int(self.replicas.mode[row]))
+
+    def leaving(self) -> dict[TopicPartition, PartitionMode]:
+        """The partitions that are not ReadWrite, by name."""
+        rows = np.flatnonzero((self.replicas.mode != 0) & (self.replicas.position == 0))
+        return {self.partition_of(row): self.mode_of(row) for row in rows.tolist()}
+
+    def why(self, row: int) -> Stuck | None:
+        """Why a row does not advance, and what to do; None where it does.
+
+        In words of its own where it is one of `explained`, else in those of its cause.
+        """
+        cause = Cause(int(self.replicas.cause[row]))
+        if cause is Cause.NONE:
+            return None
+        partition, broker = self.partition_of(row), int(self.replicas.broker[row])
+        found = self.explained.get((partition, broker))
+        return Stuck.plain(partition, broker, cause) if found is None else found
+
+
+DTYPES: Final[Mapping[str, Any]] = {
+    "topic_index": np.dtype(np.int32),
+    "partition": np.dtype(np.int32),
+    "broker": np.dtype(np.int32),
+    "position": np.dtype(np.int16),
+    "leader": np.dtype(np.int32),
+    "in_isr": np.dtype(np.bool_),
+    "adding": np.dtype(np.bool_),
+    "removing": np.dtype(np.bool_),
+    "leader_throttled": np.dtype(np.bool_),
+    "follower_throttled": np.dtype(np.bool_),
+    "status": np.dtype(np.uint8),
+    "cause": np.dtype(np.uint8),
+    "log_end_offset": np.dtype(np.int64),
+    "lag_messages": np.dtype(np.int64),
+    "size_bytes": np.dtype(np.int64),
+    "lag_bytes": np.dtype(np.int64),
+    "log_dir": np.dtype(np.int16),
+    "catch_up_messages_per_s": np.dtype(np.float32),
+    "catch_up_bytes_per_s": np.dtype(np.float32),
+    "fetched_bytes_per_s": np.dtype(np.float32),
+    "eta_s": np.dtype(np.float32),
+    "sampled_ms": np.dtype(np.int64),
+    "mode": np.dtype(np.int8),
+}
+"""dtype of each column of `Replicas`."""
+
+
+def partition_starts(replicas: Replicas) -> NDArray[np.intp]:
+    """The first row of each partition. Rows must be sorted, as a snapshot's are."""
+    if not len(replicas):
+        return np.empty(0, np.intp)
+    first = np.ones(len(replicas), np.bool_)
+    first[1:] = (np.diff(replicas.topic_index) != 0) | (np.diff(replicas.partition) != 0)
+    return np.flatnonzero(first)
+
+
+def moving_rows(replicas: Replicas, starts: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Rows of partitions that gain or lose a replica; `starts` from `partition_starts`."""
+    changing: NDArray[np.bool_] = replicas.adding | replicas.removing
+    if not changing.any():
+        return changing
+    by_partition = np.logical_or.reduceat(changing, starts)
+    counts = np.diff(np.append(starts, len(replicas)))
+    by_row: NDArray[np.bool_] = np.repeat(by_partition, counts)
+    return by_row
+
+
+def stuck_rows(replicas: Replicas) -> NDArray[np.bool_]:
+    """Rows that cannot arrive before somebody does something."""
+    stuck: NDArray[np.bool_] = np.isin(replicas.cause, np.array(STUCK_CAUSES, np.uint8))
+    return stuck
+
+
+def known_brokers(*tables: Replicas) -> NDArray[np.int32]:
+    """Every broker id that occurs in the tables, sorted, each once."""
+    return np.unique(np.concatenate([table.broker for table in tables]))
+
+
+def replica_keys(replicas: Replicas, brokers: NDArray[np.int32]) -> NDArray[np.int64]:
+    """One sortable int64 a row. See `pack_keys`."""
+    return pack_keys(replicas.topic_index, replicas.partition, replicas.broker, brokers)
+
+
+def pack_keys(
+    topic_index: NDArray[Any],
+    partition: NDArray[Any],
+    broker: NDArray[Any],
+    brokers: NDArray[np.int32],
+) -> NDArray[np.int64]:
+    """Pack topic (20 bits), partition (24 bits) and the broker's place in `brokers` (20 bits).
+
+    Broker ids take 31 bits, so their place in the sorted array `brokers` stands for them; keys
+    are comparable only between calls with the same `brokers`. Kafka's own bounds keep the rest
+    within its bits.
+    """
+    packed: NDArray[np.int64] = (
+        (topic_index.astype(np.int64) << 44)
+        | (partition.astype(np.int64) << 20)
+        | np.searchsorted(brokers, broker)
+    )
+    return packed
+
+
+def changed_rows(old: Replicas, new: Replicas) -> NDArray[np.bool_]:
+    """Which rows of `new` differ from `old`, or are not in it. Shape (len(new),).
+
+    Both must use one topic index. `sampled_ms` alone is no change: a row that was read again and
+    said the same is not sent again.
+    """
+    brokers = known_brokers(old, new)
+    old_keys, new_keys = replica_keys(old, brokers), replica_keys(new, brokers)
+    order = np.argsort(old_keys)
+    if len(old_keys) == 0:
+        return np.ones(len(new_keys), np.bool_)
+    place = np.minimum(np.searchsorted(old_keys, new_keys, sorter=order), len(old_keys) - 1)
+    match = order[place]
+    changed: NDArray[np.bool_] = old_keys[match] != new_keys
+    for name in COLUMNS:
+        if name in KEY_COLUMNS or name == "sampled_ms":
+            continue
+        before, after = getattr(old, name)[match], getattr(new, name)
+        differs = before != after
+        if before.dtype.kind == "f":
+            differs &= ~(np.isnan(before) & np.isnan(after))
+        changed |= differs
+    return changed
+
+
+def gone_rows(old: Replicas, new: Replicas) -> NDArray[np.bool_]:
+    """Which rows of `old` are not in `new`. Shape (len(old),)."""
+    brokers = known_brokers(old, new)
+    gone: NDArray[np.bool_] = ~np.isin(replica_keys(old, brokers), replica_keys(new, brokers))
+    return gone
+
+
+def take(replicas: Replicas, rows: NDArray[Any]) -> Replicas:
+    """The rows of a boolean mask or of indexes, in their order."""
+    return Replicas(**{name: getattr(replicas, name)[rows] for name in COLUMNS})
+
+
+def apply_rows(old: Replicas, gone: Replicas, changed: Replicas) -> Replicas:
+    """`old` without the `gone` rows and with the `changed` ones put in or in their place.
+
+    The result is sorted by (topic, partition, position). For any two snapshots on one topic index
+    `apply_rows(old, take(old, gone_rows), take(new, changed_rows))` equals `new`, but for
+    `sampled_ms` of rows that did not change.
+    """
+    brokers = known_brokers(old, gone, changed)
+    leaving = [replica_keys(table, brokers) for table in (gone, changed)]
+    stays = ~np.isin(replica_keys(old, brokers), np.concatenate(leaving))
+    merged = {
+        name: np.concatenate([getattr(old, name)[stays], getattr(changed, name)])
+        for name in COLUMNS
+    }
+    order = np.lexsort((merged["position"], merged["partition"], merged["topic_index"]))
+    return Replicas(**{name: column[order] for name, column in merged.items()})

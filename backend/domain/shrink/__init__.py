@@ -1,0 +1,1 @@
+"""A topic loses partitions (KIP-694): check, phases, offsets of groups."""

@@ -1,0 +1,147 @@
+"""What an operator must know before a topic loses partitions, and what speaks against it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from backend.domain.topics.groups import INACTIVE_STATES, ActiveProducer, GroupMember
+
+
+class Severity(enum.StrEnum):
+    """How much a finding weighs."""
+
+    REFUSE = "refuse"
+    """It must not be done; some of these an operator may insist on."""
+    WARN = "warn"
+    """It can be done, and something will be lost, wait or break unless somebody acts."""
+    NOTE = "note"
+    """Good to know."""
+
+
+class KeyUse(enum.StrEnum):
+    """Whether the newest records have keys."""
+
+    ALL = "all"
+    SOME = "some"
+    NONE = "none"
+    UNKNOWN = "unknown"
+    """No record was seen; it may be keyed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was found, and what to do about it."""
+
+    code: str
+    """A name that stays the same, to insist on it or to look it up: `compacted`."""
+    severity: Severity
+    words: str
+    """What is the case."""
+    advice: str = ""
+    """What to do; empty where there is nothing."""
+    insistable: bool = False
+    """True for a refusal that an operator may overrule."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoomedPartition:
+    """One partition that would go."""
+
+    number: int
+    size_bytes: int | None
+    records: int | None
+    """No fewer than it holds: gaps in its offsets count."""
+    log_end_offset: int | None
+    """The offset of the next record that a consumer will see."""
+    newest_ms: int | None
+    """The largest timestamp in it; None where it has none, or it is not known."""
+    expires_in_ms: int | None
+    """Until retention deletes its last record; 0: it may be gone any moment. None: never, or it
+    holds no record, or it is not known."""
+    written_meanwhile: int | None
+    """Records that came while the check looked; None where it is not known."""
+    producers: tuple[ActiveProducer, ...] | None
+    """Those that wrote recently or have a transaction open; None where they are not told."""
+    open_transaction_at: int | None
+    """First offset that waits for the end of a transaction; None where none is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """Where one consumer group is."""
+
+    name: str
+    state: str
+    kind: str
+    members: tuple[GroupMember, ...]
+    committed: Mapping[int, int]
+    """By partition, of the whole topic; a partition without one is absent."""
+    unread_doomed: int | None
+    """Records behind its committed offsets on doomed partitions; None where it has committed none
+    there, or ends are not known."""
+    unread_all: int | None
+    """The same of the whole topic."""
+    no_position: tuple[int, ...]
+    """Doomed partitions with records for which it has committed nothing: its
+    auto.offset.reset says where it would begin."""
+
+    @property
+    def active(self) -> bool:
+        """True while it has members, or may have."""
+        return bool(self.members) or self.state not in INACTIVE_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkCheck:
+    """The safety view of a shrink."""
+
+    topic: str
+    current: int
+    """Partitions that it has; 0 where there is no such topic."""
+    wanted: int
+    checked_ms: int
+    native: bool
+    """True where the cluster deletes partitions itself: what they hold is not copied but lost."""
+    partitions: tuple[DoomedPartition, ...]
+    """Those that would go."""
+    groups: tuple[GroupLag, ...]
+    total_bytes: int | None
+    """Of all its partitions, one replica each."""
+    total_records: int | None
+    copy_bytes: int | None
+    """What the copy takes on the disks of all brokers; 0 where nothing is copied."""
+    copy_ms: int | None
+    """How long it is assumed to take, by the assumed rate."""
+    retention_ms: int | None
+    """None: for ever, or not known."""
+    keys: KeyUse
+    sampled: int
+    """How many records were looked at for it."""
+    watched_ms: int
+    """How long it was watched for writes."""
+    findings: tuple[Finding, ...]
+    """Refusals first."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """What could not be read, and why."""
+
+    def refusals(self, insisted: Collection[str] = ()) -> tuple[Finding, ...]:
+        """What forbids it, without what an operator may insist on and does, by code."""
+        return tuple(
+            one
+            for one in self.findings
+            if one.severity is Severity.REFUSE and not (one.insistable and one.code in insisted)
+        )
+
+    @property
+    def doomed_bytes(self) -> int | None:
+        """Of the partitions that go; None where the size of one is not known."""
+        sizes = [one.size_bytes for one in self.partitions]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    @property
+    def doomed_records(self) -> int | None:
+        """Of the partitions that go; None where that of one is not known."""
+        counts = [one.records for one in self.partitions]
+        return None if None in counts else sum(count for count in counts if count is not None)

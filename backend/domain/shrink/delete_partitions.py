@@ -1,0 +1,114 @@
+"""A topic loses its last partitions (KIP-694): what is asked, and what comes of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode as PartitionMode
+
+NO_PARTITION: Final = -1
+"""Stands for all of a topic, where the topic itself is refused."""
+DELAY_MS_MAX: Final = 2**53
+"""The longest delay that every JSON reader can hold."""
+
+KEYED: Final = (
+    "WARNING: If partitions are decreased for a topic that has a key, the partition logic or "
+    "ordering of the messages will be affected"
+)
+"""The seed has Kafka's own words here, which say `increased`."""
+NOT_ENABLED: Final = (
+    "WARNING: This feature is only enabled with Metadata version above 10 and "
+    "delete.topic.partition.enable turned on"
+)
+COPIED: Final = (
+    "WARNING: This cluster cannot delete partitions. The topic's records are copied, and the topic "
+    "is created anew"
+)
+"""In place of `NOT_ENABLED`, where a smaller number of partitions is reached by a copy."""
+NO_DELAY: Final = (
+    "WARNING: Without a delay nothing waits until producers have left the partitions that go. "
+    "A delay, such as 5 minutes, does."
+)
+"""Of a topic that shrinks by a copy."""
+UNDER_CHANGES: Final = "WARNING: The topic is currently under changes"
+
+
+GOES: Final[Mapping[PartitionMode, str]] = {
+    PartitionMode.READ_WRITE: "stays",
+    PartitionMode.READ_ONLY: "can still be read, and goes when its delay is over",
+    PartitionMode.NONE: "goes at once, with what it holds",
+}
+"""What becomes of a partition that a request to delete some is about, in words."""
+
+
+class ShrinkSupport(enum.StrEnum):
+    """Whether a cluster deletes partitions by itself."""
+
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+    """It could, and `delete.topic.partition.enable` is false."""
+    UNSUPPORTED = "unsupported"
+    """It has no DeletePartitions, as no Apache Kafka has."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePartitions:
+    """How far a topic shall shrink, and when."""
+
+    total_count: int
+    """How many partitions it shall keep, the first ones."""
+    delay_ms: int = 0
+    """How long the others can still be read, but not written to; 0: they go at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedPartition:
+    """What became of one partition, or of a topic that is refused (`NO_PARTITION`)."""
+
+    mode: PartitionMode
+    """Its mode from here on; ReadWrite where its deletion was cancelled."""
+    error_code: int = 0
+    """Kafka's protocol error code; 0 is success."""
+    error_name: str = "NONE"
+    message: str = ""
+    """The broker's own words where it sent any, or ours."""
+
+    @property
+    def ok(self) -> bool:
+        """True for success."""
+        return self.error_code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkAnswer:
+    """What became of a request, partition by partition, and whether it was only checked."""
+
+    validate_only: bool
+    operation_id: str | None
+    partitions: tuple[tuple[TopicPartition, DeletedPartition], ...]
+    notes: tuple[str, ...] = ()
+    """The seed's warnings, as far as they apply."""
+
+    @property
+    def failures(self) -> tuple[tuple[TopicPartition, DeletedPartition], ...]:
+        """What did not succeed."""
+        return tuple(one for one in self.partitions if not one[1].ok)
+
+
+def shrink_warnings(support: ShrinkSupport, *, changing: bool) -> Iterator[str]:
+    """The seed's warnings for a topic that shall shrink, as far as they apply, and ours.
+
+    Whether its records have keys cannot be known without reading them, so that warning always
+    applies, as it does in Kafka's tool when partitions are added.
+    """
+    yield KEYED
+    if support is ShrinkSupport.DISABLED:
+        yield NOT_ENABLED
+    if support is ShrinkSupport.UNSUPPORTED:
+        yield COPIED
+    if changing:
+        yield UNDER_CHANGES

@@ -1,0 +1,25 @@
+"""MessageStore producers from a topic without an authorizer: by the size of what it takes.
+
+Constraints
+    - A leader refuses a batch that is larger than max.message.bytes, whatever the producer's acks;
+      replication and reading know no such limit.
+    - It judges by it also the markers that end a transaction, which the transaction's coordinator
+      has it write. The coordinator takes that refusal for fatal: the producer's transactional id
+      then stays in CONCURRENT_TRANSACTIONS, and what comes after the open transaction stays hidden,
+      for as long as the coordinator's broker runs, whatever the limit is meanwhile.
+Decision
+    The limit is the size of a marker. Every transaction can end, also one that begins afterwards
+    and is refused its records; and all records are refused but the smallest. Whoever seals has to
+    watch the log ends: they show those, and markers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+LIMIT: Final = "max.message.bytes"
+SEALED_BYTES: Final = 78
+"""A batch with a marker: 61 bytes of batch, and 17 of record with its key (4) and value (6)."""
+TINY_BYTES: Final = 10
+"""A record whose key and value have no more than this together, and that has no headers, still gets
+in, if it is alone in its batch."""

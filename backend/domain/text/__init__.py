@@ -1,0 +1,1 @@
+"""Sizes, times and lists in words, and deadlines as people type them."""

@@ -1,0 +1,1 @@
+"""Topics: descriptions, configs, counts, alterations, and their clients."""

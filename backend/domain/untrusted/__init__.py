@@ -1,0 +1,1 @@
+"""Values that strangers wrote: read within bounds, checked by type."""

@@ -1,0 +1,16 @@
+"""What time brings: ends of moves, and partitions whose delay is over."""
+
+from __future__ import annotations
+
+from backend.domain.cluster.metadata import TopicPartition
+from backend.embedded.controller.decision import Decision
+from backend.embedded.controller.reassign import completed
+from backend.embedded.controller.shrink import due_deletions
+from backend.embedded.controller.throttle_removal import with_removal
+from backend.embedded.metadata.image import ClusterImage
+
+
+def tick(image: ClusterImage, now_ms: int) -> Decision[TopicPartition]:
+    """Everything that is due; safe to repeat, and empty if nothing is."""
+    moves = completed(image) if image.is_moving else []
+    return Decision.of(with_removal(image, [*moves, *due_deletions(image, now_ms)]))

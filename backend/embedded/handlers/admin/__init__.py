@@ -1,0 +1,1 @@
+"""Topics, configurations, ACLs, moves and directories: what administrators ask brokers."""

@@ -1,0 +1,1 @@
+"""Groups and transactions: what clients ask coordinators."""

@@ -1,0 +1,1 @@
+"""Produce, Fetch and offsets: what producers and consumers ask leaders."""

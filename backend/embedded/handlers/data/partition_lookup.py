@@ -1,0 +1,125 @@
+"""What the APIs of the data plane share: finding a partition, and who may be asked about it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from backend.embedded.core.world import World
+from backend.embedded.data.hosted_partition import HostedPartition
+from backend.embedded.metadata.image import ClusterImage
+from backend.embedded.metadata.image_values import BrokerState, PartitionImage, TopicImage
+from backend.embedded.metadata.records import PartitionMode, ResourceType
+
+NO_EPOCH: Final = -1
+"""A client that does not know the leader epoch."""
+NO_OFFSET: Final = -1
+
+
+class Code(enum.IntEnum):
+    """Kafka's error codes that the data plane answers with, by their protocol names."""
+
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    INVALID_TOPIC_EXCEPTION = 17
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    INVALID_REQUIRED_ACKS = 21
+    UNSUPPORTED_VERSION = 35
+    INVALID_REQUEST = 42
+    POLICY_VIOLATION = 44
+    INVALID_TXN_STATE = 48
+    KAFKA_STORAGE_ERROR = 56
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    INVALID_RECORD = 87
+    UNKNOWN_TOPIC_ID = 100
+    TRANSACTION_ABORTABLE = 120
+
+
+class Place(NamedTuple):
+    """A partition as the controller and as the data plane have it, at one moment."""
+
+    topic: TopicImage
+    number: int
+    partition: PartitionImage
+    held: HostedPartition
+
+
+def place_in(world: World, topic: TopicImage, number: int) -> Place | None:
+    """A topic's partition, if there is one."""
+    partition = topic.partitions.get(number)
+    held = world.core.plane.held((topic.topic_id, number))
+    if partition is None or held is None:
+        return None
+    return Place(topic, number, partition, held)
+
+
+def place_again(world: World, place: Place) -> Place | None:
+    """The same partition as it is by now; None if it is gone, also if its name was used again."""
+    topic = world.core.image.topic_by_id(place.topic.topic_id)
+    return None if topic is None else place_in(world, topic, place.number)
+
+
+def topic_of(
+    image: ClusterImage, name: str, topic_id: UUID | None
+) -> tuple[TopicImage | None, Code]:
+    """The topic that a request names, by its id if there is one, and the error if it is unknown."""
+    if topic_id is None:
+        return image.topic(name), Code.UNKNOWN_TOPIC_OR_PARTITION
+    return image.topic_by_id(topic_id.hex), Code.UNKNOWN_TOPIC_ID
+
+
+def hosting_error(
+    image: ClusterImage, place: Place, broker: int, leader_epoch: int = NO_EPOCH
+) -> Code:
+    """Whether a broker has a replica that works, and the client is right about the leader epoch.
+
+    In the order of Kafka's `Partition.localLogWithEpochOrThrow`.
+    """
+    if broker not in place.held.replicas:
+        return Code.NOT_LEADER_OR_FOLLOWER
+    state = image.brokers.get(broker)
+    if state is None or place.partition.log_dir(broker) in state.offline_dirs:
+        return Code.KAFKA_STORAGE_ERROR
+    if leader_epoch in (NO_EPOCH, place.partition.leader_epoch):
+        return Code.NONE
+    older = leader_epoch < place.partition.leader_epoch
+    return Code.FENCED_LEADER_EPOCH if older else Code.UNKNOWN_LEADER_EPOCH
+
+
+def leading_error(
+    image: ClusterImage, place: Place, broker: int, leader_epoch: int = NO_EPOCH
+) -> Code:
+    """Whether a broker may answer for a partition to a client that believes in `leader_epoch`.
+
+    A partition whose mode is None is filtered out for clients and on its way out (KIP-694):
+    there is no such partition.
+    """
+    if place.partition.mode is PartitionMode.NONE:
+        return Code.UNKNOWN_TOPIC_OR_PARTITION
+    error = hosting_error(image, place, broker, leader_epoch)
+    if error or place.partition.leader == broker:
+        return error
+    return Code.NOT_LEADER_OR_FOLLOWER
+
+
+def topic_config(image: ClusterImage, topic: TopicImage, key: str) -> str:
+    """The value of a topic's key that holds.
+
+    Raises:
+        KeyError: there is no such key.
+    """
+    return image.config(ResourceType.TOPIC, topic.name, key).value or ""
+
+
+def known_brokers(image: ClusterImage, brokers: Iterable[int]) -> list[BrokerState]:
+    """Where these brokers are to be reached, for an answer's node endpoints (KIP-951)."""
+    return [image.brokers[broker] for broker in sorted(set(brokers)) if broker in image.brokers]

@@ -1,0 +1,1 @@
+"""Who may ask what: SASL, and the rights that each API needs."""

@@ -1,0 +1,1 @@
+"""The journal in znodes, and KIP-179's removal records beside it."""

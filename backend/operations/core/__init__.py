@@ -1,0 +1,1 @@
+"""What every verb needs: the registry, the cluster, the lock, throttle writes."""

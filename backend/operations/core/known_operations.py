@@ -1,0 +1,106 @@
+"""What the journal's entries amount to, at one moment.
+
+What cannot be read is kept apart: it is shown, and neither acted upon nor written over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from backend.domain.operations.approval import ProposalState, ProposedChange
+from backend.domain.operations.operation import Operation
+from backend.domain.operations.team import Team
+from backend.errors import KshuntError
+from backend.operations.journal.entries import (
+    JournalState,
+    Kind,
+    Unreadable,
+    Why,
+)
+from backend.operations.ownership.ownership import Ownership
+from backend.operations.state.operation_body import read_operation
+from backend.operations.state.ownership_documents import readable
+from backend.operations.state.reassignment_work import ReassignmentWork
+from backend.operations.state.shrink_work import ShrinkWork
+from backend.operations.state.team_bodies import read_proposal, read_team
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOperations:
+    """All that is known at one moment."""
+
+    operations: Mapping[str, Operation] = field(default_factory=dict)
+    """By id, oldest first."""
+    works: Mapping[str, ReassignmentWork] = field(default_factory=dict)
+    """By operation id, of reassignments."""
+    shrinks: Mapping[str, ShrinkWork] = field(default_factory=dict)
+    """By operation id, of shrinks."""
+    teams: Mapping[str, Team] = field(default_factory=dict)
+    """By operation id: who steers it, and notes."""
+    proposals: Mapping[str, ProposedChange] = field(default_factory=dict)
+    """By id, oldest first."""
+    ownership: Ownership = field(default_factory=Ownership)
+    unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
+    """Entries that are listed and not acted upon, by key."""
+    aside: Mapping[str, Unreadable] = field(default_factory=dict)
+    """Entries that no backend of ours wrote; they hold back nothing."""
+
+
+def has_unfinished(state: JournalState) -> bool:
+    """Whether the journal holds an operation that this kshunt can go on with, or a proposal that
+    was approved and of which nobody has said what came of it."""
+    known = known_operations(state)
+    approved = any(one.state is ProposalState.APPROVED for one in known.proposals.values())
+    return approved or any(not operation.state.ended for operation in known.operations.values())
+
+
+def known_operations(state: JournalState) -> KnownOperations:
+    """What the journal's entries amount to."""
+    operations: list[Operation] = []
+    works: dict[str, ReassignmentWork] = {}
+    shrinks: dict[str, ShrinkWork] = {}
+    unreadable = dict(state.unreadable)
+    for operation_id, entry in state.of(Kind.OPERATION).items():
+        try:
+            found = read_operation(operation_id, entry.body)
+        except KshuntError as error:
+            unreadable[entry.key] = Unreadable(entry.key, Why.DAMAGED, str(error))
+            continue
+        operations.append(found.operation)
+        works |= {} if found.work is None else {operation_id: found.work}
+        shrinks |= {} if found.shrink is None else {operation_id: found.shrink}
+    teams, proposals = _said(state, unreadable)
+    throttles = {
+        entry.key: entry.body
+        for kind in (Kind.BROKER_THROTTLE, Kind.TOPIC_THROTTLE)
+        for entry in state.of(kind).values()
+    }
+    ownership, problems = readable(throttles)
+    unreadable |= {key: Unreadable(key, Why.DAMAGED, str(e)) for key, e in problems.items()}
+    operations.sort(key=lambda operation: (operation.started_ms, operation.id))
+    listed = {operation.id: operation for operation in operations}
+    return KnownOperations(
+        listed, works, shrinks, teams, proposals, ownership, unreadable, state.aside
+    )
+
+
+def _said(
+    state: JournalState, unreadable: dict[str, Unreadable]
+) -> tuple[dict[str, Team], dict[str, ProposedChange]]:
+    """What people said and proposed; what cannot be read of it is added to `unreadable`."""
+    teams, found = {}, []
+    for operation_id, entry in state.of(Kind.TEAM).items():
+        team = read_team(entry)
+        if isinstance(team, Team):
+            teams[operation_id] = team
+        else:
+            unreadable[entry.key] = team
+    for entry in state.of(Kind.PROPOSAL).values():
+        proposal = read_proposal(entry)
+        if isinstance(proposal, ProposedChange):
+            found.append(proposal)
+        else:
+            unreadable[entry.key] = proposal
+    found.sort(key=lambda proposal: (proposal.proposed_ms, proposal.id))
+    return teams, {proposal.id: proposal for proposal in found}

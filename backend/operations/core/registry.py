@@ -1,0 +1,420 @@
+"""What the backends of one cluster were asked to do: known here, and written in the journal.
+
+Goals
+    Nothing that was asked is lost: an operation, its throttles and a line of the audit are in the
+    journal before the first effect, all of them or none.
+Constraints
+    Only the backend that acts may write. A backend that follows shows what it reads.
+Algorithm
+    `put` writes in one transaction and then takes over what was written; so what is known here is
+    never ahead of the journal. `load` takes over what another backend wrote. What cannot be read
+    is kept apart: it is shown, and neither acted upon nor written over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from backend.clock import Clock
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.approval import ProposedChange
+from backend.domain.operations.operation import (
+    UNKNOWN_REQUESTER,
+    Operation,
+    OperationKind,
+    OperationState,
+    Requester,
+)
+from backend.domain.operations.team import Team
+from backend.errors import Conflict, JournalUnavailable, KshuntError
+from backend.offload import aside
+from backend.operations.audit.lines import AuditEntry, next_number
+from backend.operations.core.known_operations import KnownOperations, known_operations
+from backend.operations.core.step_entries import step_entries
+from backend.operations.journal.entries import (
+    Body,
+    Entry,
+    JournalState,
+    Kind,
+    proposal_key,
+    team_key,
+)
+from backend.operations.journal.port import retired
+from backend.operations.ownership.ownership import Ownership
+from backend.operations.state.operation_body import read_operation_body
+from backend.operations.state.ownership_documents import changed_documents
+from backend.operations.state.reassignment_work import ReassignmentWork
+from backend.operations.state.shrink_work import ShrinkWork
+from backend.operations.state.team_bodies import proposal_body, team_body
+from backend.settings import LIMITS
+
+
+class JournalWriter(Protocol):
+    """Who may write the journal; `backend.operations.lease.membership.Membership` is one."""
+
+    @property
+    def state(self) -> JournalState:
+        """What is committed."""
+        ...
+
+    def require(self) -> None:
+        """Return only where this backend may change the cluster now.
+
+        Raises:
+            NotActing: it may not.
+        """
+        ...
+
+    async def append(
+        self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
+    ) -> None:
+        """Write all of the entries or none; returns once every in-sync replica has them."""
+        ...
+
+
+class Registry:
+    """See the module's text. Without a scribe nothing is written: for a tool that ends with its
+    answer and leaves nothing behind."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        changed: Callable[[Operation], None],
+        scribe: JournalWriter | None = None,
+        backend: str = "",
+        proposed: Callable[[ProposedChange], None] = lambda proposal: None,
+    ) -> None:
+        """`changed` is told of every operation that is new or different, and `proposed` of every
+        proposal; `backend` is our id."""
+        self._clock = clock
+        self._changed = changed
+        self._proposed = proposed
+        self._scribe = scribe
+        self._backend = backend
+        self._known = KnownOperations()
+        self.in_doubt = False
+        """True where a write may have succeeded and is not known here."""
+        self._writing = asyncio.Lock()
+        """One transaction at a time: an election is held while the engine ticks."""
+
+    def __iter__(self) -> Iterator[Operation]:
+        """Newest first."""
+        return iter(reversed(tuple(self._known.operations.values())))
+
+    @property
+    def known(self) -> KnownOperations:
+        """All that is known."""
+        return self._known
+
+    @property
+    def ownership(self) -> Ownership:
+        """Whose the throttles are."""
+        return self._known.ownership
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Operations that have not ended, oldest first."""
+        return tuple(o.id for o in self._known.operations.values() if not o.state.ended)
+
+    def get(self, operation_id: str) -> Operation | None:
+        """The operation of that id, or None."""
+        return self._known.operations.get(operation_id)
+
+    def work(self, operation_id: str) -> ReassignmentWork | None:
+        """What the engine remembers of a reassignment, or None."""
+        return self._known.works.get(operation_id)
+
+    def shrink(self, operation_id: str) -> ShrinkWork | None:
+        """What the engine remembers of a shrink, or None."""
+        return self._known.shrinks.get(operation_id)
+
+    def team(self, operation_id: str) -> Team:
+        """What people said about an operation."""
+        return self._known.teams.get(operation_id, Team())
+
+    def require(self) -> None:
+        """Return only where this backend may change the cluster; to be asked before each effect.
+
+        Raises:
+            NotActing: it may not.
+        """
+        if self._scribe is not None:
+            self._scribe.require()
+
+    def draft(
+        self,
+        kind: OperationKind,
+        summary: str,
+        *,
+        asker: Requester = UNKNOWN_REQUESTER,
+        partitions: tuple[TopicPartition, ...] = (),
+        throttle_bytes_per_s: int | None = None,
+        auto_remove_throttle: bool = True,
+        details: Mapping[str, Any] | None = None,
+    ) -> Operation:
+        """An operation that nobody knows of yet, in state STARTING."""
+        return Operation(
+            id=secrets.token_hex(4),
+            kind=kind,
+            state=OperationState.STARTING,
+            started_ms=self._clock.now_ms(),
+            summary=summary,
+            partitions=partitions,
+            throttle_bytes_per_s=throttle_bytes_per_s,
+            auto_remove_throttle=auto_remove_throttle,
+            details={**(details or {}), **({"proposal": asker.proposal} if asker.proposal else {})},
+            who=asker.who,
+            reason=asker.reason,
+        )
+
+    async def begin(
+        self,
+        kind: OperationKind,
+        summary: str,
+        *,
+        asker: Requester = UNKNOWN_REQUESTER,
+        details: Mapping[str, Any] | None = None,
+        ownership: Ownership | None = None,
+    ) -> Operation:
+        """A new operation that ends with its answer, in state STARTING: the intent.
+
+        Raises:
+            NotActing, JournalFenced, JournalUnavailable: it was not written; nothing may be done.
+        """
+        operation = self.draft(kind, summary, asker=asker, details=details)
+        await self.put(operation, ownership=ownership)
+        return operation
+
+    async def move(
+        self,
+        operation_id: str,
+        state: OperationState,
+        outcome: str = "",
+        throttles: tuple[str, ...] | None = None,
+    ) -> Operation:
+        """Put an operation into another state; `throttles` as in `put`.
+
+        Raises:
+            Conflict: the move is not legal.
+            NotActing, JournalFenced, JournalUnavailable: it was not written.
+        """
+        operation = self._known.operations[operation_id]
+        after = operation.to(state, at_ms=self._clock.now_ms(), outcome=outcome)
+        await self.put(after, throttles=throttles)
+        return after
+
+    def remark(self, operation: Operation) -> None:
+        """Replace an operation that says something new in the same state; it is not written."""
+        if self._known.operations.get(operation.id) != operation:
+            self._take(operation, None, None, self.ownership)
+
+    async def put(
+        self,
+        operation: Operation,
+        work: ReassignmentWork | None = None,
+        ownership: Ownership | None = None,
+        *,
+        shrink: ShrinkWork | None = None,
+        throttles: tuple[str, ...] | None = None,
+    ) -> None:
+        """Write an operation, its work and whose the throttles are; None leaves what was there.
+
+        `throttles` is what the line of the audit says of them; None: what `ownership` decides.
+
+        Raises:
+            NotActing, JournalFenced, JournalUnavailable: nothing of it may be acted upon.
+        """
+        async with self._writing:
+            before = self._known.operations.get(operation.id)
+            kept = work or self.work(operation.id)
+            was = self.shrink(operation.id)
+            owned = self.ownership if ownership is None else ownership
+            size, shrinks = 0 if kept is None else len(kept.moves), (was, shrink or was)
+            both, us = (self.ownership, owned), self._backend
+            entries, line = await aside(
+                size, step_entries, before, operation, kept, shrinks, both, us, throttles
+            )
+            if line is not None:
+                entries |= self._line(line)
+            teams = self._without_claim(operation)
+            entries |= {team_key(id): team_body(team) for id, team in teams.items()}
+            await self._write(entries)
+            self._know(teams={**self._known.teams, **teams})
+            self._take(operation, work, shrink, owned)
+            if operation.state.ended:
+                await self._retire()
+
+    def _without_claim(self, operation: Operation) -> Mapping[str, Team]:
+        """What has to be written where an operation ends that somebody steers: nobody does."""
+        team = self.team(operation.id)
+        if not operation.state.ended or team.claim is None:
+            return {}
+        return {operation.id: replace(team, claim=None)}
+
+    async def keep(self, ownership: Ownership) -> None:
+        """Write whose the throttles are.
+
+        Raises:
+            NotActing, JournalFenced, JournalUnavailable: it was not written.
+        """
+        if ownership == self.ownership:
+            return
+        async with self._writing:
+            moves = sum(len(self._known.works[id].moves) for id in self._known.works)
+            if changed := await aside(moves, changed_documents, self.ownership, ownership):
+                await self._write(changed)
+            self._known = replace(self._known, ownership=ownership)
+
+    async def put_team(self, operation: Operation, team: Team, line: AuditEntry) -> None:
+        """Write what people said about an operation, with its line of the audit.
+
+        Raises:
+            Conflict: the operation is forgotten, or what is in the journal there cannot be read;
+                nothing was written.
+            NotActing, JournalFenced, JournalUnavailable: it was not written.
+        """
+        async with self._writing:
+            newest = self._known.operations.get(operation.id)
+            if newest is None:
+                # Forgotten while this waited for its turn; nobody would ever remove what is said.
+                raise Conflict(f"Operation {operation.id} is forgotten. Nothing was written.")
+            if newest.state.ended:
+                # It ended while this waited for its turn.
+                team = replace(team, claim=None)
+            placed = self._line(replace(line, backend=self._backend))
+            await self._write({team_key(operation.id): team_body(team), **placed})
+            self._know(teams={**self._known.teams, operation.id: team})
+        self._changed(newest)
+
+    async def tell(self, line: AuditEntry) -> None:
+        """Write a line of the audit that goes with no step.
+
+        Raises:
+            NotActing, JournalFenced, JournalUnavailable: it was not written.
+        """
+        async with self._writing:
+            await self._write(self._line(replace(line, backend=self._backend)))
+
+    @property
+    def audit(self) -> tuple[Body, ...]:
+        """The bodies of the audit's lines, in their order."""
+        return tuple(entry.body for _, entry in sorted(self._state.of(Kind.AUDIT).items()))
+
+    async def put_proposal(self, proposal: ProposedChange, line: AuditEntry) -> None:
+        """Write a proposal with its line of the audit, and drop those that ended long ago.
+
+        Raises:
+            Conflict: what is in the journal there cannot be read; nothing was written.
+            NotActing, JournalFenced, JournalUnavailable: it was not written.
+        """
+        async with self._writing:
+            proposals = {**self._known.proposals, proposal.id: proposal}
+            ended = [one for one in proposals.values() if one.state.ended]
+            # One that waited for long is news when it ends.
+            ended.sort(key=lambda one: one.settled_ms or 0)
+            gone = [one.id for one in ended[: max(0, len(ended) - LIMITS.proposals_kept)]]
+            entries: dict[str, Body | None] = {
+                proposal_key(proposal.id): proposal_body(proposal),
+                **self._line(replace(line, backend=self._backend)),
+                **{proposal_key(one): None for one in gone},
+            }
+            await self._write(entries)
+            for one in gone:
+                del proposals[one]
+            self._know(proposals=proposals)
+        self._proposed(proposal)
+
+    def _know(self, **news: Any) -> None:
+        self._known = replace(self._known, **news)
+
+    def _line(self, line: AuditEntry) -> Mapping[str, Body]:
+        time_ms, number = next_number(self._state, self._clock.now_ms())
+        placed = replace(line, time_ms=time_ms, number=number)
+        return {placed.key: placed.body()}
+
+    def load(self, state: JournalState) -> None:
+        """Take over what the journal says; who listens is told of what is new or different."""
+        before = self._known
+        self._known = known_operations(state)
+        for operation in self._known.operations.values():
+            told = before.teams.get(operation.id, Team()) == self.team(operation.id)
+            if before.operations.get(operation.id) != operation or not told:
+                self._changed(operation)
+        for proposal in self._known.proposals.values():
+            if before.proposals.get(proposal.id) != proposal:
+                self._proposed(proposal)
+
+    @property
+    def _state(self) -> JournalState:
+        return JournalState() if self._scribe is None else self._scribe.state
+
+    async def settle(self) -> None:
+        """Find out what became of a write whose answer was lost, and take that over.
+
+        To be called before anything is decided. What was written although nobody was told is an
+        intent like any other: the engine goes on with it.
+
+        Raises:
+            NotActing, JournalFenced, JournalUnavailable: it is not known yet.
+        """
+        if self.in_doubt and self._scribe is not None:
+            async with self._writing:
+                await self._scribe.append({})
+                self.in_doubt = False
+                self.load(self._scribe.state)
+
+    async def _write(self, entries: Mapping[str, Body | None]) -> None:
+        if self._scribe is None:
+            return
+        try:
+            await self._scribe.append(entries)
+        except JournalUnavailable as failed:
+            self.in_doubt = self.in_doubt or failed.written is not False
+            raise
+
+    def _take(
+        self,
+        operation: Operation,
+        work: ReassignmentWork | None,
+        shrink: ShrinkWork | None,
+        ownership: Ownership,
+    ) -> None:
+        """Take over what was written; None leaves what was there."""
+        operations = {**self._known.operations, operation.id: operation}
+        works, shrinks = dict(self._known.works), dict(self._known.shrinks)
+        teams = dict(self._known.teams)
+        if work is not None:
+            works[operation.id] = work
+        if shrink is not None:
+            shrinks[operation.id] = shrink
+        ended = [o.id for o in operations.values() if o.state.ended]
+        for operation_id in ended[: max(0, len(ended) - LIMITS.operations_kept)]:
+            del operations[operation_id]
+            for about in (works, shrinks, teams):
+                about.pop(operation_id, None)
+        self._know(
+            operations=operations, works=works, shrinks=shrinks, teams=teams, ownership=ownership
+        )
+        self._changed(operation)
+
+    async def _retire(self) -> None:
+        """Remove the oldest from the journal; what cannot be removed now is removed later."""
+        if gone := retired(self._state, self._has_ended):
+            try:
+                await self._write(gone)
+            except KshuntError:
+                return
+
+    def _has_ended(self, entry: Entry) -> bool:
+        """Whether an operation may be forgotten; one that cannot be read may not."""
+        known = self.get(entry.key.removeprefix(f"{Kind.OPERATION}/"))
+        if known is not None:
+            return known.state.ended
+        try:
+            return read_operation_body(entry.body).operation.state.ended
+        except KshuntError:
+            return False

@@ -1,0 +1,1 @@
+"""Leader elections: preferred (KIP-183) and unclean (KIP-460)."""

@@ -1,0 +1,1 @@
+"""The journal's port, its entries and records, and what they amount to."""

@@ -1,0 +1,1 @@
+"""Which of several backends is active, and its membership among them."""

@@ -1,0 +1,1 @@
+"""Pure decisions on moves: what starts, waits, is held back, goes back."""

@@ -1,0 +1,1 @@
+"""Which operations own which throttle, and what was there before. Pure."""

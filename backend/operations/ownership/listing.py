@@ -1,0 +1,100 @@
+"""Ownership as an operator reads it: of each setting its value, its owners, what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from backend.domain.throttles.configs import ReplicaSet
+from backend.domain.throttles.owners import OwnedThrottle, Share
+from backend.operations.ownership.cells import ListCell, ListKey, RateCell, RateKey, ShareState
+from backend.operations.ownership.drift import RateDrift, drift, rate_words
+from backend.operations.ownership.ownership import FoundSettings, Ownership
+
+
+def owned_throttles(
+    ownership: Ownership, present: FoundSettings, who: Callable[[str], str]
+) -> tuple[OwnedThrottle, ...]:
+    """Every setting in which an operation has a share, rates by broker and then lists by topic.
+
+    `who` says who asked for an operation. Of topics that are gone nothing is said.
+    """
+    drifted = _drifted(ownership, present)
+    rates = (
+        _rate(broker, key, cell, present, who, drifted.get((broker, key), ""))
+        for (broker, key), cell in sorted(ownership.rates.items())
+    )
+    lists = (
+        _list(topic, key, cell, present, who, drifted.get((topic, key), ""))
+        for (topic, key), cell in sorted(ownership.lists.items())
+        if topic not in present.gone_topics
+    )
+    return tuple(one for one in (*rates, *lists) if one.shares)
+
+
+def _drifted(ownership: Ownership, present: FoundSettings) -> Mapping[tuple[int | str, str], str]:
+    """What was done to a setting; the first thing, where a list lost some and got others."""
+    found: dict[tuple[int | str, str], str] = {}
+    for one in drift(ownership, present):
+        whose = one.broker if isinstance(one, RateDrift) else one.topic
+        found.setdefault((whose, one.key), one.kind.value)
+    return found
+
+
+def _rate(
+    broker: int,
+    key: RateKey,
+    cell: RateCell,
+    present: FoundSettings,
+    who: Callable[[str], str],
+    drifted: str,
+) -> OwnedThrottle:
+    found, prior = present.rates.get((broker, key)), cell.prior
+    shares = (
+        Share(id, who(id), rate_words(share.rate_bytes_per_s), share.state.value)
+        for id, share in sorted(cell.shares.items())
+        if share.state is not ShareState.PAST
+    )
+    return OwnedThrottle(
+        key.value,
+        broker,
+        None,
+        None if found is None else rate_words(found.value_bytes_per_s),
+        "" if found is None or found.value_bytes_per_s is None else found.source.value,
+        None if prior is None else rate_words(prior.value_bytes_per_s),
+        "" if prior is None or prior.value_bytes_per_s is None else prior.source.value,
+        tuple(shares),
+        drifted,
+    )
+
+
+def _list(
+    topic: str,
+    key: ListKey,
+    cell: ListCell,
+    present: FoundSettings,
+    who: Callable[[str], str],
+    drifted: str,
+) -> OwnedThrottle:
+    found = present.lists.get((topic, key))
+    return OwnedThrottle(
+        key.value,
+        None,
+        topic,
+        None if found is None else str(found),
+        "",
+        None if cell.prior is None else str(cell.prior),
+        "",
+        tuple(_list_shares(cell, who)),
+        drifted,
+    )
+
+
+def _list_shares(cell: ListCell, who: Callable[[str], str]) -> Iterable[Share]:
+    """What each operation needs listed; one that only gives up replicas is ending."""
+    for id, share in sorted(cell.shares.items()):
+        if share.state is ShareState.PAST:
+            continue
+        ending = not share.pairs and bool(share.going)
+        state = ShareState.ENDING if ending else share.state
+        pairs = share.going if ending else share.pairs
+        yield Share(id, who(id), str(ReplicaSet(pairs)), state.value)

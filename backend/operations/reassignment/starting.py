@@ -1,0 +1,403 @@
+"""Starting reassignments, because somebody asked for it; `cancelling` returns them.
+
+Goals
+    A throttle that a reassignment brings is there before the move, and comes off when it ends
+    (KIP-179, "On reassignment completion"), also when it was cancelled. A plan that the cluster
+    refuses leaves nothing behind.
+Constraints
+    The intent is in the journal before the first effect. What was asked is answered partition by
+    partition.
+Algorithm
+    start (KIP-179, "Algorithm"): check everything; write the intent with our share of each
+    throttle and what was there before; the topics' throttled replicas; the brokers' rates; the
+    move. The engine does the rest.
+    A request that the cluster refuses as a whole is a refusal of each partition: the throttle is
+    put back at once, and nothing is submitted again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from backend.admin.port.cluster_admin import ItemResult, ReassignOptions, ReassignOutcome
+from backend.admin.rpc.request_fate import Fate, fate_of
+from backend.domain.cluster.assignment import Assignment, partition_states
+from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition, original_replicas
+from backend.domain.operations.operation import (
+    UNKNOWN_REQUESTER,
+    Operation,
+    OperationKind,
+    OperationState,
+    Requester,
+)
+from backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
+from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
+from backend.domain.replicas.snapshot import Snapshot
+from backend.domain.text.formatting import listed, many
+from backend.domain.throttles.configs import Move, check_rate
+from backend.errors import BadInput, Conflict, KshuntError
+from backend.offload import aside
+from backend.operations.core.context import Context
+from backend.operations.core.results import failures, result, results
+from backend.operations.core.throttle_writes import ThrottleWrites
+from backend.operations.moves.cluster_view import leader_sizes
+from backend.operations.moves.disk_space import Chosen, room_warnings
+from backend.operations.moves.schedule import Caps, Order
+from backend.operations.reassignment.cancelling import is_ours, unfinished_works
+from backend.operations.reassignment.engine import Engine
+from backend.operations.state.reassignment_work import ReassignmentWork, shares_of
+from backend.settings import LIMITS
+
+NOT_ATTEMPTED: Final = 55
+
+State = OperationState
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignRequest:
+    """What an operator asks of `Reassignments.start`."""
+
+    plan: ReassignmentPlan
+    throttle_bytes_per_s: int | None = None
+    log_dirs_throttle_bytes_per_s: int | None = None
+    auto_remove_throttle: bool = True
+    additional: bool = False
+    allow_replication_factor_change: bool = True
+    all_or_nothing: bool = False
+    """True: one partition that cannot be moved holds up the others."""
+    validate_only: bool = False
+    timeout_s: float = 10.0
+    caps: Caps | None = None
+    """Moves in flight; None: everything at once, as KIP-179 and Kafka's own tool have it."""
+    order: Order = Order.LARGEST_FIRST
+    asker: Requester = UNKNOWN_REQUESTER
+
+
+class Reassignments:
+    """See the module's text."""
+
+    def __init__(self, context: Context, engine: Engine) -> None:
+        self._context = context
+        self._engine = engine
+        self._admin = context.admin
+        self._registry = context.registry
+
+    async def start(self, request: ReassignRequest) -> ChangeAnswer:
+        """Start a plan, with its throttle.
+
+        Raises:
+            Conflict: partitions move already and `additional` is not set, but for the very plan
+                that runs, with another throttle; or the journal's record of a throttle cannot be
+                read.
+            BadInput: a throttle is under 1 KB/s, or the plan is over Kafka's limit.
+            NotActing: another backend acts for this cluster.
+        """
+        _check(request)
+        async with self._context.lock:
+            ongoing = await self._context.ongoing()
+            moves = await self._moves(request.plan, ongoing)
+            if ongoing and not request.additional and not _asks_again(request, moves, ongoing):
+                raise Conflict(
+                    f"{many(len(ongoing), 'partition')} already being reassigned "
+                    f"({listed(ongoing, 3)}); nothing was changed.",
+                    advice="Wait, cancel them, or ask for this plan in addition to them.",
+                )
+            size = len(moves)
+            checked = await self._admin.reassign_partitions(
+                request.plan.replicas, _options(request, validate_only=True), request.plan.log_dirs
+            )
+            if request.validate_only:
+                room = await self._room(request, moves)
+                return await aside(size, _answer, request, checked, moves.values(), None, room)
+            return await self._start(request, moves, checked.results, ongoing)
+
+    async def _start(
+        self,
+        request: ReassignRequest,
+        moves: Mapping[TopicPartition, Move],
+        checked: Mapping[TopicPartition, ItemResult],
+        ongoing: Mapping[TopicPartition, OngoingReassignment],
+    ) -> ChangeAnswer:
+        self._registry.require()
+        fit = {p for p in moves if p in checked and checked[p].ok}
+        work = _work(request, moves, fit)
+        operation = await aside(len(moves), self._draft, request, work)
+        if not fit:
+            words = f"refused: {next(iter(failures(checked)), 'no partition can be moved')}"
+            await self._registry.put(operation, work)
+            await self._registry.move(operation.id, State.FAILED, words)
+            nothing = _nothing_done(checked)
+            return await aside(len(moves), _answer, request, nothing, moves.values(), operation, ())
+        silent, written = await self._throttle(operation, work, ongoing)
+        notes = await self._room(request, moves)
+        notes += [
+            f"Broker {broker} does not answer; its throttle is written when it does."
+            for broker in silent
+        ]
+        if written.holding_up:
+            why = f"the throttle of {listed(written.holding_up)} could not be written"
+            await self._give_up(operation, replace(work, failed=why))
+            refused = ItemResult(NOT_ATTEMPTED, "OPERATION_NOT_ATTEMPTED", why)
+            outcome = _nothing_done(dict(checked) | dict.fromkeys(fit, refused))
+            said = (_UNDONE,)
+            return await aside(
+                len(moves), _answer, request, outcome, moves.values(), operation, said
+            )
+        notes += [f"Throttle of {problem}" for problem in written.problems]
+        outcome = await self._first_moves(operation, work)
+        unfit = {p: r for p, r in checked.items() if p not in fit}
+        outcome = replace(outcome, results={**unfit, **outcome.results})
+        if self._is_refused(operation):
+            notes.append(_UNDONE)
+        return await aside(len(moves), _answer, request, outcome, moves.values(), operation, notes)
+
+    async def _room(
+        self, request: ReassignRequest, moves: Mapping[TopicPartition, Move]
+    ) -> list[str]:
+        """What would not fit where it goes, by the newest sample."""
+        snapshot = self._context.latest()
+        if snapshot is None:
+            return []
+        return await aside(len(moves), _room_by, snapshot, moves, request.plan.log_dirs)
+
+    async def _moves(
+        self, plan: ReassignmentPlan, ongoing: Mapping[TopicPartition, OngoingReassignment]
+    ) -> dict[TopicPartition, Move]:
+        cluster = await self._admin.describe(plan.topics, timeout_s=self._context.timeout_s)
+        return await aside(len(cluster.assignment), _moves_of, plan, ongoing, cluster.assignment)
+
+    def _draft(self, request: ReassignRequest, work: ReassignmentWork) -> Operation:
+        plan = request.plan
+        return self._registry.draft(
+            OperationKind.REASSIGN,
+            f"move {many(len(plan), 'partition')} of {listed(plan.topics, 3)}",
+            asker=request.asker,
+            partitions=tuple(plan.replicas),
+            throttle_bytes_per_s=request.throttle_bytes_per_s,
+            auto_remove_throttle=request.auto_remove_throttle,
+            details={"rollback_plan": rollback_plan(work.moves.values())},
+        )
+
+    async def _throttle(
+        self,
+        operation: Operation,
+        work: ReassignmentWork,
+        ongoing: Mapping[TopicPartition, OngoingReassignment],
+    ) -> tuple[list[int], ThrottleWrites]:
+        """Write the intent, and the throttle of it.
+
+        Returns:
+            Brokers whose rates were to be written and could not be read, and what was written.
+        """
+        shares = await aside(len(work.moves), shares_of, work)
+        throttling = self._context.throttling
+        brokers = sorted({broker for broker, _ in shares.rates})
+        topics = sorted({topic for topic, _ in shares.lists})
+        throttling.check_readable(brokers, topics)
+        present = await throttling.present(brokers, topics)
+        ownership = self._registry.ownership
+        if (rate := work.throttle_bytes_per_s) is not None:
+            # The lowest rate is in force: theirs would be, where it is raised.
+            for former in self._asked_again(work, ongoing):
+                ownership = ownership.change_all(former, rate, present).after
+        step = await aside(
+            len(work.moves),
+            partial(ownership.record, auto_remove=work.auto_remove),
+            operation.id,
+            shares,
+            present,
+        )
+        await self._registry.put(operation, work, step.after)
+        silent = sorted({cell[0] for cell in shares.rates if cell not in present.rates})
+        return silent, await throttling.carry_out(step.writes, present)
+
+    def _asked_again(
+        self, work: ReassignmentWork, ongoing: Mapping[TopicPartition, OngoingReassignment]
+    ) -> list[str]:
+        """Running operations all of whose moves are asked for again, in just the same way.
+
+        So Kafka's tool changes a throttle: by the current reassignment, submitted once more.
+        """
+        return [
+            operation.id
+            for operation, former in unfinished_works(self._context)
+            if operation.state is State.RUNNING
+            and not former.waiting
+            and (moving := former.in_flight(ongoing))
+            and all(p in work.moves and is_ours(ongoing[p], work) for p in moving)
+        ]
+
+    async def _first_moves(self, operation: Operation, work: ReassignmentWork) -> ReassignOutcome:
+        """Submit what may start at once; the others wait."""
+        waits = ItemResult(message=WAITS_FOR_TURN)
+        if work.caps is not None:
+            await self._engine.advance(operation, work, await self._context.ongoing())
+            return _nothing_done(dict.fromkeys(work.waiting, waits))
+        try:
+            outcome = await self._engine.submit(operation, work, work.waiting)
+        except KshuntError as error:
+            return _nothing_done(dict.fromkeys(work.waiting, _in_doubt(error)))
+        left = self._registry.work(operation.id)
+        if left is not None and left.failed:
+            await self._engine.lift(self._registry.known.operations[operation.id], left)
+        return outcome
+
+    def _is_refused(self, operation: Operation) -> bool:
+        work = self._registry.work(operation.id)
+        return work is not None and bool(work.failed)
+
+    async def _give_up(self, operation: Operation, work: ReassignmentWork) -> None:
+        """End an operation that moved nothing; what is not off yet, the engine takes off."""
+        await self._registry.put(operation, work)
+        await self._engine.lift(operation, work)
+
+    async def cancel(
+        self,
+        partitions: Sequence[TopicPartition],
+        *,
+        preserve_throttles: bool,
+        validate_only: bool,
+        timeout_s: float,
+        asker: Requester = UNKNOWN_REQUESTER,
+    ) -> ChangeAnswer:
+        """Return partitions to their original replicas; see `Cancellations.cancel`."""
+        return await self._engine.cancellations.cancel(
+            partitions,
+            preserve_throttles=preserve_throttles,
+            validate_only=validate_only,
+            timeout_s=timeout_s,
+            asker=asker,
+        )
+
+
+def _asks_again(
+    request: ReassignRequest,
+    moves: Mapping[TopicPartition, Move],
+    ongoing: Mapping[TopicPartition, OngoingReassignment],
+) -> bool:
+    """Whether a request is the plan that runs, once more, with a throttle.
+
+    KIP-179 names it as the way to change the rate. Each move is one of the plan's, and each
+    partition of the plan is on its way or there.
+    """
+    wanted = request.plan.replicas
+    return (
+        request.throttle_bytes_per_s is not None
+        and all(p in wanted and move.target == tuple(wanted[p]) for p, move in ongoing.items())
+        and all(
+            p in ongoing or (p in moves and moves[p].current == tuple(target))
+            for p, target in wanted.items()
+        )
+    )
+
+
+_UNDONE: Final = "The cluster took no partition; the throttles were put back as they were."
+
+
+def _nothing_done(outcomes: Mapping[TopicPartition, ItemResult]) -> ReassignOutcome:
+    return ReassignOutcome(outcomes, {}, {}, {})
+
+
+def _in_doubt(error: KshuntError) -> ItemResult:
+    if fate_of(error) is Fate.RETRY:
+        words = f"not submitted yet, and is submitted again: {error}"
+    else:
+        words = f"whether it moves is being found out: {error}"
+    return ItemResult(error.kafka_code, "UNKNOWN", words, True)
+
+
+def _moves_of(
+    plan: ReassignmentPlan,
+    ongoing: Mapping[TopicPartition, OngoingReassignment],
+    assignment: Assignment,
+) -> dict[TopicPartition, Move]:
+    states = partition_states(assignment)
+    return {
+        partition: Move(
+            partition, original_replicas(states[partition], ongoing.get(partition)), target
+        )
+        for partition, target in plan.replicas.items()
+        if partition in states
+    }
+
+
+def _room_by(
+    snapshot: Snapshot, moves: Mapping[TopicPartition, Move], log_dirs: Chosen
+) -> list[str]:
+    sizes = leader_sizes(snapshot, {partition.topic for partition in moves})
+    return room_warnings(moves.values(), sizes, snapshot.log_dirs, log_dirs)
+
+
+def _work(
+    request: ReassignRequest,
+    moves: Mapping[TopicPartition, Move],
+    fit: Collection[TopicPartition],
+) -> ReassignmentWork:
+    return ReassignmentWork(
+        moves=moves,
+        log_dirs={key: path for key, path in request.plan.log_dirs.items() if key[0] in moves},
+        throttle_bytes_per_s=request.throttle_bytes_per_s,
+        log_dirs_throttle_bytes_per_s=request.log_dirs_throttle_bytes_per_s,
+        auto_remove=request.auto_remove_throttle,
+        factor_may_change=request.allow_replication_factor_change,
+        timeout_s=request.timeout_s,
+        order=request.order,
+        caps=request.caps,
+        refused=frozenset(moves.keys() - fit),
+    )
+
+
+def rollback_plan(moves: Iterable[Move]) -> object:
+    """Kafka's JSON of where the partitions are now."""
+    return json.loads(format_plan({move.partition: move.current for move in moves}))
+
+
+def _check(request: ReassignRequest) -> None:
+    for rate in (request.throttle_bytes_per_s, request.log_dirs_throttle_bytes_per_s):
+        if rate is not None:
+            check_rate(rate)
+    if request.caps is None and len(request.plan) > LIMITS.partitions_per_reassignment:
+        raise BadInput(
+            f"The plan moves {len(request.plan)} partitions; Kafka takes "
+            f"{LIMITS.partitions_per_reassignment} in one request. Nothing was changed.",
+            advice="Split the plan, or give a cap of moves in flight.",
+        )
+
+
+def _options(request: ReassignRequest, *, validate_only: bool) -> ReassignOptions:
+    return ReassignOptions(
+        throttle_bytes_per_s=request.throttle_bytes_per_s,
+        log_dirs_throttle_bytes_per_s=request.log_dirs_throttle_bytes_per_s,
+        validate_only=validate_only,
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        all_or_nothing=request.all_or_nothing,
+        auto_remove_throttle=request.auto_remove_throttle,
+        timeout_s=request.timeout_s,
+    )
+
+
+def _answer(
+    request: ReassignRequest,
+    outcome: ReassignOutcome,
+    moves: Iterable[Move],
+    operation: Operation | None,
+    notes: Iterable[str],
+) -> ChangeAnswer:
+    log_dirs: tuple[Result, ...] = tuple(
+        result(f"{partition} on broker {broker}", item)
+        for (partition, broker), item in sorted(outcome.log_dir_results.items())
+    )
+    said = list(notes)
+    if request.throttle_bytes_per_s is not None and not request.auto_remove_throttle:
+        said.append("The throttle stays on after the move, as asked.")
+    return ChangeAnswer(
+        validate_only=request.validate_only,
+        operation_id=None if operation is None else operation.id,
+        results=(*results(outcome.results), *log_dirs),
+        notes=tuple(said),
+        rollback_plan=rollback_plan(moves),  # type: ignore[arg-type]
+    )

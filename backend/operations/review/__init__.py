@@ -1,0 +1,1 @@
+"""Before a change: preview, blast radius, second person; beside it: claims."""

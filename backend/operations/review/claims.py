@@ -1,0 +1,170 @@
+"""Who steers an operation, and what people remark on it.
+
+Goals
+    Two people at two terminals do not steer one operation against each other without knowing it.
+Constraints
+    Soft: whoever may steer can take over, with a reason that the audit keeps. A name is what the
+    credential says; where no credentials are asked for it is what people say of themselves, and
+    proves nothing.
+Algorithm
+    A claim is an entry of the journal beside that of its operation, so that neither overwrites the
+    other. It ends with the operation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from backend.clock import Clock
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import Operation, Requester
+from backend.domain.operations.team import Claim, Note, Team, note_text
+from backend.domain.text.formatting import moment_text
+from backend.errors import BadInput, Conflict
+from backend.operations.audit.lines import AuditEntry, AuditEvent
+from backend.operations.core.registry import Registry
+from backend.settings import LIMITS
+
+
+class Claims:
+    """See the module's text."""
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._one = asyncio.Lock()
+        """What is written depends on what was there."""
+
+    async def claim(self, operation_id: str, asker: Requester, *, take_over: bool) -> Operation:
+        """Say that somebody steers an operation, which is returned.
+
+        Raises:
+            BadInput: there is no such operation, or who asks says no name, or no reason to take it
+                over.
+            Conflict: it has ended, or another one steers it and it shall not be taken over.
+            NotActing: another backend acts for this cluster.
+        """
+        async with self._one:
+            operation = self._operation(operation_id)
+            if not asker.who.strip():
+                raise BadInput("Who claims an operation has to say a name; nothing was written.")
+            if operation.state.ended:
+                raise Conflict(f"Operation {operation_id} is {operation.state}: nobody steers it.")
+            team = self._registry.team(operation_id)
+            event, words = AuditEvent.CLAIMED, f"{asker.who} steers it"
+            if team.claim is not None and team.claim.who != asker.who:
+                if not take_over:
+                    raise _held(operation_id, team.claim)
+                if not asker.reason.strip():
+                    raise BadInput(
+                        f"{team.claim.who} steers operation {operation_id}. To take it over say "
+                        "why; nothing was written."
+                    )
+                event, words = AuditEvent.CLAIM_TAKEN, f"taken over from {team.claim.who}"
+            claim = Claim(asker.who, self._clock.now_ms(), asker.reason)
+            return await self._put(operation, replace(team, claim=claim), event, asker, words)
+
+    async def release(self, operation_id: str, asker: Requester) -> Operation:
+        """Say that nobody steers an operation any more, which is returned.
+
+        Raises:
+            BadInput: there is no such operation.
+            Conflict: nobody steers it, or another one does.
+            NotActing: another backend acts for this cluster.
+        """
+        async with self._one:
+            operation, team = self._operation(operation_id), self._registry.team(operation_id)
+            if team.claim is None:
+                raise Conflict(f"Nobody has claimed operation {operation_id}.")
+            if team.claim.who != asker.who:
+                raise _held(operation_id, team.claim)
+            return await self._put(
+                operation, replace(team, claim=None), AuditEvent.RELEASED, asker, "nobody steers it"
+            )
+
+    async def note(self, operation_id: str, text: str, asker: Requester) -> Operation:
+        """Remark on an operation, which is returned, for everybody and for the audit.
+
+        Raises:
+            BadInput: there is no such operation, or the note cannot be meant.
+            Conflict: there are too many.
+            NotActing: another backend acts for this cluster.
+        """
+        async with self._one:
+            operation, team = self._operation(operation_id), self._registry.team(operation_id)
+            note = Note(asker.who, self._clock.now_ms(), note_text(text))
+            if len(team.notes) >= LIMITS.notes_per_operation:
+                raise Conflict(
+                    f"Operation {operation_id} has {len(team.notes)} notes, and takes no more. "
+                    "Nothing was written."
+                )
+            after = replace(team, notes=(*team.notes, note))
+            return await self._put(operation, after, AuditEvent.NOTED, asker, note.text)
+
+    async def _put(
+        self, operation: Operation, team: Team, event: AuditEvent, asker: Requester, words: str
+    ) -> Operation:
+        self._registry.require()
+        line = AuditEntry(
+            *(0, 0, event, operation.id, operation.kind.value, asker.who, asker.reason),
+            outcome=words,
+        )
+        await self._registry.put_team(operation, team, line)
+        return self._registry.get(operation.id) or operation
+
+    def _operation(self, operation_id: str) -> Operation:
+        operation = self._registry.get(operation_id)
+        if operation is None:
+            raise BadInput(f"There is no operation {operation_id}; nothing was written.")
+        return operation
+
+    # What a claim holds back
+
+    def require(self, operation_ids: Iterable[str], asker: Requester) -> None:
+        """Return only where nobody else steers one of these operations.
+
+        Raises:
+            Conflict: somebody does; says who, since when, why, and what to do.
+        """
+        for operation_id in operation_ids:
+            operation = self._registry.get(operation_id)
+            claim = self._registry.team(operation_id).claim
+            ended = operation is None or operation.state.ended
+            if claim is not None and not ended and claim.who not in asker.names:
+                raise _held(operation_id, claim)
+
+    def require_rates(self, brokers: Collection[int], asker: Requester) -> None:
+        """As `require`, of the operations that throttle one of these brokers."""
+        rates = self._registry.ownership.rates
+        self.require(
+            (id for cell_id, cell in rates.items() if cell_id[0] in brokers for id in cell.shares),
+            asker,
+        )
+
+    def require_lists(self, topics: Collection[str], asker: Requester) -> None:
+        """As `require`, of the operations that throttle replicas of one of these topics."""
+        lists = self._registry.ownership.lists
+        self.require(
+            (id for cell_id, cell in lists.items() if cell_id[0] in topics for id in cell.shares),
+            asker,
+        )
+
+    def require_moves(self, partitions: Collection[TopicPartition], asker: Requester) -> None:
+        """As `require`, of the operations that move one of these partitions."""
+        wanted = set(partitions)
+        known = self._registry.known
+        steered = (id for id in self._registry.unfinished if self._registry.team(id).claim)
+        moving = ((id, known.works[id].moves) for id in steered if id in known.works)
+        self.require((id for id, moves in moving if not wanted.isdisjoint(moves)), asker)
+
+
+def _held(operation_id: str, claim: Claim) -> Conflict:
+    why = f": {claim.reason}" if claim.reason else ""
+    return Conflict(
+        f"{claim.who} steers operation {operation_id} since {moment_text(claim.since_ms)}{why}. "
+        "Nothing was changed.",
+        advice="Talk to them; or take it over, with a reason: K in the dashboard's operations, or "
+        "a claim with take_over.",
+    )

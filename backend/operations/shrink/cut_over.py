@@ -1,0 +1,399 @@
+"""The phases of a shrink from the seal on: the source is closed, replaced, and its groups follow.
+
+What speaks against going on is looked at again right before the source is deleted; from then on
+nothing is taken back, and each phase repeats what it has to do until it holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from backend.domain.cluster.columns import PartitionColumns
+from backend.domain.operations.operation import OperationState
+from backend.domain.shrink.offset_maps import Offsets
+from backend.domain.shrink.phases import ShrinkPhase
+from backend.domain.text.formatting import listed, many
+from backend.domain.topics.descriptions import TopicDescription
+from backend.domain.topics.groups import OffsetsRead
+from backend.errors import ClusterUnreachable
+from backend.operations.shrink.job_port import JobCommand
+from backend.operations.shrink.offset_maps import finals, map_is_there, places
+from backend.operations.shrink.preparation import (
+    active,
+    assigned,
+    compared,
+    copying,
+    copying_words,
+    create,
+    difference,
+    is_ours,
+    known,
+    outcome_of,
+    settings_in_force,
+    verifying,
+)
+from backend.operations.shrink.step import Refused, ShrinkStep, checked, topic_id_digits
+from backend.operations.shrink.topic_settings import OUR_GROUPS, SEAL, final_settings
+from backend.operations.state.shrink_work import GroupPlace
+
+STILL_S: Final = 2.0
+"""So long the ends of a sealed topic must not move."""
+INVALID_REPLICA_ASSIGNMENT: Final = 39
+GONE: Final = frozenset({3, 100})
+"""UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID."""
+BUSY: Final = frozenset({25, 27, 68})
+"""UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, NON_EMPTY_GROUP: the group has members."""
+GROUPS_AT_ONCE: Final = 20
+
+
+# The seal
+
+
+async def seal(step: ShrinkStep) -> None:
+    """Refuse every producer, once nobody reads; until the ends stand still."""
+    work, admin = step.work, step.context.admin
+    source = await step.source()
+    if names := active(await step.groups()):
+        step.wait(f"these groups have members, stop them: {names}", "groups")
+        return
+    found = await admin.topic_overrides(work.topic, timeout_s=step.timeout_s) or {}
+    if changes := {key: value for key, value in SEAL.items() if found.get(key) != value}:
+        outcome = await admin.alter_topic_configs(work.topic, changes, timeout_s=step.timeout_s)
+        checked(f"Sealing {work.topic}", outcome)
+    if not await settings_in_force(step, source, SEAL):
+        step.wait("brokers are learning that the source takes no records")
+        return
+    ends = await _settled(step, source)
+    if ends is None:
+        return
+    if step.live.ends.still_s(ends, step.now_s) < STILL_S:
+        step.wait("the source is sealed; its ends have to stand still for a moment")
+        return
+    await step.enter(sealed=ends, until=ends)
+
+
+async def _settled(step: ShrinkStep, source: TopicDescription) -> Offsets | None:
+    """The ends of the source; None while a transaction is open, or a record not replicated."""
+    found = await step.context.admin.topic_offsets(source.name, timeout_s=step.timeout_s)
+    if len(found.offsets) < len(source.partitions):
+        step.wait("where the source ends is not known: a leader does not answer")
+        return None
+    if busy := [p for p, one in sorted(found.offsets.items()) if one.stable_end < one.end]:
+        step.wait(f"a transaction is open on partition {listed(busy, 8)}", "producers")
+        return None
+    if late := await _not_replicated(step, source, found):
+        step.wait(f"the last records of partition {listed(late, 8)} are being replicated")
+        return None
+    return {p: one.end for p, one in sorted(found.offsets.items())}
+
+
+async def _not_replicated(
+    step: ShrinkStep, source: TopicDescription, found: OffsetsRead
+) -> tuple[int, ...]:
+    """Partitions whose leader has records that no consumer sees yet."""
+    late = []
+    for leader in sorted({one.leader for one in source.partitions}):
+        numbers = np.array([p.number for p in source.partitions if p.leader == leader], np.int32)
+        asked = PartitionColumns((source.name,), np.zeros(len(numbers), np.int32), numbers)
+        ends = await step.context.admin.log_end_offsets(leader, asked, timeout_s=step.timeout_s)
+        late += [
+            int(number)
+            for number, end in zip(numbers, ends.log_end_offset, strict=True)
+            if int(end) != found.offsets[int(number)].end
+        ]
+    return tuple(sorted(late))
+
+
+# What came after the verification
+
+
+async def copy_rest(step: ShrinkStep) -> None:
+    """Copy what was written since, if anything was."""
+    work = step.work
+    if work.verified is not None and work.verified.positions == work.sealed:
+        await step.enter()
+        return
+    standing = await step.run(copying(step, work.sealed))
+    if standing is None:
+        copying_words(step)
+    elif standing.ended == "failed":
+        await step.fail(standing.words)
+    else:
+        await step.enter()
+
+
+async def verify_rest(step: ShrinkStep) -> None:
+    """Compare all of both topics, and settle where each group goes on."""
+    work = step.work
+    verified = work.verified
+    whole = verified is not None and verified.positions == work.sealed
+    if whole and verified is not None and map_is_there(step.folder(), verified):
+        if not await _as_sealed(step):
+            return
+        if not await settings_in_force(step, await step.source(), SEAL):
+            await _seal_anew(step)
+        elif (groups := await _placed(step)) is not None:
+            await step.enter(groups=groups)
+            if work.same_name:
+                # At once: while groups are where they were a moment ago.
+                await delete(step)
+        return
+    found = await compared(step, verifying(step))
+    if found is None:
+        return
+    if found.positions != work.sealed:
+        await step.fail("the job compared other offsets than those of the sealed source")
+        return
+    await step.put(verified=found)
+
+
+async def _as_sealed(step: ShrinkStep) -> bool:
+    """Whether the source ends where it ended when it was sealed; else it is sealed anew."""
+    topic = step.work.topic
+    found = await step.context.admin.topic_offsets(topic, timeout_s=step.timeout_s)
+    if len(found.offsets) < step.work.current:
+        raise ClusterUnreachable(f"The ends of {topic} are not known.")
+    if {p: one.end for p, one in found.offsets.items()} == step.work.sealed:
+        return True
+    await _seal_anew(step)
+    return False
+
+
+async def _seal_anew(step: ShrinkStep) -> None:
+    step.wait("records came in spite of the seal, or it was taken off; the source is sealed anew")
+    await step.enter(ShrinkPhase.SEAL, sealed=None, groups={})
+
+
+async def _placed(step: ShrinkStep) -> Mapping[str, GroupPlace] | None:
+    """Where each group goes on in the copy; None while that is not known, or a group reads."""
+    groups, verified = await step.groups(), step.work.verified
+    assert verified is not None
+    if names := active(groups):
+        step.wait(f"these groups have members, stop them: {names}", "groups")
+        return None
+    committed = {one.name: one.committed for one in groups if one.committed}
+    if {name: place.committed for name, place in step.work.groups.items()} == committed:
+        return step.work.groups
+    step.wait("where the consumer groups go on is looked up")
+    folder, ends = step.folder(), verified.ends
+    found: Mapping[str, GroupPlace] | None = await step.behind(
+        f"places {sorted(committed.items())}",
+        lambda: asyncio.to_thread(places, folder, committed, ends),
+    )
+    return found
+
+
+# The point of no return
+
+
+async def delete(step: ShrinkStep) -> None:
+    """Delete the source, and no other topic of its name; until no broker knows it.
+
+    Groups are not looked at any more: their positions go with the source.
+    """
+    work, admin = step.work, step.context.admin
+    found = await step.described(work.topic)
+    if found is None:
+        brokers = await admin.topic_known(work.topic, timeout_s=step.timeout_s)
+        if all(one is not None and not one.partitions for one in brokers.values()):
+            await step.enter()
+        else:
+            step.wait("brokers are learning that the source is gone")
+    elif not await _is_source(step, found):
+        step.wait(
+            f"somebody created {work.topic} anew (auto.create.topics.enable?); it goes on when "
+            f"that topic is deleted; every record is in {work.copy}",
+            "operator",
+        )
+    elif step.live.sent or await _as_sealed(step):
+        # What comes by then is not looked at: a topic that goes gives odd answers.
+        step.live.sent = True
+        step.wait("the source is being deleted")
+        outcome = await admin.delete_topic(
+            work.topic, topic_id=topic_id_digits(work.source_id), timeout_s=step.timeout_s
+        )
+        if outcome.error_code in GONE:
+            return
+        try:
+            checked(f"Deleting {work.topic}", outcome)
+        except Refused as refused:
+            # By the cluster's own word nothing was deleted.
+            await step.fail(str(refused))
+
+
+async def _is_source(step: ShrinkStep, found: TopicDescription) -> bool:
+    work = step.work
+    if work.source_id:
+        return found.topic_id == work.source_id
+    has = await step.context.admin.topic_overrides(found.name, timeout_s=step.timeout_s) or {}
+    sealed = all(has.get(key) == value for key, value in SEAL.items())
+    return sealed and len(found.partitions) == work.current
+
+
+async def create_anew(step: ShrinkStep) -> None:
+    """Create the topic with fewer partitions, of the same name and settings."""
+    work, admin = step.work, step.context.admin
+    found = await step.described(work.topic)
+    if found is None and work.final_id:
+        raise Refused(f"{work.topic} is gone: somebody deleted it", 3)
+    if found is None:
+        # So the job does not take what a producer writes first for the work of another job.
+        group = OUR_GROUPS + step.job_name(back=True)
+        starts = dict.fromkeys(range(work.request.total_count), 0)
+        outcome = await admin.alter_group_offsets(
+            group, work.copy, starts, timeout_s=step.timeout_s
+        )
+        checked(f"Setting the start of {group}", outcome)
+        await _create_anew(step)
+    elif not await is_ours(step, found, work.final_id, final_settings(work)):
+        step.wait(
+            f"somebody created {work.topic} anew (auto.create.topics.enable?); it goes on when "
+            f"that topic is deleted; every record is in {work.copy}",
+            "operator",
+        )
+    elif await known(step, found):
+        await step.enter(final_id=found.topic_id)
+
+
+async def _create_anew(step: ShrinkStep) -> None:
+    work = step.work
+    try:
+        await create(step, work.topic, final_settings(work))
+    except Refused as refused:
+        if refused.code != INVALID_REPLICA_ASSIGNMENT:
+            raise
+        # A broker has left the cluster since.
+        state = await step.context.admin.describe((), timeout_s=step.timeout_s)
+        seed = f"{step.operation.id}-{sorted(state.brokers)}"
+        assignment = await assigned(step, work.topic, len(work.assignment[0]), seed)
+        if assignment is not None:
+            await step.put(assignment=assignment)
+
+
+def _back(step: ShrinkStep, *, verify: bool = False) -> JobCommand:
+    work = step.work
+    assert work.verified is not None
+    return JobCommand(
+        source=work.copy,
+        target=work.topic,
+        operation=step.job_name(back=True),
+        folder=step.folder(back=True),
+        verify=verify,
+        until=None if verify else work.verified.ends,
+        strip_header=True,
+    )
+
+
+async def copy_back(step: ShrinkStep) -> None:
+    """Copy everything into the topic that was created anew."""
+    standing = await step.run(_back(step))
+    if standing is None:
+        copying_words(step)
+    elif standing.ended == "complete":
+        await step.enter()
+
+
+async def verify_back(step: ShrinkStep) -> None:
+    """Compare copy and final topic; where they differ, somebody has to agree."""
+    work = step.work
+    seen = work.verified_back
+    if seen is not None and map_is_there(step.folder(back=True), seen):
+        if not work.differs or work.accepted:
+            await step.enter()
+        return
+    command = _back(step, verify=True)
+    standing = await step.run(command)
+    if standing is None or standing.ended != "complete" or standing.verified is None:
+        if step.live.standing.running:
+            step.wait(f"{work.copy} and {work.topic} are compared")
+        return
+    equal = bool(standing.verified["equal"])
+    words = "" if equal else difference(standing)
+    await step.put(verified_back=outcome_of(step, command, standing), differs=words)
+
+
+# The groups
+
+
+async def translate(step: ShrinkStep) -> None:
+    """Commit where each group goes on; one that has members is waited for."""
+    work = step.work
+    if any(place.final is None for place in work.groups.values()):
+        await _finals(step)
+        return
+    pending = [name for name, place in work.groups.items() if not place.done]
+    if not pending:
+        await step.move(OperationState.LIFTING, phase=ShrinkPhase.CLEAN_UP)
+        return
+    found = await step.context.admin.topic_groups(work.final, timeout_s=step.timeout_s)
+    there = {one.name: one for one in found.groups}
+    step.live.members = {
+        **step.live.members,
+        **{name: len(one.members) or int(one.active) for name, one in there.items()},
+    }
+    reading = {name for name in pending if name in there and there[name].active}
+    batch = [name for name in pending if name not in reading][:GROUPS_AT_ONCE]
+    # What was committed without an answer, and may have been read on from since.
+    done = {
+        name
+        for name in pending
+        if work.groups[name].asked
+        and name in there
+        and _is_beyond(there[name].committed, work.groups[name].final or {})
+    }
+    await _commit(step, done, [name for name in batch if name not in done], reading - done)
+
+
+def _is_beyond(committed: Offsets, wanted: Offsets) -> bool:
+    return bool(committed) and all(committed.get(p, -1) >= at for p, at in wanted.items())
+
+
+async def _commit(step: ShrinkStep, done: set[str], going: list[str], busy: set[str]) -> None:
+    work, admin = step.work, step.context.admin
+    asked = {name: replace(work.groups[name], asked=True) for name in going}
+    await step.put(groups={**work.groups, **asked})
+    for name in going:
+        final = work.groups[name].final or {}
+        outcome = await admin.alter_group_offsets(name, work.final, final, timeout_s=step.timeout_s)
+        if outcome.error_code in BUSY:
+            busy.add(name)
+        else:
+            checked(f"Moving group {name} on", outcome)
+            done.add(name)
+    places = dict(step.work.groups)
+    for name in done:
+        places[name] = replace(places[name], done=True)
+    # What was refused was not committed.
+    for name in busy & asked.keys():
+        places[name] = replace(places[name], asked=False)
+    await step.put(groups=places)
+    if busy:
+        names = listed(sorted(busy), 4)
+        step.wait(f"these groups have members, stop them: {names}", "groups")
+    else:
+        step.wait(f"{many(len(done), 'consumer group')} moved on")
+
+
+async def _finals(step: ShrinkStep) -> None:
+    """Find where the groups go on in the final topic."""
+    work = step.work
+    if not work.same_name:
+        await step.put(groups={n: replace(p, final=p.copied) for n, p in work.groups.items()})
+        return
+    folder = step.folder(back=True)
+    if work.verified_back is None or not map_is_there(folder, work.verified_back):
+        # Another machine has the map, so it is made here once more.
+        await step.enter(ShrinkPhase.VERIFY_BACK)
+        return
+    known_places, ends = work.groups, work.verified_back.ends
+    step.wait("where the consumer groups go on is looked up")
+    found = await step.behind(
+        "finals", lambda: asyncio.to_thread(finals, folder, known_places, ends)
+    )
+    if found is not None:
+        await step.put(groups=found)

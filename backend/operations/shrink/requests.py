@@ -1,0 +1,340 @@
+"""Starting a shrink, agreeing to its cut-over, and steering it, because somebody asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from backend.admin.port.capabilities import Verb, require
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import (
+    UNKNOWN_REQUESTER,
+    Operation,
+    OperationKind,
+    OperationState,
+    Requester,
+)
+from backend.domain.reassignment.answers import ChangeAnswer, Result
+from backend.domain.shrink.check import Severity, ShrinkCheck
+from backend.domain.shrink.delete_partitions import DELAY_MS_MAX, NO_DELAY
+from backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
+from backend.domain.text.formatting import listed, many, time_words
+from backend.errors import BadInput, Conflict
+from backend.operations.core.context import Context
+from backend.operations.shrink.check import ShrinkChecks
+from backend.operations.shrink.topic_settings import SEALED, copy_name
+from backend.operations.state.shrink_work import ShrinkWork
+
+State = OperationState
+KEYLESS: Final = ("round-robin", "as-source")
+NAME_MAX: Final = 249
+"""Characters in the name of a topic."""
+_PAUSABLE: Final = frozenset(
+    {
+        ShrinkPhase.QUIESCE,
+        ShrinkPhase.COPY,
+        ShrinkPhase.VERIFY,
+        ShrinkPhase.COPY_REST,
+        ShrinkPhase.VERIFY_REST,
+        ShrinkPhase.COPY_BACK,
+        ShrinkPhase.VERIFY_BACK,
+    }
+)
+_CANCELLABLE: Final = frozenset(
+    {State.STARTING, State.RUNNING, State.PAUSING, State.PAUSED, State.RESUMING}
+)
+
+
+def shrink_actions(operation: Operation, work: ShrinkWork) -> tuple[str, ...]:
+    """What can be done with a shrink now, in the order in which it is offered."""
+    state, running = operation.state, operation.state is State.RUNNING
+    allowed = (
+        ("confirm", running and work.needs_name),
+        ("pause", running and work.phase in _PAUSABLE),
+        ("resume", state in (State.PAUSING, State.PAUSED)),
+        ("cancel", state in _CANCELLABLE and not work.past_no_return and not _in_use(work)),
+    )
+    return tuple(name for name, offered in allowed if offered)
+
+
+def _in_use(work: ShrinkWork) -> bool:
+    """True where groups may have gone on to the smaller topic."""
+    return work.phase in (ShrinkPhase.TRANSLATE, ShrinkPhase.CLEAN_UP)
+
+
+class Shrinks:
+    """See the module's text."""
+
+    def __init__(self, context: Context, checks: ShrinkChecks) -> None:
+        self._context = context
+        self._registry = context.registry
+        self._checks = checks
+
+    async def start(
+        self, request: ShrinkRequest, *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
+    ) -> ChangeAnswer:
+        """Begin to shrink a topic; the engine does the rest.
+
+        Raises:
+            BadInput: the request cannot be meant.
+            Conflict: something forbids it, which is named; nothing was changed.
+            NotActing: another backend acts for this cluster.
+            NotSupported: this way to the cluster does not offer it.
+        """
+        require(Verb.SHRINK, self._context.admin)
+        _check_request(request)
+        check = await self._checked(request)
+        async with self._context.lock:
+            self._check_free(request)
+            draft = self._registry.draft(
+                OperationKind.SHRINK,
+                _summary(request),
+                asker=asker,
+                partitions=tuple(
+                    TopicPartition(request.topic, number)
+                    for number in range(request.total_count, check.current)
+                ),
+            )
+            copy = request.target or copy_name(request.topic, draft.id)
+            await self._check_names(request, copy)
+            if not validate_only:
+                self._registry.require()
+                await self._registry.put(draft, shrink=ShrinkWork(request, check.current, copy))
+        words = f"{check.current} partitions become {request.total_count}, through {copy}"
+        if validate_only:
+            words = words.replace(draft.id, "ID")
+        result = Result(request.topic, 0, "NONE", words)
+        operation_id = None if validate_only else draft.id
+        return ChangeAnswer(validate_only, operation_id, (result,), tuple(_notes(request, check)))
+
+    async def confirm(
+        self,
+        operation_id: str,
+        typed: str,
+        *,
+        validate_only: bool = False,
+        asker: Requester = UNKNOWN_REQUESTER,
+    ) -> ChangeAnswer:
+        """Let it go on with what cannot be taken back; `typed` is the topic's name.
+
+        Raises:
+            BadInput: there is no such operation, or another name was typed.
+            Conflict: it does not wait for that.
+            NotActing: another backend acts for this cluster.
+        """
+        async with self._context.lock:
+            operation, work = self._found(operation_id, "confirm")
+            if typed != work.topic:
+                raise BadInput(
+                    f"'{typed}' is not the name of the topic; nothing was changed.",
+                    advice=f"Type {work.topic}, if that is what shall become smaller.",
+                )
+            if validate_only:
+                result = Result(work.topic, 0, "NONE", _agreed_to(work))
+                notes = () if work.past_no_return else tuple(_then(work.request, work.copy))
+                return ChangeAnswer(True, operation_id, (result,), notes)
+            self._registry.require()
+            words = _by(asker)
+            if asker.proposal:
+                words = f"{words} (proposal {asker.proposal})"
+            after = replace(work, confirmed=words, accepted=bool(work.differs))
+            await self._registry.put(operation, shrink=after)
+        result = Result(work.topic, 0, "NONE", f"goes on: {words}")
+        return ChangeAnswer(False, operation_id, (result,))
+
+    async def pause(
+        self, operation_id: str, *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
+    ) -> ChangeAnswer:
+        """Let the job end after its batch; nothing is taken back."""
+        words = "the job ends after its batch; what was copied is kept"
+        return await self._steer(operation_id, "pause", State.PAUSING, words, validate_only, asker)
+
+    async def resume(
+        self, operation_id: str, *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
+    ) -> ChangeAnswer:
+        """Let it go on."""
+        words = "goes on from what was copied"
+        return await self._steer(
+            operation_id, "resume", State.RESUMING, words, validate_only, asker
+        )
+
+    async def cancel(
+        self, operation_id: str, *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
+    ) -> ChangeAnswer:
+        """Take all of it back."""
+        work = self._registry.shrink(operation_id)
+        words = "all of it is taken back"
+        words += "" if work is None else f"; {work.topic} stays as it is, and {work.copy} goes"
+        return await self._steer(
+            operation_id, "cancel", State.CANCELLING, words, validate_only, asker
+        )
+
+    async def _steer(
+        self,
+        operation_id: str,
+        action: str,
+        state: OperationState,
+        words: str,
+        validate_only: bool,
+        asker: Requester,
+    ) -> ChangeAnswer:
+        async with self._context.lock:
+            operation, work = self._found(operation_id, action)
+            if not validate_only:
+                self._registry.require()
+                after = self._context.to(operation, state, f"{state.value} for {_by(asker)}")
+                cancelled = work.cancelled or state is State.CANCELLING
+                await self._registry.put(after, shrink=replace(work, cancelled=cancelled))
+        return ChangeAnswer(validate_only, operation_id, (Result(work.topic, 0, "NONE", words),))
+
+    def _found(self, operation_id: str, action: str) -> tuple[Operation, ShrinkWork]:
+        operation, work = self._registry.get(operation_id), self._registry.shrink(operation_id)
+        if operation is None:
+            raise BadInput(f"There is no operation {operation_id}; nothing was changed.")
+        if work is None:
+            raise BadInput(f"Operation {operation_id} shrinks no topic; nothing was changed.")
+        if action in (offered := shrink_actions(operation, work)):
+            return operation, work
+        if action == "cancel" and work.past_no_return and not operation.state.ended:
+            raise Conflict(
+                f"Operation {operation_id} cannot be cancelled any more: {work.topic} was deleted "
+                f"to be created anew. Every record is in {work.copy}; it goes on by itself.",
+            )
+        others = f"It can be: {listed(offered)}." if offered else "Nothing can be done with it."
+        raise Conflict(
+            f"Operation {operation_id} is {operation.state} ({work.phase}): no {action} is "
+            f"possible. Nothing was changed. {others}"
+        )
+
+    # What speaks against it
+
+    async def _checked(self, request: ShrinkRequest) -> ShrinkCheck:
+        """The safety view.
+
+        Raises:
+            BadInput, Conflict: it refuses.
+        """
+        check = await self._checks.check(request.topic, request.total_count)
+        if not check.current:
+            raise BadInput(f"There is no topic {request.topic}; nothing was changed.")
+        if refusals := check.refusals(request.insisted):
+            words = " ".join(one.words for one in refusals)
+            insistable = [one.code for one in refusals if one.insistable]
+            advice = " ".join(one.advice for one in refusals if one.advice)
+            if insistable:
+                advice += f" What may be insisted upon: {listed(insistable, 9)}."
+            # What cannot be meant is another problem than what cannot be done now.
+            senseless = any(one.code.startswith("count-") for one in refusals)
+            kind = BadInput if senseless else Conflict
+            raise kind(f"{words} Nothing was changed.", advice=advice)
+        if check.native:
+            raise Conflict(
+                "The cluster deletes partitions by itself (KIP-694), so nothing is copied there. "
+                "Nothing was changed.",
+                advice="Ask for the deletion of the partitions; what they hold is lost.",
+            )
+        return check
+
+    def _check_free(self, request: ShrinkRequest) -> None:
+        for operation_id in self._registry.unfinished:
+            work = self._registry.shrink(operation_id)
+            if work is not None and {request.topic, request.target} & {work.topic, work.copy}:
+                raise Conflict(
+                    f"Operation {operation_id} shrinks {work.topic} already, through {work.copy}. "
+                    "Nothing was changed.",
+                    advice="Wait for its end, or cancel it.",
+                )
+
+    async def _check_names(self, request: ShrinkRequest, copy: str) -> None:
+        if len(copy) > NAME_MAX:
+            raise BadInput(
+                f"The copy's name would be {copy}, which is longer than {NAME_MAX} characters. "
+                "Nothing was changed.",
+                advice="Ask for a new name, and give one.",
+            )
+        timeout_s = self._context.timeout_s
+        found = await self._context.admin.describe_topics(
+            [copy], configs=False, min_isr=False, timeout_s=timeout_s
+        )
+        if any(one.name == copy for one in found.topics):
+            raise Conflict(f"There is a topic {copy} already. Nothing was changed.")
+        if request.write_block:
+            # Raises where there is no authorizer.
+            block = await self._context.admin.write_block(request.topic, timeout_s=timeout_s)
+            if block.may_write is False:
+                raise Conflict(f"kshunt may not write {request.topic}. Nothing was changed.")
+            if block.alone:
+                raise Conflict(
+                    f"No ACL is about {request.topic}: one that denies to write would shut out "
+                    "its readers, too, where everybody may do what no ACL is about. Nothing was "
+                    "changed.",
+                    advice="Add ACLs that allow its readers to READ it, or go on without.",
+                )
+
+
+def _check_request(request: ShrinkRequest) -> None:
+    nothing = "nothing was changed."
+    if not 0 <= request.delay_ms <= DELAY_MS_MAX:
+        raise BadInput(f"A delay of {request.delay_ms} ms cannot be meant; {nothing}")
+    if request.keyless not in KEYLESS:
+        raise BadInput(f"keyless is one of {listed(KEYLESS)}; {nothing}")
+    if request.cut_over is CutOver.SAME_NAME and request.target:
+        raise BadInput(f"A target is named, and the topic shall keep its name; {nothing}")
+    if request.cut_over is CutOver.NEW_NAME and request.target in ("", request.topic):
+        raise BadInput(f"With a new name, another topic must be named as target; {nothing}")
+
+
+def _summary(request: ShrinkRequest) -> str:
+    words = f"shrink {request.topic} to {many(request.total_count, 'partition')}"
+    return f"{words} as {request.target}" if request.target else words
+
+
+def _notes(request: ShrinkRequest, check: ShrinkCheck) -> Iterator[str]:
+    """What will be done, and what an operator should know."""
+    if request.write_block:
+        yield f"Everybody but super users is denied to write {request.topic} (ACL) meanwhile."
+    if request.delay_ms:
+        yield (
+            "It waits until the partitions that go were not written for "
+            f"{time_words(request.delay_ms)}."
+        )
+    elif not request.write_block:
+        yield NO_DELAY
+    yield "Its records are copied and compared; then it waits for the topic's name to be typed."
+    yield from _then(request, request.target)
+    if request.cut_over is CutOver.SAME_NAME and not request.write_block:
+        yield (
+            "A producer that still runs may write between the records that are copied back: "
+            "stop all of them before you type the name."
+        )
+    for one in check.findings:
+        if one.severity is Severity.WARN:
+            yield f"{one.words} {one.advice}".strip()
+
+
+def _then(request: ShrinkRequest, copy: str) -> Iterator[str]:
+    """What comes after the topic's name was typed."""
+    yield f"Then its groups must have no members, and producers are refused ({SEALED})."
+    if request.cut_over is CutOver.SAME_NAME:
+        yield (
+            f"POINT OF NO RETURN: then {request.topic} is deleted, created anew with "
+            f"{many(request.total_count, 'partition')}, and copied back. Until then all can be "
+            "undone."
+        )
+    else:
+        yield (
+            f"{request.topic} stays, read-only. In {copy} each record has a header kshunt-source "
+            "more."
+        )
+
+
+def _agreed_to(work: ShrinkWork) -> str:
+    """What would go on with the topic's name."""
+    then = "goes on after its point of no return" if work.past_no_return else "is cut over"
+    return f"{then} ({work.phase})" + (f", although {work.differs}" if work.differs else "")
+
+
+def _by(asker: Requester) -> str:
+    words = asker.who or "an operator"
+    return f"{words}: {asker.reason}" if asker.reason else words

@@ -1,0 +1,1 @@
+"""What the journal keeps of each operation, its throttles and its team."""

@@ -1,0 +1,1 @@
+"""Changing throttles on request, and repairing those that are not right."""

@@ -1,0 +1,424 @@
+"""Changes to throttles that an operator asks for (KIP-179).
+
+Goals
+    What an operator sets is what is in force. Where an operation of ours throttles a broker, its
+    share becomes what the operator set, so that it still comes off with the operation. Where moves
+    run that somebody else started, it comes off with those, if that is wanted (KIP-179's
+    autoRemoveThrottle). Elsewhere it is the operator's own, and stays.
+Constraints
+    The intent is in the journal before the first effect.
+Algorithm
+    alter_rates: a rate becomes the rate of every share that lies on the broker; `none` takes the
+    shares off there, and nothing comes back in the end. A broker that a pause holds keeps the
+    floor; the rate is in force when the operation is resumed.
+    alter_replicas: the lists become what was asked. What of it an operation has a share in is
+    given up, or added, as if the operator had accepted that drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from backend.admin.kips.throttle_checks import refused_rates, refused_replicas, without
+from backend.admin.port.cluster_admin import ItemResult
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import (
+    UNKNOWN_REQUESTER,
+    Operation,
+    OperationKind,
+    OperationState,
+    Requester,
+)
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.text.formatting import listed, many
+from backend.domain.throttles.configs import (
+    Move,
+    ReplicaSet,
+    ThrottledRate,
+    ThrottledReplicas,
+    brokers_of,
+)
+from backend.errors import BadInput
+from backend.operations.core.context import Context
+from backend.operations.core.registry import Registry
+from backend.operations.core.results import results
+from backend.operations.ownership.cells import (
+    NO_RATE_FOUND,
+    FoundRate,
+    ListKey,
+    Pairs,
+    RateCell,
+    RateKey,
+    ShareState,
+)
+from backend.operations.ownership.drift import ListDrift, accept, drift
+from backend.operations.ownership.ownership import (
+    NO_SHARES,
+    FoundSettings,
+    ListCellId,
+    Ownership,
+    RateCellId,
+    Shares,
+)
+from backend.operations.state.reassignment_work import ReassignmentWork
+from backend.operations.throttles.kept_notes import lists_that_stay, rates_that_stay
+
+_KEYS: Final = {
+    RateKey.LEADER: "leader_bytes_per_s",
+    RateKey.FOLLOWER: "follower_bytes_per_s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """What is set for moves that somebody else started, and comes off with them."""
+
+    moves: Mapping[TopicPartition, Move]
+    shares: Shares
+
+
+class ThrottleChanges:
+    """See the module's text."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._admin = context.admin
+        self._registry = context.registry
+
+    async def alter_rates(
+        self,
+        rates: Mapping[int, ThrottledRate],
+        *,
+        validate_only: bool,
+        auto_remove: bool = False,
+        timeout_s: float | None = None,
+        asker: Requester = UNKNOWN_REQUESTER,
+    ) -> ChangeAnswer:
+        """KIP-179, alterInterbrokerThrottledRates, with results by broker.
+
+        With `auto_remove`, rates of brokers that take part in moves which somebody else started
+        come off when these end; without such moves they stay, as they do without it, and a note
+        says so. `timeout_s` is what the cluster may take; None is the backend's own.
+
+        Raises:
+            BadInput: no broker is named.
+            Conflict: the journal's record of a broker's throttle cannot be read.
+            NotActing: another backend acts for this cluster.
+        """
+        if not rates:
+            raise BadInput("No broker is named; nothing was changed.")
+        wait_s = self._context.timeout_s if timeout_s is None else timeout_s
+        refused = refused_rates(rates, {})
+        fit = {broker: rate for broker, rate in rates.items() if broker not in refused}
+        async with self._context.lock:
+            ours = [b for b in sorted(fit) if _throttled_by_us(self._registry.ownership, b)]
+            passing = await self._passing_rates(fit, ours) if auto_remove else None
+            stays = _passing_or_none(passing, auto_remove)
+            notes = () if stays is None else rates_that_stay(fit, stays, ours)
+            if validate_only:
+                outcomes = await self._admin.alter_interbroker_throttled_rates(
+                    rates, validate_only=True, timeout_s=wait_s
+                )
+                return ChangeAnswer(True, None, results(outcomes), notes)
+            operation = self._registry.draft(
+                OperationKind.THROTTLED_RATES,
+                f"rates of {many(len(rates), 'broker')}: {listed(sorted(rates))}",
+                asker=asker,
+                details={str(broker): rate_words(rate) for broker, rate in rates.items()},
+            )
+            written, more = await self._set_rates(operation, fit, passing, ours, wait_s)
+            outcomes = {**written, **refused}
+            answer = ChangeAnswer(False, operation.id, results(outcomes), (*notes, *more))
+            cells = [(broker, key) for broker in fit for key in _KEYS]
+            told = await self._context.throttling.told(cells, ())
+            return await self._told(operation, passing, answer, told)
+
+    async def _set_rates(
+        self,
+        operation: Operation,
+        rates: Mapping[int, ThrottledRate],
+        passing: Passing | None,
+        ours: Collection[int],
+        timeout_s: float,
+    ) -> tuple[Mapping[int, ItemResult], tuple[str, ...]]:
+        """Write the intent and then the rates; results by broker, and notes."""
+        context = self._context
+        self._registry.require()
+        context.throttling.check_readable(rates, ())
+        present = await context.throttling.present(rates)
+        held, notes = await self._held(rates)
+        if ours:
+            words = f"The running operation puts back the earlier rates of {listed(ours)}"
+            notes = (*notes, f"{words} at its end.")
+        after = with_running_rates(self._registry.ownership, rates, present, held)
+        await self._intend(operation, passing, after, present)
+        self._registry.require()
+        # They are checked, and the floor of a pause is not theirs.
+        written = await self._admin.alter_interbroker_throttled_rates(
+            _but_held(rates, held), validate_only=False, timeout_s=timeout_s, as_found=True
+        )
+        await context.throttling.confirm()
+        return written, notes
+
+    async def _intend(
+        self,
+        operation: Operation,
+        passing: Passing | None,
+        after: Ownership,
+        present: FoundSettings,
+    ) -> None:
+        """Write the intent; what shall come off again is a share of this operation's own."""
+        work = None
+        if passing is not None:
+            after = after.record(operation.id, passing.shares, present).after
+            work = ReassignmentWork(passing.moves, started=frozenset(passing.moves), adopted=True)
+        await self._registry.put(operation, work, after)
+
+    async def _told(
+        self,
+        operation: Operation,
+        passing: Passing | None,
+        answer: ChangeAnswer,
+        throttles: tuple[str, ...],
+    ) -> ChangeAnswer:
+        """End the operation, or let it wait for the moves with which its throttle goes.
+
+        `throttles` is what was read back of the settings.
+        """
+        if passing is None:
+            return await recorded(self._registry, operation, answer, throttles)
+        work = self._registry.work(operation.id)
+        if work is not None and len(answer.failures) == len(answer.results):
+            failed = replace(work, failed=f"refused: {listed(answer.failures, 3)}")
+            await self._registry.put(operation, failed)
+            return answer
+        words = f"comes off with the moves of {many(len(passing.moves), 'partition')}"
+        await self._registry.move(operation.id, OperationState.RUNNING, words, throttles)
+        return replace(answer, notes=(*answer.notes, f"What is set {words}, which others started."))
+
+    async def _passing_rates(
+        self, rates: Mapping[int, ThrottledRate], ours: Collection[int]
+    ) -> Passing | None:
+        """The rates that go with moves of others, and those moves."""
+        moves = self._context.foreign(await self._context.ongoing())
+        busy = set(brokers_of(moves.values())) - set(ours)
+        wanted: dict[RateCellId, int] = {}
+        for broker in busy & rates.keys():
+            for key, name in _KEYS.items():
+                value: int | None = getattr(rates[broker], name)
+                if value is not None:
+                    wanted[broker, key] = value
+        brokers = {broker for broker, _ in wanted}
+        touched = {
+            partition: move
+            for partition, move in moves.items()
+            if brokers & {*move.current, *move.target}
+        }
+        return Passing(touched, Shares(wanted)) if wanted else None
+
+    async def _passing_lists(
+        self, replicas: Mapping[str, ThrottledReplicas], present: FoundSettings
+    ) -> Passing | None:
+        """The listed replicas that go with moves of others, and those moves."""
+        moves = self._context.foreign(await self._context.ongoing())
+        numbers = {tuple(partition) for partition in moves}
+        wanted: dict[ListCellId, Pairs] = {}
+        for topic, lists in replicas.items():
+            for key, side in zip(ListKey, (lists.leaders, lists.followers), strict=True):
+                found = present.lists.get((topic, key), ReplicaSet())
+                new = {pair for pair in side.pairs if (topic, pair[0]) in numbers}
+                if fresh := frozenset(pair for pair in new if pair not in found):
+                    wanted[topic, key] = fresh
+        named = {(topic, number) for (topic, _), pairs in wanted.items() for number, _ in pairs}
+        touched = {p: move for p, move in moves.items() if tuple(p) in named}
+        return Passing(touched, Shares(lists=wanted)) if wanted else None
+
+    async def _held(
+        self, rates: Mapping[int, ThrottledRate]
+    ) -> tuple[dict[int, int], tuple[str, ...]]:
+        """Brokers that a pause holds, with their floor; the rate goes into the pause's record."""
+        held: dict[int, int] = {}
+        notes = []
+        for operation_id in self._registry.unfinished:
+            operation, work = self._registry.get(operation_id), self._registry.work(operation_id)
+            if operation is None or work is None or work.pause is None:
+                continue
+            mine = work.pause.rates.keys() & rates.keys()
+            if not mine:
+                continue
+            later = {b: rates[b].follower_bytes_per_s for b in mine}
+            pause = replace(work.pause, rates={**work.pause.rates, **later})
+            await self._registry.put(operation, replace(work, pause=pause))
+            for broker in mine:
+                cell = self._registry.ownership.rates[broker, RateKey.FOLLOWER]
+                held[broker] = cell.wanted_bytes_per_s or 0
+            notes.append(
+                f"Operation {operation_id} is paused: as followers {listed(sorted(mine))} stay at "
+                "the floor until it is resumed."
+            )
+        return held, tuple(notes)
+
+    async def alter_replicas(
+        self,
+        replicas: Mapping[str, ThrottledReplicas],
+        *,
+        validate_only: bool,
+        auto_remove: bool = False,
+        timeout_s: float | None = None,
+        asker: Requester = UNKNOWN_REQUESTER,
+    ) -> ChangeAnswer:
+        """KIP-179, alterInterbrokerThrottledReplicas, with results by topic.
+
+        A partition or a broker that does not exist is refused, with a result of its own; the other
+        partitions of its topic are listed. With `auto_remove`, replicas of partitions that somebody
+        else moves leave the lists when the moves end, but for those that were listed before; a note
+        says which stay. `timeout_s` is what the cluster may take; None is the backend's own.
+
+        Raises:
+            BadInput: no topic is named.
+            ClusterUnreachable: the cluster could not be asked what it has; nothing was changed.
+            Conflict: the journal's record of a topic's throttle cannot be read.
+            NotActing: another backend acts for this cluster.
+        """
+        if not replicas:
+            raise BadInput("No topic is named; nothing was changed.")
+        context = self._context
+        wait_s = context.timeout_s if timeout_s is None else timeout_s
+        async with context.lock:
+            refused = await refused_replicas(self._admin, replicas, wait_s)
+            fit = without(replicas, refused)
+            present = await context.throttling.present((), fit)
+            passing = await self._passing_lists(fit, present) if auto_remove else None
+            stays = _passing_or_none(passing, auto_remove)
+            notes = () if stays is None else lists_that_stay(fit, stays, self._registry.ownership)
+            if validate_only:
+                foreseen = await self._write_lists(fit, wait_s, validate_only=True)
+                outcomes = (*results(refused), *results(foreseen))
+                return ChangeAnswer(True, None, outcomes, notes)
+            self._registry.require()
+            context.throttling.check_readable((), fit)
+            operation = self._registry.draft(
+                OperationKind.THROTTLED_REPLICAS,
+                f"throttled replicas of {many(len(replicas), 'topic')}: {listed(replicas)}",
+                asker=asker,
+                details={
+                    t: f"leaders {r.leaders}, followers {r.followers}" for t, r in replicas.items()
+                },
+            )
+            await self._intend(operation, passing, self._registry.ownership, present)
+            self._registry.require()
+            written = await self._write_lists(fit, wait_s, validate_only=False)
+            await self._accept({t for t, outcome in written.items() if outcome.ok})
+            outcomes = (*results(refused), *results(written))
+            answer = ChangeAnswer(False, operation.id, outcomes, notes)
+            told = await context.throttling.told((), [(t, key) for t in fit for key in ListKey])
+            return await self._told(operation, passing, answer, told)
+
+    async def _write_lists(
+        self, lists: Mapping[str, ThrottledReplicas], timeout_s: float, *, validate_only: bool
+    ) -> Mapping[str, ItemResult]:
+        """Lists that are checked."""
+        if not lists:
+            return {}
+        return await self._admin.alter_interbroker_throttled_replicas(
+            lists, validate_only=validate_only, timeout_s=timeout_s, as_found=True
+        )
+
+    async def _accept(self, topics: set[str]) -> None:
+        """What an operator listed through us is no drift."""
+        present = await self._context.throttling.present()
+        ownership = self._registry.ownership
+        meant = [
+            one
+            for one in drift(ownership, present)
+            if isinstance(one, ListDrift) and one.topic in topics
+        ]
+        await self._registry.keep(accept(ownership, meant, present).after)
+
+
+def _passing_or_none(passing: Passing | None, auto_remove: bool) -> Shares | None:
+    """What goes with moves of others; None where nothing was to go by itself."""
+    if not auto_remove:
+        return None
+    return NO_SHARES if passing is None else passing.shares
+
+
+def _throttled_by_us(ownership: Ownership, broker: int) -> bool:
+    return any(cell.held_rates for (b, _), cell in ownership.rates.items() if b == broker)
+
+
+def with_running_rates(
+    ownership: Ownership,
+    rates: Mapping[int, ThrottledRate],
+    present: FoundSettings,
+    held: Collection[int] = (),
+) -> Ownership:
+    """The ownership in which every running operation's share is what an operator set.
+
+    Followers of the brokers that are `held` by a pause stay at its floor.
+    """
+    for broker, rate in rates.items():
+        for key, name in _KEYS.items():
+            cell_id: RateCellId = (broker, key)
+            cell, found = ownership.rates.get(cell_id), present.rates.get(cell_id)
+            floored = key is RateKey.FOLLOWER and broker in held
+            if cell is None or not cell.held_rates or floored:
+                continue
+            value: int | None = getattr(rate, name)
+            if value is None:
+                ownership = replace(
+                    ownership, rates={**ownership.rates, cell_id: _freed(cell, found)}
+                )
+                continue
+            holders = [o for o, s in cell.shares.items() if s.state is ShareState.HELD]
+            for operation_id in holders:
+                ownership = ownership.change(operation_id, {cell_id: value}, present).after
+    return ownership
+
+
+def _freed(cell: RateCell, found: FoundRate | None) -> RateCell:
+    """The cell of a rate that an operator wants to be gone.
+
+    Where it could not be read, what is ours is still there, and goes when it can be.
+    """
+    freed = cell.accepted(NO_RATE_FOUND)
+    if found is not None:
+        return freed.insisted(found)
+    return replace(freed, known=freed.known | cell.known | {cell.wanted_bytes_per_s})
+
+
+def _but_held(
+    rates: Mapping[int, ThrottledRate], held: Mapping[int, int]
+) -> dict[int, ThrottledRate]:
+    return {
+        broker: ThrottledRate(rate.leader_bytes_per_s, held[broker]) if broker in held else rate
+        for broker, rate in rates.items()
+    }
+
+
+async def recorded(
+    registry: Registry,
+    operation: Operation,
+    answer: ChangeAnswer,
+    throttles: tuple[str, ...] | None = None,
+) -> ChangeAnswer:
+    """End an operation that ends with its answer; `throttles` is what was read back."""
+    failed = answer.failures
+    state = OperationState.FAILED if len(failed) == len(answer.results) else OperationState.DONE
+    if answer.results and not failed:
+        outcome = "done"
+    else:
+        outcome = f"{len(failed)} of {len(answer.results)} failed: {listed(failed, 3)}"
+    await registry.move(operation.id, state, outcome, throttles)
+    return answer
+
+
+def rate_words(rate: ThrottledRate) -> str:
+    """`leader 1000 B/s, follower none`."""
+
+    def words(value: int | None) -> str:
+        return "none" if value is None else f"{value} B/s"
+
+    return f"leader {words(rate.leader_bytes_per_s)}, follower {words(rate.follower_bytes_per_s)}"

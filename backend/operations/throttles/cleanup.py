@@ -1,0 +1,117 @@
+"""Clearing the throttles of a plan that is done or cancelled, where no operation of ours owns them.
+
+What Kafka's own tool does when it verifies or cancels, without its side effects; `cleared_by` is
+pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from backend.admin.port.cluster_admin import ClusterAdmin
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.text.formatting import listed
+from backend.domain.throttles.configs import (
+    NO_RATE,
+    NO_REPLICAS,
+    ReplicaSet,
+    ThrottledReplicas,
+    Throttles,
+)
+from backend.operations.core.results import failures
+from backend.operations.ownership.cells import ListKey, Pairs
+from backend.operations.ownership.ownership import Ownership
+
+
+@dataclass(frozen=True, slots=True)
+class Clearing:
+    """Throttles to take off: what stays of each topic's lists, and the brokers to free."""
+
+    topics: Mapping[str, ThrottledReplicas]
+    brokers: tuple[int, ...]
+    kept: Mapping[int, str]
+    """Brokers that the partitions were throttled on and that keep their rates, and the reason."""
+
+    def __bool__(self) -> bool:
+        return bool(self.topics) or bool(self.brokers)
+
+
+def cleared_by(
+    partitions: Iterable[TopicPartition], present: Throttles, ownership: Ownership
+) -> Clearing:
+    """The throttles that were there for these partitions and that no operation here owns.
+
+    Kafka's own tool deletes the rates of every broker when it verifies; here only the replicas of
+    the given partitions leave the lists, and only brokers that those replicas name, and that no
+    list names any more, lose their rates.
+    """
+    numbers: dict[str, set[int]] = {}
+    for topic, partition in partitions:
+        numbers.setdefault(topic, set()).add(partition)
+    topics, freed = {}, set()
+    for topic, wanted in numbers.items():
+        lists = present.replicas.get(topic, NO_REPLICAS)
+        left = ThrottledReplicas(
+            _kept(lists.leaders, wanted, _needed(ownership, topic, ListKey.LEADERS)),
+            _kept(lists.followers, wanted, _needed(ownership, topic, ListKey.FOLLOWERS)),
+        )
+        if left != lists:
+            topics[topic] = left
+            freed |= _brokers(lists) - _brokers(left)
+    busy = {broker for (broker, _), cell in ownership.rates.items() if cell.live}
+    rated = {b for b, throttle in present.rates.items() if throttle.rate != NO_RATE}
+    kept = {}
+    for broker in sorted(freed & rated):
+        listing = [t for t, r in present.replicas.items() if broker in _brokers(topics.get(t, r))]
+        if broker in busy:
+            kept[broker] = "an operation that runs needs it"
+        elif listing:
+            kept[broker] = f"throttled replicas of {listed(listing, 3)} name it"
+    brokers = tuple(sorted((freed & rated) - kept.keys()))
+    return Clearing(topics, brokers, kept)
+
+
+def _needed(ownership: Ownership, topic: str, key: ListKey) -> Pairs:
+    cell = ownership.lists.get((topic, key))
+    return frozenset() if cell is None else cell.held_pairs
+
+
+def _kept(lists: ReplicaSet, partitions: set[int], owned: Pairs) -> ReplicaSet:
+    if lists.everything:
+        return lists
+    ours = {pair for pair in lists.pairs if pair[0] in partitions}
+    return ReplicaSet(lists.pairs - ours | (ours & owned))
+
+
+def _brokers(lists: ThrottledReplicas) -> set[int]:
+    return {broker for side in (lists.leaders, lists.followers) for _, broker in side.pairs}
+
+
+async def clear_unowned(
+    admin: ClusterAdmin,
+    ownership: Ownership,
+    partitions: Iterable[TopicPartition],
+    *,
+    timeout_s: float,
+) -> tuple[Clearing, tuple[str, ...]]:
+    """Take off the throttles of `cleared_by`; what was taken off, and what was not, in words."""
+    wanted = tuple(partitions)
+    state = await admin.describe(timeout_s=timeout_s)
+    present = await admin.throttles(
+        sorted(state.brokers), state.assignment.topics, timeout_s=timeout_s
+    )
+    clearing = cleared_by(wanted, present, ownership)
+    if not clearing:
+        return clearing, ()
+    topics = await admin.alter_interbroker_throttled_replicas(
+        clearing.topics, validate_only=False, timeout_s=timeout_s, as_found=True
+    )
+    brokers = await admin.alter_interbroker_throttled_rates(
+        dict.fromkeys(clearing.brokers, NO_RATE),
+        log_dir_rates=dict.fromkeys(clearing.brokers),
+        validate_only=False,
+        timeout_s=timeout_s,
+    )
+    stays = [f"Broker {broker} keeps its rates: {why}." for broker, why in clearing.kept.items()]
+    return clearing, (*failures(topics), *failures(brokers), *stays)

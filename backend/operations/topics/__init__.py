@@ -1,0 +1,1 @@
+"""Verbs on topics: altering them, and native deletion of partitions."""

@@ -1,0 +1,118 @@
+"""Deleting the last partitions of topics (KIP-694), on a cluster that does so by itself.
+
+The cluster does the work, and goes on with it when nobody looks; this writes down what was asked
+and what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
+from backend.domain.reassignment.answers import ChangeAnswer, Result
+from backend.domain.shrink.delete_partitions import (
+    DeletedPartition,
+    DeletePartitions,
+    PartitionMode,
+    ShrinkAnswer,
+    ShrinkSupport,
+    shrink_warnings,
+)
+from backend.domain.text.formatting import listed, many
+from backend.errors import BadInput, Conflict, NotSupported
+from backend.operations.core.context import Context
+from backend.operations.elections.preferred import failing_on_error
+from backend.operations.throttles.changes import recorded
+
+
+class PartitionDeletions:
+    """See the module's text."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def delete(
+        self,
+        topics: Mapping[str, DeletePartitions],
+        *,
+        validate_only: bool,
+        timeout_s: float,
+        asker: Requester = UNKNOWN_REQUESTER,
+    ) -> ShrinkAnswer:
+        """Let topics keep their first partitions, with results by partition.
+
+        Raises:
+            BadInput: no topic is named.
+            Conflict: the cluster cannot delete partitions, or it is switched off there.
+            NotActing: another backend acts for this cluster.
+        """
+        if not topics:
+            raise BadInput("No topic is named; nothing was changed.")
+        admin, registry = self._context.admin, self._context.registry
+        async with self._context.lock:
+            # Asked first, so that nothing is written down where nothing can be done.
+            foreseen = await self._foreseen(topics, timeout_s)
+            notes = await self._warnings(topics, foreseen, timeout_s)
+            if validate_only:
+                return ShrinkAnswer(True, None, tuple(foreseen.items()), notes)
+            registry.require()
+            operation = registry.draft(
+                OperationKind.DELETE_PARTITIONS,
+                _summary(topics),
+                asker=asker,
+                partitions=tuple(p for p, one in foreseen.items() if one.ok),
+                details={name: shrink_words(wanted) for name, wanted in topics.items()},
+            )
+            await registry.put(operation)
+            registry.require()
+            async with failing_on_error(registry, operation):
+                found = await admin.delete_partitions(
+                    topics, validate_only=False, timeout_s=timeout_s
+                )
+            results = tuple(
+                Result(str(p), one.error_code, one.error_name, one.message or str(one.mode))
+                for p, one in found.items()
+            )
+            await recorded(registry, operation, ChangeAnswer(False, operation.id, results))
+            return ShrinkAnswer(False, operation.id, tuple(found.items()), notes)
+
+    async def _foreseen(
+        self, topics: Mapping[str, DeletePartitions], timeout_s: float
+    ) -> Mapping[TopicPartition, DeletedPartition]:
+        admin = self._context.admin
+        try:
+            return await admin.delete_partitions(topics, validate_only=True, timeout_s=timeout_s)
+        except NotSupported as refused:
+            # For whoever asks it is the cluster's state that forbids it, as where it is disabled.
+            raise Conflict(refused.message, advice=refused.advice) from None
+
+    async def _warnings(
+        self,
+        topics: Collection[str],
+        foreseen: Mapping[TopicPartition, DeletedPartition],
+        timeout_s: float,
+    ) -> tuple[str, ...]:
+        """The seed's, where anything goes: who cancels a deletion needs no warning."""
+        going = {p.topic for p, one in foreseen.items() if one.mode is not PartitionMode.READ_WRITE}
+        if not going:
+            return ()
+        described = await self._context.admin.describe_topics(
+            sorted(going & set(topics)), configs=False, min_isr=False, timeout_s=timeout_s
+        )
+        changing = any(topic.changing for topic in described.topics)
+        return tuple(shrink_warnings(ShrinkSupport.ENABLED, changing=changing))
+
+
+def _summary(topics: Mapping[str, DeletePartitions]) -> str:
+    """One line for an operator."""
+    if len(topics) > 1:
+        return f"shrink {many(len(topics), 'topic')}: {listed(sorted(topics), 3)}"
+    ((name, wanted),) = topics.items()
+    return f"shrink {name}: {shrink_words(wanted)}"
+
+
+def shrink_words(wanted: DeletePartitions) -> str:
+    """`keeps 3 partitions; the others go after 60000 ms`, for the audit."""
+    when = f"after {wanted.delay_ms} ms" if wanted.delay_ms else "at once"
+    return f"keeps {many(wanted.total_count, 'partition')}; the others go {when}"

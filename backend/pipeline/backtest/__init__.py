@@ -1,0 +1,1 @@
+"""How good the forecasts of recorded operations were."""

@@ -1,0 +1,225 @@
+"""`kshunt pipeline backtest`: forecasts of recorded operations that ended, against how it went.
+
+Rates and forecasts are made from the samples as everywhere, tick by tick and with nothing of later.
+Only then it is looked up when the replicas came into the ISR. `--calibrate` makes forecasts without
+any calibration, and a calibration from how they turned out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from backend.clock import Clock, SystemClock
+from backend.domain.pipeline.result_columns import GAP_S
+from backend.errors import KshuntError
+from backend.files import replace_file
+from backend.pipeline.backtest.forecast_scores import (
+    Ended,
+    Forecasts,
+    Line,
+    as_text,
+    forecasts,
+    lines,
+    outcomes,
+)
+from backend.pipeline.kernels.quality import Checks
+from backend.pipeline.process.console import absolute, say
+from backend.pipeline.samples.expectations import Bounds
+from backend.pipeline.samples.replica_samples import (
+    check_files,
+    find_recording,
+    period_of,
+    read_samples,
+)
+from backend.pipeline.spark.parcels import SAMPLES_SCHEMA, of_files
+from backend.pipeline.spark.session import PipelineSettings, SparkFailed, first_line, start_session
+from backend.pipeline.tables.eta import eta
+from backend.pipeline.tables.eta_calibration import SHIPPED, Calibration, fitted
+from backend.pipeline.tables.rates import rows_of, unlooked
+
+DONE: Final = 0
+_ABOUT: Final = """\
+Compare what was forecast of recorded operations with how they went.
+
+All operations of kshunt that ended within the samples are looked at, by stage of progress, beside
+the two forecasts that are common: by the rate between the last two samples, and by the mean rate
+since the start. Numbers in brackets: how often nothing was forecast, in percent. It asks no broker,
+and writes nothing but the files that are named.
+"""
+_EPILOG: Final = """\
+exit codes:
+  0   done
+  1   an error; nothing was written
+  64  wrong usage
+"""
+
+
+_TURNS: Final = ("operation", "rid", "at_ms", "in_isr", "removing")
+
+
+class NoOperations(KshuntError):
+    """Nothing ended within the samples."""
+
+    title = "No operations"
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """What a back-test found."""
+
+    operations: int
+    lines: tuple[Line, ...]
+    calibration: Calibration | None
+    """That was made, if one was asked for."""
+
+
+def add_backtest(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.description, parser.epilog = _ABOUT, _EPILOG
+    parser.add_argument(
+        "--samples", metavar="DIR", type=absolute, required=True, nargs="+", help="recordings"
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--calibration", metavar="FILE", type=Path, default=SHIPPED, help="(default: as shipped)"
+    )
+    which.add_argument(
+        "--calibrate", metavar="FILE", type=Path, help="make a calibration, and write it there"
+    )
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the table there, too")
+    parser.add_argument("--master", metavar="URL", default="", help="Spark's (default local[*])")
+    parser.add_argument("--memory", metavar="SIZE", default="2g", help="of Spark here (default 2g)")
+
+
+def run_backtest(options: argparse.Namespace) -> int:
+    """Run it as the command line says.
+
+    Raises:
+        KshuntError: there is no such recording, nothing to be tested in it, or no Spark.
+    """
+    calibrate: Path | None = options.calibrate
+    calibration = None if calibrate is not None else Calibration.read(options.calibration)
+    session = start_session(PipelineSettings(options.master, "", options.memory))
+    try:
+        found = backtest(session, options.samples, calibration, SystemClock())
+    except PySparkException as error:
+        raise SparkFailed(f"Spark gave up: {first_line(error)}. Nothing was written.") from error
+    finally:
+        session.stop()
+    if calibrate is not None and found.calibration is not None:
+        replace_file(calibrate, found.calibration.to_json().encode())
+        say(f"A calibration from {found.calibration.about} is in {calibrate}.")
+        return DONE
+    for line in as_text(found.lines):
+        say(line)
+    if options.json is not None:
+        content = {"operations": found.operations, "lines": [asdict(line) for line in found.lines]}
+        replace_file(options.json, json.dumps(content, indent=1).encode())
+    return DONE
+
+
+def backtest(
+    session: SparkSession, folders: Sequence[Path], calibration: Calibration | None, clock: Clock
+) -> Tested:
+    """Test forecasts on these recordings; without a calibration, make one.
+
+    Raises:
+        NoOperations: none ended within the samples.
+        NoSamples, UnreadableSamples: a recording cannot be read.
+    """
+    made = [recorded(session, folder, calibration or Calibration(), clock) for folder in folders]
+    found = joined([rows for rows, _ in made], [turns for _, turns in made])
+    count = len(np.unique(found.operation))
+    if not count:
+        raise NoOperations(
+            "No operation of kshunt ended within these samples, or none took longer than a tick.",
+            advice="Record one: kshunt serve --samples DIR, then move something.",
+        )
+    if calibration is not None:
+        return Tested(count, tuple(lines(found)), None)
+    made_from = f"{count} operations of {', '.join(folder.name for folder in folders)}"
+    return Tested(count, tuple(lines(found)), fitted(outcomes(found), made_from))
+
+
+def recorded(
+    session: SparkSession, folder: Path, calibration: Calibration, clock: Clock
+) -> tuple[Any, Any]:
+    """Of one recording its forecasts, and when replicas came into the ISR and left it."""
+    recording = find_recording(folder)
+    start_ms, end_ms = period_of(recording, None, None)
+    files = recording.within(start_ms, end_ms)
+    check_files(files)
+    bounds = Bounds.of(start_ms, clock.now_ms())
+    checks = Checks(bounds.earliest_ms, bounds.latest_ms, start_ms, start_ms, GAP_S * 1000)
+    step = unlooked(of_files(session, files, SAMPLES_SCHEMA), checks)
+    made = eta(rows_of(step), calibration).filter("operation_id is not null")
+    return made.toArrow(), _turns(read_samples(session, files)).toArrow()
+
+
+def _turns(samples: DataFrame) -> DataFrame:
+    """The first sample of each replica that an operation moves, and those where its ISR changes."""
+    ordered = Window.partitionBy("operation_id", "rid").orderBy("at")
+    rows = samples.filter("operation_id is not null and in_isr is not null").select(
+        "operation_id",
+        "rid",
+        "at",
+        "in_isr",
+        "removing",
+        F.lag("in_isr").over(ordered).alias("_before"),
+    )
+    return rows.filter("_before is null or _before <> in_isr").drop("_before")
+
+
+def joined(rows: Sequence[Any], moves: Sequence[Any]) -> Forecasts:
+    """Forecasts of all recordings, with what became of them."""
+    numbers: dict[tuple[int, str], int] = {}
+
+    def numbered(place: int, table: Any) -> Any:
+        names = table["operation_id"].to_pylist()
+        return np.array([numbers.setdefault((place, n), len(numbers)) for n in names], np.int64)
+
+    forecast, turned = [], []
+    for place, (table, turns) in enumerate(zip(rows, moves, strict=True)):
+        forecast.append({"operation": numbered(place, table), **_columns(table)})
+        turned.append(
+            {
+                "operation": numbered(place, turns),
+                "rid": turns["rid"].to_numpy(),
+                "at_ms": _ms(turns["at"]),
+                "in_isr": turns["in_isr"].to_numpy(),
+                "removing": turns["removing"].to_numpy(),
+            }
+        )
+    columns = {name: np.concatenate([one[name] for one in turned]) for name in _TURNS}
+    order = np.lexsort((columns["at_ms"], columns["rid"], columns["operation"]))
+    ended = Ended(**{name: column[order] for name, column in columns.items()})
+    every = {name: np.concatenate([one[name] for one in forecast]) for name in forecast[0]}
+    return forecasts(every, ended)
+
+
+def _columns(table: Any) -> dict[str, Any]:
+    names = ("stage", "p10_s", "p50_s", "p90_s")
+    return {
+        "is_operation": pc.is_null(table["rid"]).to_numpy(),
+        "rid": pc.fill_null(table["rid"], 0).to_numpy(),
+        "at_ms": _ms(table["at"]),
+        "throttled": table["throttled"].to_numpy(),
+        "remaining": table["remaining_bytes"].to_numpy().astype(np.float64),
+        **{name: table[name].to_numpy().astype(np.float64) for name in names},
+    }
+
+
+def _ms(times: Any) -> Any:
+    return pc.cast(times, pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_numpy()

@@ -1,0 +1,306 @@
+"""How good forecasts were, once it is known how it went: numbers of `kshunt pipeline backtest`.
+
+A forecast is of a copy or an operation at one tick. Each operation weighs the same in every
+number, however long it took and however many copies it had. Beside the pipeline's stand the two
+that are common: what remains, over the rate between the last two ticks; and over the mean rate
+since the start. Both are of what remains, so that what is written meanwhile counts against them
+no more than it must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.pipeline.kernels.arrival_forecast import YOUNG_S
+from backend.pipeline.kernels.eta import STAGES
+from backend.pipeline.tables.eta_calibration import KINDS, Outcomes, shares, weighted_quantiles
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+SHORTEST_S: Final = 5.0
+"""An end that is nearer than a tick is no longer forecast."""
+METHODS: Final = ("pipeline", "two-sample rate", "lifetime mean")
+
+
+@dataclass(frozen=True, eq=False)
+class Forecasts:
+    """Forecasts in the order of operation, replica and time. Shape (forecasts,)."""
+
+    kind: Ints
+    operation: Ints
+    throttled: Mask
+    stage: Floats
+    """As forecast; NaN without a forecast."""
+    progress: Floats
+    """Of the bytes, as it turned out, from 0 to 1."""
+    actual_s: Floats
+    seconds: Floats
+    """Shape (forecasts, 3): p10, p50 and p90; NaN where it was said why there is none."""
+    baselines: Floats
+    """Shape (forecasts, 2); NaN where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """When replicas came into the ISR and left it; by operation, replica and time."""
+
+    operation: Ints
+    rid: Ints
+    at_ms: Ints
+    in_isr: Mask
+    removing: Mask
+
+
+def forecasts(rows: dict[str, NDArray[Any]], moves: Ended) -> Forecasts:
+    """Join forecasts with what became of them; operations that have not ended are left out.
+
+    `rows` are columns of `eta`, with `operation` as a number, `is_operation`, and times in
+    milliseconds; NaN for null.
+    """
+    order = np.lexsort((rows["at_ms"], rows["rid"], rows["is_operation"], rows["operation"]))
+    rows = {name: column[order] for name, column in rows.items()}
+    ends = _ends(moves)
+    known = np.isin(rows["operation"], list(ends))
+    rows = {name: column[known] for name, column in rows.items()}
+    series = _series(rows)
+    whole = rows["is_operation"]
+    end_ms = np.where(whole, [ends[int(o)] for o in rows["operation"]], _arrivals(rows, moves))
+    actual_s = (end_ms - rows["at_ms"]) / 1000
+    found = Forecasts(
+        whole.astype(np.int64),
+        rows["operation"],
+        rows["throttled"],
+        rows["stage"],
+        _progress(rows, series),
+        actual_s,
+        np.stack([rows[name] for name in ("p10_s", "p50_s", "p90_s")], axis=1),
+        np.stack([_two_samples(rows, series), _lifetime(rows, series)], axis=1),
+    )
+    return _where(found, np.isfinite(actual_s) & (actual_s >= SHORTEST_S))
+
+
+def _where(found: Forecasts, which: Mask) -> Forecasts:
+    return Forecasts(*(getattr(found, name)[which] for name in Forecasts.__dataclass_fields__))
+
+
+def _ends(moves: Ended) -> dict[int, float]:
+    """When each operation ended, milliseconds: the last replica that had been out came back."""
+    found: dict[int, float] = {}
+    if not len(moves.rid):
+        return found
+    last = np.append(
+        (moves.operation[1:] != moves.operation[:-1]) | (moves.rid[1:] != moves.rid[:-1]), True
+    )
+    first = np.append(True, last[:-1])
+    lasting = np.zeros(len(last), np.bool_)
+    open_ = set(np.unique(moves.operation[last & ~moves.in_isr & ~moves.removing]).tolist())
+    lasting[last & moves.in_isr & ~first] = True
+    for operation, at_ms in zip(moves.operation[lasting], moves.at_ms[lasting], strict=True):
+        if int(operation) not in open_:
+            found[int(operation)] = max(found.get(int(operation), 0.0), float(at_ms))
+    return found
+
+
+def _arrivals(rows: dict[str, NDArray[Any]], moves: Ended) -> Floats:
+    """When each copy was next in the ISR; inf where it never was."""
+    joined = np.flatnonzero(moves.in_isr)
+    keys = np.stack([moves.operation[joined], moves.rid[joined]], axis=1)
+    wanted = np.stack([rows["operation"], rows["rid"]], axis=1)
+    _, places = np.unique(np.concatenate([keys, wanted]), axis=0, return_inverse=True)
+    places = places.reshape(-1)
+    # Times within 2^42 ms leave room for a number of the replica above them.
+    have = places[: len(keys)] * 2**42 + moves.at_ms[joined]
+    ask = places[len(keys) :] * 2**42 + rows["at_ms"]
+    sorted_ = np.sort(have)
+    at = np.searchsorted(sorted_, ask, side="right")
+    next_ = sorted_[np.minimum(at, max(len(sorted_) - 1, 0))] if len(sorted_) else ask
+    same = (at < len(sorted_)) & (next_ // 2**42 == ask // 2**42)
+    return np.where(same, next_ % 2**42, np.inf)
+
+
+def _series(rows: dict[str, NDArray[Any]]) -> Ints:
+    """A number for each replica, or operation, in a row."""
+    changes = np.zeros(len(rows["at_ms"]), np.bool_)
+    for name in ("operation", "is_operation", "rid"):
+        changes[1:] |= rows[name][1:] != rows[name][:-1]
+    return np.cumsum(changes)
+
+
+def _two_samples(rows: dict[str, NDArray[Any]], series: Ints) -> Floats:
+    """What remains, over how fast it became less since the row before."""
+    remaining, at_ms = rows["remaining"], rows["at_ms"].astype(np.float64)
+    found = np.full(len(remaining), np.nan)
+    seconds = np.diff(at_ms) / 1000
+    speed = np.full(len(seconds), np.nan)
+    np.divide(-np.diff(remaining), seconds, out=speed, where=seconds > 0)
+    usable = (np.diff(series) == 0) & (speed > 0)
+    np.divide(remaining[1:], speed, out=found[1:], where=usable)
+    return found
+
+
+def _lifetime(rows: dict[str, NDArray[Any]], series: Ints) -> Floats:
+    """What remains, over the mean speed since the series began."""
+    first = np.searchsorted(series, np.arange(series[-1] + 1)) if len(series) else series
+    remaining, at_ms = rows["remaining"], rows["at_ms"].astype(np.float64)
+    start = first[series] if len(series) else series
+    age_s = (at_ms - at_ms[start]) / 1000
+    gained = remaining[start] - remaining
+    found = np.full(len(remaining), np.nan)
+    np.divide(remaining * age_s, gained, out=found, where=(gained > 0) & (age_s > 0))
+    return found
+
+
+def _progress(rows: dict[str, NDArray[Any]], series: Ints) -> Floats:
+    """The share that was copied of the most that ever remained."""
+    most = np.zeros(int(series.max(initial=-1)) + 1)
+    remaining = np.nan_to_num(rows["remaining"])
+    np.maximum.at(most, series, remaining)
+    share: Floats = 1 - remaining / np.maximum(most[series], 1.0)
+    return share
+
+
+def outcomes(found: Forecasts) -> Outcomes:
+    """What a calibration is made from, of forecasts that were made without one."""
+    ratio = found.actual_s / found.seconds[:, 1]
+    known = np.isfinite(ratio) & (ratio > 0)
+    # The stage is age / (age + forecast).
+    age_s = found.seconds[:, 1] * found.stage / np.maximum(1 - found.stage, 1e-9)
+    stage = np.clip((np.nan_to_num(found.stage) * STAGES).astype(np.int64), 0, STAGES - 1)
+    return Outcomes(
+        found.kind[known],
+        stage[known],
+        found.throttled[known],
+        (age_s < YOUNG_S)[known],
+        found.operation[known],
+        np.log(ratio[known]),
+    )
+
+
+# The numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Of one method, over some forecasts. Shares from 0 to 1; None where there is nothing."""
+
+    method: str
+    error: float | None
+    """Median of |forecast - actual| / actual."""
+    silent: float | None
+    """Share without a forecast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The forecasts of one kind and stage."""
+
+    kind: str
+    stage: str
+    operations: int
+    forecasts: int
+    coverage: float | None
+    """Share of ends within [p10, p90], of those that a range was said of."""
+    below: float | None
+    """Share that ended before p10."""
+    width: float | None
+    """Median of p90 / p10."""
+    scores: tuple[Score, ...]
+
+
+def lines(found: Forecasts) -> list[Line]:
+    """By kind: each fifth of the progress, all of it, and the one tick nearest to half-way."""
+    made = []
+    for kind, name in reversed(list(enumerate(KINDS))):
+        of_kind = found.kind == kind
+        fifth = np.clip((found.progress * STAGES).astype(np.int64), 0, STAGES - 1)
+        for place in range(STAGES):
+            label = f"{place * 100 // STAGES}-{(place + 1) * 100 // STAGES} %"
+            made.append(_line(_where(found, of_kind & (fifth == place)), name, label))
+        made.append(_line(_where(found, of_kind), name, "all"))
+        made.append(_line(_where(found, of_kind & _half_way(found)), name, "half-way"))
+    return made
+
+
+def _half_way(found: Forecasts) -> Mask:
+    """Of each operation, the forecasts that are as near to half of its bytes as there is one."""
+    away = np.abs(found.progress - 0.5)
+    chosen = np.zeros(len(away), np.bool_)
+    series = found.operation * 2 + found.kind
+    nearest = np.full(int(series.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(nearest, series, away)
+    chosen[(away <= nearest[series]) | ((found.kind == 0) & (away <= 0.05))] = True
+    return chosen
+
+
+def _line(some: Forecasts, kind: str, stage: str) -> Line:
+    weights = shares(some.operation)
+    low, middle, high = some.seconds.T
+    said = np.isfinite(middle)
+    held = said & (some.actual_s >= low) & (some.actual_s <= high)
+    before = said & (some.actual_s < low)
+    columns = [middle, *some.baselines.T]
+    return Line(
+        kind,
+        stage,
+        len(np.unique(some.operation)),
+        len(middle),
+        _share(held[said], shares(some.operation[said])),
+        _share(before[said], shares(some.operation[said])),
+        _median((high / low)[said], some.operation[said]),
+        tuple(
+            Score(name, _error(column, some), _share(~np.isfinite(column), weights))
+            for name, column in zip(METHODS, columns, strict=True)
+        ),
+    )
+
+
+def _error(forecast: Floats, some: Forecasts) -> float | None:
+    known = np.isfinite(forecast)
+    error = np.abs(forecast - some.actual_s) / some.actual_s
+    return _median(error[known], some.operation[known])
+
+
+def _median(values: Floats, operation: Ints) -> float | None:
+    if not len(values):
+        return None
+    return weighted_quantiles(values, shares(operation), (0.5,))[0]
+
+
+def _share(which: Mask, weights: Floats) -> float | None:
+    return float(np.average(which, weights=weights)) if len(which) else None
+
+
+def as_text(made: Sequence[Line]) -> list[str]:
+    """The table for an operator."""
+    head = (
+        f"{'of':<10}{'progress':>10}{'ops':>6}{'forecasts':>11}{'80 % holds':>12}{'p90/p10':>9}"
+        f"   {'median error: ' + METHODS[0]:>23}{METHODS[1]:>18}{METHODS[2]:>16}"
+    )
+    said = [head]
+    for line in made:
+        if line.stage.startswith("0-"):
+            said.append("")
+        errors = [_percent(score.error) + _silent(score.silent) for score in line.scores]
+        width = "-" if line.width is None else f"{line.width:.1f}"
+        said.append(
+            f"{line.kind:<10}{line.stage:>10}{line.operations:>6}{line.forecasts:>11,}"
+            f"{_percent(line.coverage):>12}{width:>9}   {errors[0]:>23}{errors[1]:>18}"
+            f"{errors[2]:>16}"
+        )
+    return said
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share * 100:.0f} %"
+
+
+def _silent(share: float | None) -> str:
+    """How often a method says nothing, where it does."""
+    return f" ({share * 100:.0f})" if share is not None and round(share * 100) else ""

@@ -1,0 +1,1 @@
+"""The two jobs that make the tables: `backfill` of a period, and `run`, which keeps up."""

@@ -1,0 +1,277 @@
+"""Results of a period, made anew from its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from backend.clock import Clock
+from backend.domain.pipeline.result_columns import (
+    BROKER_LOAD,
+    ETA,
+    GAP_S,
+    MOVE_PAIRS,
+    QUALITY,
+    QUARANTINE,
+    QUARANTINE_BROKERS,
+    RATES,
+    STALLS,
+    THROTTLE_EFFECT,
+    ResultTable,
+    RunTable,
+)
+from backend.pipeline.kernels.quality import Checks
+from backend.pipeline.kernels.stalls import RATES as RATES_OF_STALLS
+from backend.pipeline.process.console import to_the_second
+from backend.pipeline.results.result_runs import Run, new_run
+from backend.pipeline.samples.broker_expectations import BROKER_EXPECTATIONS, BrokerSplit
+from backend.pipeline.samples.broker_samples import broker_samples
+from backend.pipeline.samples.expectations import (
+    REPLICA_EXPECTATIONS,
+    Bounds,
+    Expectation,
+    Outcome,
+    quarantined,
+)
+from backend.pipeline.samples.replica_samples import (
+    check_files,
+    find_recording,
+    period_of,
+    read_samples,
+)
+from backend.pipeline.spark.column_types import moment, select_as, struct_of, with_hour
+from backend.pipeline.spark.parcels import SAMPLES_SCHEMA, of_files
+from backend.pipeline.spark.paths import literal
+from backend.pipeline.spark.session import SparkFailed, first_line
+from backend.pipeline.tables.broker_load import broker_load
+from backend.pipeline.tables.eta import eta
+from backend.pipeline.tables.eta_calibration import Calibration
+from backend.pipeline.tables.move_pairs import move_pairs
+from backend.pipeline.tables.rates import counted, rows_of, unlooked
+from backend.pipeline.tables.stalls import islands_of
+from backend.pipeline.tables.stalls import rows_of as stalls_of
+from backend.pipeline.tables.throttle_effect import throttle_effect
+
+LOOKBACK_MS: Final = 15 * 60_000
+"""So much before the period is read too: longer than the longest window, its step and a gap. Rates
+are then those of a run over everything; a segment or a stall may have begun even earlier."""
+_HOURS_AT_ONCE: Final = 26
+"""A day, and what is read before it."""
+_ROW_GROUP_BYTES: Final = 16 << 20
+"""Of each of those hours, a task holds so much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Whole hours, in milliseconds since the epoch."""
+
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A table that was made."""
+
+    table: str
+    rows: int
+    seconds: float
+    newest_ms: int | None
+    """Newest value of its `hour_of`; None where there are no rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a backfill did."""
+
+    period: Period
+    tables: tuple[Made, ...]
+    counts: Mapping[str, int]
+    """Samples that broke each expectation, and `rows`: all of the period."""
+    brokers: Mapping[str, int] = field(default_factory=dict)
+    """The same of the samples of brokers; empty where there are none."""
+
+
+Say = Callable[[Made], None]
+
+
+def check(samples: Path, from_ms: int | None, to_ms: int | None) -> Period:
+    """The period of a backfill, before Spark is started for it.
+
+    Raises:
+        NoSamples: there is no recording, or nothing was recorded then.
+        UnreadableSamples: a file cannot be read.
+    """
+    recording = find_recording(samples)
+    period = Period(*period_of(recording, from_ms, to_ms))
+    check_files(recording.within(period.start_ms - LOOKBACK_MS, period.end_ms))
+    return period
+
+
+def backfill(
+    session: SparkSession, samples: Path, results: Path, period: Period, clock: Clock, say: Say
+) -> Report:
+    """Make all tables of a period anew, and put them in the place of the former ones at once.
+
+    `say` is told of each table when it has been written.
+
+    Raises:
+        ResultsBusy: another process makes results there.
+        SparkFailed: Spark has ended before its work was done; the former results hold.
+    """
+    with new_run(results, period.start_ms, period.end_ms, clock.now_ms()) as run:
+        try:
+            return _Backfill(session, samples, period, clock, say, run).made()
+        except PySparkException as error:
+            raise SparkFailed(
+                f"Spark gave up: {first_line(error)}. The former results of that time hold.",
+                advice="Run it again; if samples were put together meanwhile, that is enough.",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Backfill:
+    """One backfill at work."""
+
+    session: SparkSession
+    samples: Path
+    period: Period
+    clock: Clock
+    say: Say
+    run: Run
+
+    def made(self) -> Report:
+        recording = find_recording(self.samples)
+        start, end = self.period.start_ms, self.period.end_ms
+        files = recording.within(start - LOOKBACK_MS, end)
+        bounds = Bounds.of(start, self.clock.now_ms())
+        made = counted(self._stepped(files, bounds))
+        tables = [self._write(RATES, rows_of(made.step))]
+        tables += self._of_rates(tables[0].newest_ms)
+        now_ms = self.clock.now_ms()
+        brokers = broker_samples(self.session, self.samples, start, end, now_ms)
+        tables += self._of_brokers(brokers, tables[0].newest_ms)
+        counts, of_brokers = made.counts(), {} if brokers is None else brokers.counts()
+        tables += [self._write(QUALITY, self._quality(counts, of_brokers))]
+        if _are_bad(REPLICA_EXPECTATIONS, counts):
+            aside = quarantined(read_samples(self.session, files), bounds, start)
+            tables += [self._write(QUARANTINE, self._with_period(aside, QUARANTINE))]
+        else:
+            self.run.tables[QUARANTINE.name] = RunTable(0, None)
+        if brokers is not None and _are_bad(BROKER_EXPECTATIONS, of_brokers):
+            aside = self._with_period(brokers.quarantined, QUARANTINE_BROKERS)
+            tables += [self._write(QUARANTINE_BROKERS, aside)]
+        else:
+            self.run.tables[QUARANTINE_BROKERS.name] = RunTable(0, None)
+        self.run.publish(recording.hours(start, end), self.clock.now_ms(), tables[0].newest_ms)
+        return Report(self.period, tuple(tables), counts, of_brokers)
+
+    def _stepped(self, files: Sequence[Path], bounds: Bounds) -> DataFrame:
+        """What rates and counts are taken from."""
+        start = self.period.start_ms
+        needed = start - LOOKBACK_MS
+        needless = range(bounds.earliest_ms, needed)
+        checks = Checks(bounds.earliest_ms, bounds.latest_ms, needed, start, GAP_S * 1000)
+        return unlooked(of_files(self.session, files, SAMPLES_SCHEMA, needless), checks)
+
+    def _of_rates(self, newest_ms: int | None) -> list[Made]:
+        """The tables that are made of the rates just written, those of the lookback included."""
+        if newest_ms is None:
+            none = (STALLS, MOVE_PAIRS, THROTTLE_EFFECT, ETA)
+            self.run.tables |= {table.name: RunTable(0, None) for table in none}
+            return []
+        folder = self.run.path(RATES)
+        written = self._written()
+        start = moment(F.lit(self.period.start_ms))
+        files = sorted(folder.glob("*/*/[!._]*.parquet"))
+        found = islands_of(of_files(self.session, files, RATES_OF_STALLS), newest_ms)
+        ended = stalls_of(found).filter(F.col("end") >= start)
+        pairs = move_pairs(written.filter(F.col("at") >= start))
+        effects = throttle_effect(written).filter(F.col("start") >= start)
+        ends = eta(written.filter(F.col("at") >= start), Calibration.read())
+        made = ((STALLS, ended), (MOVE_PAIRS, pairs), (THROTTLE_EFFECT, effects), (ETA, ends))
+        return [self._write(table, rows) for table, rows in made]
+
+    def _written(self) -> DataFrame:
+        """The rates just written, those of the lookback included."""
+        schema = struct_of(RATES.columns)
+        return self.session.read.schema(schema).parquet(literal(self.run.path(RATES)))
+
+    def _of_brokers(self, brokers: BrokerSplit | None, newest_ms: int | None) -> list[Made]:
+        """The table that is made of samples of brokers, and of the rates just written."""
+        if brokers is None:
+            self.run.tables[BROKER_LOAD.name] = RunTable(0, None)
+            return []
+        if newest_ms is None:
+            rates = self.session.createDataFrame([], struct_of(RATES.columns))
+        else:
+            rates = self._written()
+        start = F.col("start") >= moment(F.lit(self.period.start_ms))
+        return [self._write(BROKER_LOAD, broker_load(brokers.good, rates).filter(start))]
+
+    def _quality(self, counts: Mapping[str, int], of_brokers: Mapping[str, int]) -> DataFrame:
+        rows = _counted("replicas", REPLICA_EXPECTATIONS, counts)
+        rows += _counted("brokers", BROKER_EXPECTATIONS, of_brokers) if of_brokers else []
+        names = ("of", "expectation", "outcome", "violations", "rows", "meaning")
+        schema = struct_of([c for c in QUALITY.columns if c.name in names])
+        return self._with_period(self.session.createDataFrame(rows, schema), QUALITY)
+
+    def _with_period(self, rows: DataFrame, table: ResultTable) -> DataFrame:
+        start, end = self.period.start_ms, self.period.end_ms
+        period = {"period_start": moment(F.lit(start)), "period_end": moment(F.lit(end))}
+        return select_as(rows.withColumns(period), table)
+
+    def _write(self, table: ResultTable, rows: DataFrame) -> Made:
+        began_s = self.clock.monotonic_s()
+        path = str(self.run.path(table))
+        # Spark would sort all rows by hour first, unless a task may write so many hours at once.
+        self.session.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(_HOURS_AT_ONCE))
+        writer = with_hour(rows, table).write.option("parquet.block.size", _ROW_GROUP_BYTES)
+        writer.partitionBy("date", "hour").parquet(path)
+        written = self.run.written(table)
+        seconds = self.clock.monotonic_s() - began_s
+        made = Made(table.name, written.rows, seconds, written.newest_ms)
+        self.say(made)
+        return made
+
+
+def _counted(
+    of: str, expectations: Sequence[Expectation], counts: Mapping[str, int]
+) -> list[tuple[str, str, str, int, int, str]]:
+    """Rows of `quality`, without their period."""
+    return [
+        (of, e.name, e.outcome.value, counts[e.name], counts["rows"], e.meaning)
+        for e in expectations
+    ]
+
+
+def _are_bad(expectations: Sequence[Expectation], counts: Mapping[str, int]) -> bool:
+    """Whether a row has to be set aside."""
+    return any(counts.get(e.name, 0) for e in expectations if e.outcome is Outcome.QUARANTINED)
+
+
+def as_text(made: Made) -> str:
+    """A line for an operator."""
+    rows = f"{made.rows:,} row{'s' if made.rows != 1 else ''}"
+    newest = "nothing" if made.newest_ms is None else f"newest {to_the_second(made.newest_ms)}"
+    return f"{made.table:<18} {rows:>18} {made.seconds:8.1f} s   {newest}"
+
+
+def quality_lines(report: Report) -> list[str]:
+    """What broke an expectation, for an operator; one line where nothing did."""
+    counts, brokers = report.counts, report.brokers
+    kinds = ((REPLICA_EXPECTATIONS, counts, ""), (BROKER_EXPECTATIONS, brokers, ", of brokers"))
+    lines = [
+        f"  {counts[e.name]:,} {e.outcome.value}: {e.name} ({e.meaning}{of})"
+        for expectations, counts, of in kinds
+        for e in expectations
+        if counts.get(e.name)
+    ]
+    head = f"{counts['rows'] + brokers.get('rows', 0):,} samples were looked at"
+    return [f"{head}; not as expected:", *lines] if lines else [f"{head}, all as expected."]

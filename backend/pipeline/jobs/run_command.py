@@ -1,0 +1,205 @@
+"""`kshunt pipeline run`: its command line, and its end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from backend.clock import SystemClock
+from backend.domain.pipeline.result_columns import RESULTS
+from backend.errors import ConfigError
+from backend.pipeline.process.console import absolute, say, to_the_second
+from backend.pipeline.process.ending import end_anyway, ended_by_signals, ended_with_its_parent
+from backend.pipeline.spark.kafka_connector import chosen_connector, client_settings
+from backend.pipeline.spark.session import PipelineSettings, start_session
+
+if TYPE_CHECKING:
+    from backend.pipeline.jobs.stream import Done
+    from backend.pipeline.jobs.stream_sources import Source
+
+SAY_S: Final = 60.0
+"""A line this often, of what was done."""
+_SECONDS: Final = re.compile(r"(\d{1,4}(?:\.\d{1,3})?)s?")
+
+_RUN: Final = """\
+Make results of samples as they come: rates, stalls and what is made of them, until it is ended.
+
+It goes on where it was ended or killed; each sample counts once. It runs beside a dashboard and a
+backend, asks no broker for anything but samples, and changes nothing but its folder of results.
+"""
+
+_EPILOG: Final = """\
+Samples are the files that `kshunt serve --samples DIR` writes, or the rows of
+`kshunt serve --samples-topic TOPIC`. To read a topic Spark needs its Kafka connector: the jars in
+the folder that --kafka-jars or KSHUNT_KAFKA_JARS names, or else it fetches them.
+
+Hours that it still writes to are its own: a backfill takes those before.
+
+exit codes:
+  0   it was told to end, or had read everything (--once)
+  1   an error; the results are as the last batch left them
+  64  wrong usage
+"""
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.description, parser.epilog = _RUN, _EPILOG
+    parser.add_argument("--samples", metavar="DIR", type=absolute, help="a cluster's recording")
+    parser.add_argument("--samples-topic", metavar="TOPIC", help="or the topic of its samples")
+    parser.add_argument(
+        "--bootstrap-servers", metavar="HOST:PORT,…", help="brokers of the cluster with that topic"
+    )
+    parser.add_argument(
+        "--command-config", metavar="FILE", type=Path, help="Kafka client properties (security)"
+    )
+    parser.add_argument("--kafka-jars", metavar="DIR", type=absolute, help="Spark's connector")
+    parser.add_argument(
+        "--results", metavar="DIR", type=absolute, help="(default: results, in --samples)"
+    )
+    parser.add_argument(
+        "--every",
+        metavar="SECONDS",
+        type=_seconds,
+        help="look for samples so often (default 1s; of a topic 5s)",
+    )
+    parser.add_argument("--once", action="store_true", help="end when everything is read")
+    parser.add_argument("--master", metavar="URL", default="", help="Spark's (default local[*])")
+    parser.add_argument("--memory", metavar="SIZE", default="2g", help="of Spark here (default 2g)")
+    # Of whoever supervises it: it ends when standard input does.
+    parser.add_argument("--until-end-of-input", action="store_true", help=argparse.SUPPRESS)
+
+
+def run_run(options: argparse.Namespace) -> int:
+    """Run until told to end.
+
+    Raises:
+        KshuntError: whatever was wrong with the samples, the results, Java or Spark.
+    """
+    _check(options)
+    from backend.pipeline.jobs.stream import Streaming, begun, held, make_owed, stream
+    from backend.pipeline.jobs.stream_batches import BatchContext
+    from backend.pipeline.jobs.stream_sources import FolderSource
+
+    stopping = threading.Event()
+
+    def stop() -> None:
+        stopping.set()
+        end_anyway()
+
+    clock = SystemClock()
+    results = options.results or options.samples / RESULTS
+    session = start_session(_settings(options))
+    with ended_with_its_parent(options.until_end_of_input, stop), ended_by_signals(stop):
+        try:
+            source = _source(options, results, clock)
+            if isinstance(source, FolderSource):
+                make_owed(session, source, results, clock, say)
+            with held(results):
+                said = _Said(clock.monotonic_s)
+                shop = BatchContext(session, results, clock, samples=options.samples)
+                job = Streaming(shop, source, begun(results), said, stopping)
+                say(f"Results go to {results}.")
+                stream(job, results, _every_s(options), once=options.once)
+        finally:
+            session.stop()
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """See that it is said where samples come from, and where results go.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if (options.samples is None) == (options.samples_topic is None):
+        raise ConfigError("Name either a recording (--samples) or a topic (--samples-topic).")
+    if options.samples_topic is not None:
+        if options.bootstrap_servers is None:
+            raise ConfigError("A topic is read from brokers: name them by --bootstrap-servers.")
+        if options.results is None:
+            raise ConfigError("Name a folder for the results of a topic by --results.")
+
+
+def _settings(options: argparse.Namespace) -> PipelineSettings:
+    connector = {}
+    if options.samples_topic is not None:
+        connector = chosen_connector(options.kafka_jars)
+    return PipelineSettings(
+        # A Connect server would do a batch's work in a process of its own, without our state.
+        master=options.master or "local[*]",
+        memory=options.memory,
+        shuffle_partitions=min(8, os.cpu_count() or 1),
+        others={**connector, **_STREAMING},
+    )
+
+
+_STREAMING: Final = {
+    # What Spark notes of files is read as a whole each so many batches.
+    "spark.sql.streaming.fileSource.log.compactInterval": "100",
+    # Plans are small, and a few seconds old: to plan them again while they run takes longer.
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+def _source(options: argparse.Namespace, results: Path, clock: SystemClock) -> Source:
+    from backend.pipeline.jobs.stream_sources import FolderSource, TopicSource
+    from backend.pipeline.results.stream_state import checkpoint
+
+    if options.samples is not None:
+        return FolderSource(options.samples, clock)
+    return TopicSource(
+        options.bootstrap_servers,
+        options.samples_topic,
+        checkpoint(results),
+        clock,
+        client_settings(options.command_config),
+    )
+
+
+def _every_s(options: argparse.Namespace) -> float:
+    every_s: float | None = options.every
+    if every_s is None:
+        return 1.0 if options.samples is not None else 5.0
+    return every_s
+
+
+@dataclass(slots=True)
+class _Said:
+    """Says now and then what was done, and at once what was odd."""
+
+    monotonic_s: Callable[[], float]
+    due_s: float = 0.0
+    batches: int = 0
+    rates: int = 0
+
+    def __call__(self, done: Done) -> None:
+        self.batches += 1
+        self.rates += done.rows.get("rates", 0)
+        if done.late:
+            say(f"{done.late:,} samples came too late: they are in `quarantine`.")
+        if done.lacking:
+            say(
+                f"{done.lacking:,} samples were gone from the topic before they were read, and are "
+                "in no result: it keeps them for less time than the stream stood still."
+            )
+        if self.monotonic_s() >= self.due_s:
+            self.due_s = self.monotonic_s() + SAY_S
+            say(
+                f"{self.batches:,} batches, {self.rates:,} rates; the last took "
+                f"{done.seconds:.1f} s; newest sample "
+                f"{'none' if done.newest_ms is None else to_the_second(done.newest_ms)}"
+            )
+
+
+def _seconds(text: str) -> float:
+    match = _SECONDS.fullmatch(text)
+    if match is None or not float(match[1]):
+        raise argparse.ArgumentTypeError(f"'{text}' is no time: 5s or 0.5s")
+    return float(match[1])

@@ -1,0 +1,254 @@
+"""`kshunt pipeline run`: results that keep up with the samples.
+
+Goals
+    At every moment the results are those that a backfill would make of the samples seen so far,
+    with two exceptions that are said below; whatever is killed when. A sample that was written can
+    be read as a result a few seconds later, with 200,000 replicas every 5 s on two cores.
+Constraints
+    The transforms are the backfill's. No state of Spark's own: 200,000 keys are too much for it.
+Algorithm
+    Rates take whole ticks. So there is one watermark, `closed`: the tick that the newest sample
+    of all, less 2 s, lies in. (Brokers report at different times, and one that answers slowly is
+    that late.) Rows before it go into the tables as parts of this batch, for good. Rows after it
+    are kept in the state and also made into rows: those of the part `open`, which the next batch
+    replaces. What the state has of a replica tells whether a row before the watermark is late:
+    it is if its tick, or a later one of the same replica, was closed with rows. A late row is set
+    aside (`quarantine`, and counted in `quality`) until a backfill makes the hour anew. That is
+    the first exception. The second: tables by intervals of 5 minutes, as `move_pairs`, are written
+    once an interval has been over for a minute.
+    Duplicates within what is not closed count once, and others are late. A clock that jumps ahead
+    moves nothing: rows ahead of this machine's clock wait until it has come there, and do not
+    move the watermark. One that jumps back makes late rows until it is where it was.
+    How a batch comes to count is in `stream_state`; which samples it is of, in `sources`.
+    An hour belongs to the stream until 5 minutes after its last tick was closed. Until then no
+    backfill takes it (`runs.new_run`). If a stream was down for so long that samples were put
+    together before it saw them, it makes these hours by a backfill when it begins again.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from backend.clock import Clock
+from backend.domain.pipeline.sample_columns import HOUR_MS
+from backend.errors import KshuntError
+from backend.files import locked, make_folder
+from backend.pipeline.jobs.backfill import Period, backfill
+from backend.pipeline.jobs.stream_batches import BatchContext, BatchWork, settled
+from backend.pipeline.jobs.stream_sources import FolderSource, Source, unseen_hours
+from backend.pipeline.process.console import for_a_flag
+from backend.pipeline.results.result_runs import ResultsBusy
+from backend.pipeline.results.stream_state import (
+    LOCK,
+    STATE_VERSION,
+    Meta,
+    StreamBatch,
+    StreamState,
+    begin,
+    checkpoint,
+    newest,
+    sweep,
+)
+from backend.pipeline.samples.replica_samples import find_recording
+from backend.pipeline.spark.session import SparkFailed, first_line
+from backend.pipeline_files.result_files import read_manifest
+
+LOOK_S: Final = 0.2
+"""How often it is seen whether the job is to stop."""
+CHECKPOINT_BYTES: Final = 32 * 1024 * 1024
+"""Spark notes every file that it ever saw, and reads all of it each hundredth batch. What was
+seen of a recording is in the state: a larger checkpoint is begun anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A batch that counts."""
+
+    number: int
+    newest_ms: int | None
+    """Newest sample that was seen so far."""
+    seconds: float
+    rows: Mapping[str, int]
+    """That were written of each table, but for what is open."""
+    late: int
+    """Samples of it that came too late."""
+    lacking: int
+    """Samples that its topic had no more when they were read."""
+
+
+_ERROR: Final = re.compile(r"[\w.]*(Error|Exception): ")
+Say = Callable[[Done], None]
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Streaming:
+    """The job; its methods are called by one thread at a time."""
+
+    shop: BatchContext
+    source: Source
+    meta: Meta
+    say: Say
+    stopping: threading.Event
+    error: Exception | None = None
+    """Why a batch gave up: of what is raised in it Spark hands on no more than a trace."""
+
+    def on_batch(self, rows: DataFrame, number: int) -> None:
+        """What Spark calls with what has come, and again with what it is not sure was done."""
+        try:
+            for arrived in self.source.arrivals(self.shop.session, rows, number, self.meta):
+                began_s = self.shop.clock.monotonic_s()
+                batch = StreamBatch.begun(self.shop.results, self.meta.batch + 1)
+                work = BatchWork(self.shop, self.meta, arrived, batch)
+                self.meta = batch.publish(work.made(), self.meta)
+                if arrived.release is not None:
+                    arrived.release()
+                seconds = self.shop.clock.monotonic_s() - began_s
+                self.say(
+                    Done(
+                        batch.number,
+                        self.meta.newest_ms,
+                        seconds,
+                        batch.rows,
+                        work.late,
+                        arrived.lacking,
+                    )
+                )
+                if self.stopping.is_set():
+                    return
+        except Exception as error:
+            self.error = error
+            raise
+
+
+@contextmanager
+def held(results: Path) -> Iterator[None]:
+    """The folder of results, for one stream alone.
+
+    Raises:
+        ResultsBusy: another stream runs there.
+        KshuntError: it cannot be written.
+    """
+    try:
+        make_folder(results)
+        lock = locked(results / LOCK)
+    except OSError as error:
+        raise KshuntError(
+            f"Results cannot be written to {results}: {error.strerror}. Nothing was changed.",
+            advice="Name another folder by --results.",
+        ) from None
+    if lock is None:
+        raise ResultsBusy(
+            f"Another stream makes results in {results}. Nothing was changed.",
+            advice="End it first, or name another folder by --results.",
+        )
+    with lock:
+        yield
+
+
+def begun(results: Path) -> Meta:
+    """What the last stream left, once what it left half done is removed.
+
+    Raises:
+        StreamState: it cannot be understood.
+    """
+    meta = newest(results)
+    if meta is None:
+        # A checkpoint without a state is of a stream that was forgotten.
+        shutil.rmtree(checkpoint(results), ignore_errors=True)
+        meta = begin(results)
+    if meta.version != STATE_VERSION:
+        raise StreamState(
+            f"The state of the stream in {results} is of version {meta.version}, and this kshunt "
+            f"takes {STATE_VERSION}.",
+            advice="Remove its folder .stream: results stay, and rates begin anew.",
+        )
+    sweep(results, meta)
+    if _bytes(checkpoint(results) / "sources") > CHECKPOINT_BYTES:
+        shutil.rmtree(checkpoint(results))
+    return meta
+
+
+def stream(job: Streaming, results: Path, every_s: float, *, once: bool) -> None:
+    """Run until there is nothing left (`once`), or until it is told to stop.
+
+    Raises:
+        SparkFailed: Spark gave up; results are as the last batch left them.
+        KshuntError: samples cannot be read, or results not written.
+    """
+    writer = job.source.reader(job.shop.session).writeStream.foreachBatch(job.on_batch)
+    writer = writer.option("checkpointLocation", str(checkpoint(results)))
+    try:
+        if once:
+            query = writer.trigger(availableNow=True).start()
+        else:
+            query = writer.trigger(processingTime=f"{every_s:g} seconds").start()
+        _wait(query, job.stopping)
+    except PySparkException as error:
+        cause = job.error or error
+        if isinstance(cause, KshuntError):
+            raise cause from error
+        raise SparkFailed(
+            f"Spark gave up: {_why(cause)}. Results are as the last batch left them.",
+            advice="Run it again: it goes on where it was.",
+        ) from error
+
+
+def _why(error: Exception) -> str:
+    """What an error says; of a worker's trace the line that says it."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    said = [line for line in lines if _ERROR.match(line)]
+    return said[-1].rstrip(".")[:300] if said else first_line(error)
+
+
+def _wait(query: StreamingQuery, stopping: threading.Event) -> None:
+    try:
+        while not query.awaitTermination(LOOK_S):  # type: ignore[arg-type]
+            if stopping.is_set():
+                return
+    finally:
+        if query.isActive:
+            query.stop()
+
+
+def make_owed(
+    session: SparkSession, source: FolderSource, results: Path, clock: Clock, tell: Tell
+) -> None:
+    """Make the hours whose samples a former stream did not see, by backfills; before `held`.
+
+    Raises:
+        SparkFailed, UnreadableSamples: as `backfill` does.
+    """
+    meta = newest(results)
+    unseen = unseen_hours(source.folder, results, meta or Meta())
+    if meta is None or meta.closed_ms is None:
+        if unseen:
+            tell(
+                f"{len(unseen)} hours were recorded before; the stream begins after them. To make "
+                f"them, too: kshunt pipeline backfill --samples {source.folder} "
+                f"--to {for_a_flag(max(unseen) + HOUR_MS)}"
+            )
+        return
+    manifest = read_manifest(results)
+    owed = {int(h) for h, since in meta.owed.items() if not settled(manifest, int(h), since)}
+    ended = {h for h in owed if h + HOUR_MS <= (meta.settled_ms or 0)}
+    recorded = find_recording(source.folder).files if ended or unseen else {}
+    for hour in sorted({*unseen, *ended} & recorded.keys()):
+        tell(f"The hour of {for_a_flag(hour)} is made by a backfill: not all of it was streamed.")
+        period = Period(hour, hour + HOUR_MS)
+        backfill(session, source.folder, results, period, clock, lambda made: None)
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

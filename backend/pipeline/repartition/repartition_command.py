@@ -1,0 +1,366 @@
+"""`kshunt pipeline repartition`: its command line, what it says, and its end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from backend.admin.security.client_properties import load_client_config
+from backend.errors import BadInput, ConfigError, KshuntError
+from backend.pipeline.process.console import absolute
+from backend.pipeline.process.ending import end_anyway, ended_by_signals, ended_with_its_parent
+from backend.pipeline.spark.kafka_connector import chosen_connector, client_settings
+from backend.pipeline.spark.session import PipelineSettings, start_session
+
+if TYPE_CHECKING:
+    from backend.pipeline.kernels.copying import Copying
+    from backend.pipeline.repartition.copy_batches import CopiedBatch, CopyCuts
+    from backend.pipeline.repartition.topics_and_positions import Positions, Topics
+
+_OPERATION: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_KEYLESS: Final = ("round-robin", "as-source")
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+
+_ABOUT: Final = """\
+Copy a topic's records into an empty topic with another number of partitions, each once.
+
+A key's records stay in order; key, value, headers and timestamp stay as they are, and a header
+`kshunt-source` (partition:offset) is added. Records with a key go where Kafka's own partitioner
+puts them. What was copied is noted in the group kshunt-shrink-OPERATION together with the records:
+start it again with the same --operation, and it goes on. It changes nothing but the target and
+that group.
+"""
+
+_EPILOG: Final = """\
+A file of offsets is {"0": 1042, "1": 977}, one a partition of the source: of the first record that
+is not part of it. --cuts has a list of those, each at or after the former: all before a cut is
+copied before all after it, so that a consumer group at a cut is translated without reading twice.
+
+--verify compares both topics by counts and checksums a bucket of keys, and writes the offset map
+(Parquet, in DIR/offset-map). For this Spark needs its Kafka connector: the jars in the folder that
+--kafka-jars or KSHUNT_KAFKA_JARS names, or else it fetches them. To copy it needs none; workers on
+other machines need confluent-kafka, numpy and pyarrow.
+
+exit codes:
+  0   copied, or told to end before that (--json says `"complete": false`); or verified and equal
+  1   an error, or not equal; the source is as it was
+  64  wrong usage
+"""
+
+
+def add_repartition(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.description, parser.epilog = _ABOUT, _EPILOG
+    add = parser.add_argument
+    add("--bootstrap-servers", metavar="HOST:PORT,…", required=True, help="brokers")
+    add("--command-config", metavar="FILE", type=Path, help="Kafka client properties (security)")
+    add("--source", metavar="TOPIC", required=True, help="what is copied")
+    add("--target", metavar="TOPIC", required=True, help="where it is copied to")
+    add("--operation", metavar="ID", required=True, help="under this name it goes on")
+    add("--cuts", metavar="FILE", type=Path, help="offsets that are passed one after another")
+    add("--until", metavar="FILE", type=Path, help="offsets to end at (default: today's ends)")
+    add(
+        "--strip-header",
+        action="store_true",
+        help="copy back: take the header off, and keep the partition of each record",
+    )
+    add(
+        "--keyless",
+        choices=_KEYLESS,
+        default=_KEYLESS[0],
+        help="records without a key: to each partition in turn, or those of one to one",
+    )
+    add("--compression", choices=_CODECS, default="none", help="of what is written (default none)")
+    add(
+        "--batch-records",
+        metavar="N",
+        type=_count,
+        default=1_000_000,
+        help="about so many between two lines of progress, and until it ends (default 1000000)",
+    )
+    add(
+        "--batch-seconds",
+        metavar="S",
+        type=float,
+        default=0.0,
+        help="with fewer records where they take longer than this (default: no limit)",
+    )
+    add("--json", action="store_true", help="progress as one JSON object a line")
+    add("--verify", action="store_true", help="compare what was copied, instead of copying")
+    add("--folder", metavar="DIR", type=absolute, help="with --verify: for the offset map")
+    add("--kafka-jars", metavar="DIR", type=absolute, help="with --verify: Spark's connector")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--master", metavar="URL", default="", help="Spark's (default local[*])")
+    where.add_argument("--remote", metavar="URL", default="", help="a Spark Connect server")
+    add("--memory", metavar="SIZE", default="2g", help="of Spark here (default 2g)")
+    # Of whoever supervises it: it ends when standard input does.
+    add("--until-end-of-input", action="store_true", help=argparse.SUPPRESS)
+
+
+def run_repartition(options: argparse.Namespace) -> int:
+    """Copy, or verify.
+
+    Raises:
+        KshuntError: whatever was wrong with the topics, the brokers, Java or Spark.
+    """
+    say = _Said(as_json=options.json)
+    try:
+        _check(options)
+        clients = {
+            **load_client_config(options.command_config).librdkafka,
+            "bootstrap.servers": options.bootstrap_servers,
+        }
+        return _verify(options, clients, say) if options.verify else _copy(options, clients, say)
+    except KshuntError as error:
+        say.failed(error)
+        raise
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.source == options.target:
+        raise BadInput("A topic cannot be copied into itself.")
+    if not _OPERATION.fullmatch(options.operation):
+        raise BadInput("--operation takes letters, digits, dots, dashes and underscores only.")
+    if options.verify != (options.folder is not None):
+        raise BadInput("--verify needs a --folder for the offset map; nothing else takes one.")
+
+
+def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said) -> int:
+    from backend.pipeline.repartition.copy_batches import (
+        QUICK_JAVA,
+        SETTINGS,
+        begun,
+        copy,
+        course,
+        left_of,
+    )
+    from backend.pipeline.repartition.topics_and_positions import Topics
+
+    topics = Topics(clients)
+    plan = _plan(options, clients, topics)
+    until = {} if options.until is None else read_offsets(options.until)
+    way = course(topics.starts(plan.source), until, topics.ends(plan.source), _cuts(options.cuts))
+    positions = begun(topics, plan, way)
+    stopping = threading.Event()
+    say.started(way, positions, left_of(positions, way))
+    left = left_of(positions, way)
+    parent = ended_with_its_parent(options.until_end_of_input, partial(_orphaned, stopping))
+    with parent, ended_by_signals(partial(_stop, stopping)):
+        if left:
+            session = start_session(_settings(options, SETTINGS, QUICK_JAVA))
+            try:
+                size, seconds = options.batch_records, options.batch_seconds
+                for done in copy(session, plan, way, positions, size, stopping, seconds):
+                    say.batch(done)
+                    positions, left = dict(done.positions), done.left
+            finally:
+                session.stop()
+    say.ended(positions, left)
+    return 0
+
+
+def _plan(options: argparse.Namespace, clients: Mapping[str, Any], topics: Topics) -> Copying:
+    from backend.pipeline.kernels.copying import Copying
+
+    partitions, former = topics.partitions(options.target), topics.partitions(options.source)
+    if options.strip_header and partitions != former:
+        raise BadInput(
+            f"To copy back, both topics need as many partitions: {options.source} has {former}, "
+            f"{options.target} {partitions}. Nothing was copied."
+        )
+    return Copying(
+        clients=clients,
+        source=options.source,
+        target=options.target,
+        operation=options.operation,
+        partitions=partitions,
+        limit_bytes=topics.limit_bytes(options.target),
+        strip_header=options.strip_header,
+        keyless=options.keyless,
+        compression=options.compression,
+    )
+
+
+def _verify(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said) -> int:
+    from backend.pipeline.repartition.topics_and_positions import Topics
+    from backend.pipeline.repartition.verification import Side, verify
+
+    topics = Topics(clients)
+    plan = _plan(options, clients, topics)
+    start = topics.starts(plan.source)
+    copied = topics.committed(plan.group, plan.source, len(start), settled=True)
+    if len(copied) < len(start):
+        raise BadInput(
+            f"Operation {plan.operation} has not copied {plan.source}: the group {plan.group} "
+            "has no positions. Nothing was compared."
+        )
+    source = Side(plan.source, start, copied)
+    target = Side(plan.target, topics.starts(plan.target), topics.settled_ends(plan.target))
+    connector = chosen_connector(options.kafka_jars)
+    began_s = time.monotonic()
+    with ended_with_its_parent(options.until_end_of_input, partial(os._exit, 1)):
+        session = start_session(_settings(options, connector))
+        try:
+            security = client_settings(options.command_config)
+            found = verify(session, plan, security, source, target, options.folder)
+        finally:
+            session.stop()
+    about = {
+        "positions": copied,
+        "target_ends": dict(target.end),
+        "seconds": round(time.monotonic() - began_s, 3),
+    }
+    say.verified({**found.as_json(), **about})
+    return 0 if found.equal else 1
+
+
+def _settings(
+    options: argparse.Namespace, others: Mapping[str, str], java_options: str = ""
+) -> PipelineSettings:
+    return PipelineSettings(
+        master=options.master or ("" if options.remote else "local[*]"),
+        remote=options.remote,
+        memory=options.memory,
+        java_options=java_options,
+        others=others,
+    )
+
+
+def _cuts(path: Path | None) -> Sequence[Positions]:
+    if path is None:
+        return []
+    found = _read(path)
+    if not isinstance(found, list):
+        raise ConfigError(f"{path} is no list of offsets by partition.")
+    return [_offsets(path, cut) for cut in found]
+
+
+def read_offsets(path: Path) -> dict[int, int]:
+    """The offsets by partition of a file.
+
+    Raises:
+        ConfigError: it cannot be read, or has none.
+    """
+    return _offsets(path, _read(path))
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is no JSON: {error}.") from None
+
+
+def _offsets(path: Path, found: Any) -> dict[int, int]:
+    try:
+        offsets = {int(partition): int(offset) for partition, offset in found.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(f'{path} has no offsets by partition, as {{"0": 1042}}.') from None
+    if any(offset < 0 for offset in offsets.values()):
+        raise ConfigError(f"{path} has an offset below 0.")
+    return offsets
+
+
+class _Said:
+    """Lines on standard output."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._began_s = time.monotonic()
+        self._records = 0
+
+    def started(self, way: CopyCuts, positions: Positions, left: int) -> None:
+        values = {
+            "positions": dict(positions),
+            "until": dict(way.until),
+            "cuts": len(way.cuts),
+            "left": left,
+        }
+        self._say("started", values, f"{left:,} offsets to copy, over {len(way.cuts)} cuts.")
+
+    def batch(self, done: CopiedBatch) -> None:
+        values = {
+            "batch": done.number,
+            "cut": done.cut,
+            "positions": dict(done.positions),
+            "left": done.left,
+            "records": done.records,
+            "bytes": done.bytes,
+            "seconds": round(done.seconds, 3),
+        }
+        self._records += done.records
+        rate = done.records / max(done.seconds, 0.001)
+        self._say("batch", values, f"{done.records:,} records, {rate:,.0f}/s; {done.left:,} left")
+
+    def ended(self, positions: Positions, left: int) -> None:
+        values = {
+            "complete": left == 0,
+            "positions": dict(positions),
+            "left": left,
+            "records": self._records,
+            "seconds": round(time.monotonic() - self._began_s, 3),
+        }
+        text = "everything is copied" if left == 0 else f"told to end; {left:,} offsets left"
+        self._say("ended", values, f"{self._records:,} records; {text}.")
+
+    def verified(self, values: Mapping[str, Any]) -> None:
+        if values["equal"]:
+            text = f"Equal: {values['source_records']:,} records, each once and in order."
+        else:
+            buckets = ", ".join(str(bucket["bucket"]) for bucket in values["differing"])
+            text = (
+                f"NOT equal: {values['source_records']:,} records in the source, "
+                f"{values['target_records']:,} in the target; buckets {buckets or 'none'}; "
+                f"{values['misordered']:,} out of order, {values['foreign']:,} of others."
+            )
+        self._say("verified", values, text)
+
+    def failed(self, error: KshuntError) -> None:
+        """For whoever reads lines; others are told on standard error."""
+        if self._as_json:
+            at = {n: getattr(error, n, None) for n in ("topic", "partition", "offset")}
+            about = {
+                "kind": type(error).__name__,
+                "title": error.title,
+                "message": error.message,
+                "advice": error.advice,
+            }
+            self._say("failed", {**about, "retriable": error.retriable, **at}, "")
+
+    def _say(self, event: str, values: Mapping[str, Any], text: str) -> None:
+        line = json.dumps({"event": event, **values}) if self._as_json else text
+        # Whoever read it may be gone; the batch that is told of is copied nevertheless.
+        with suppress(BrokenPipeError):
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
+
+def _orphaned(stopping: threading.Event) -> None:
+    """Make way for the job of whoever takes over."""
+    stopping.set()
+    end_anyway()
+
+
+def _stop(stopping: threading.Event) -> None:
+    """End after the batch that is under way; at once if told twice, which loses nothing."""
+    if stopping.is_set():
+        os._exit(1)
+    stopping.set()
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number above 0")
+    return int(text)

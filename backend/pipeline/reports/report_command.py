@@ -1,0 +1,93 @@
+"""`kshunt pipeline report`: how an operation went, as Markdown or HTML, from results on disk.
+
+It reads files only: no Spark is started, no broker and no backend is asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from backend.domain.pipeline.result_columns import RESULTS
+from backend.errors import KshuntError
+from backend.files import replace_file
+from backend.pipeline.process.console import absolute
+from backend.pipeline.reports.document import Document
+from backend.pipeline.reports.html import as_html
+from backend.pipeline.reports.markdown import as_markdown
+from backend.pipeline.reports.material import read
+from backend.pipeline.reports.report_document import report
+
+DESCRIPTION: Final = """\
+Write how an operation went: what was moved, its progress and rates against the throttles, stalls
+and their causes, forecasts beside the true end, which rate would be better, and what lacks.
+
+It reads results that `kshunt pipeline run` or `backfill` has made, starts no Spark and asks nobody.
+"""
+EPILOG: Final = """\
+exit codes:
+  0   done
+  1   an error: there are no results of it (it says what to run), or they cannot be read
+  64  wrong usage
+"""
+SUFFIXES: Final = (".md", ".html")
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--operation", metavar="ID", required=True, help="the operation's id")
+    parser.add_argument(
+        "--samples", metavar="DIR", type=absolute, required=True, help="a cluster's recording"
+    )
+    parser.add_argument(
+        "--results", metavar="DIR", type=absolute, help="(default: results, in --samples)"
+    )
+    parser.add_argument(
+        "--to",
+        metavar="FILE",
+        type=_file,
+        help="FILE.md or FILE.html; it is replaced as a whole (default: Markdown to the terminal)",
+    )
+
+
+def run_report(options: argparse.Namespace) -> int:
+    """Write the report; 0.
+
+    Raises:
+        NoResults: results have to be made first; it says by which command.
+        NoOperation: nothing is known of that operation.
+        UnreadableResults: a file of results cannot be read.
+        KshuntError: the report cannot be written.
+    """
+    results = options.results or options.samples / RESULTS
+    material = read(options.operation, options.samples, results)
+    document = report(material, time.time() * 1000)
+    if options.to is None:
+        sys.stdout.write(drawn(document, ".md"))
+        return 0
+    try:
+        replace_file(options.to, drawn(document, options.to.suffix).encode())
+    except OSError as error:
+        raise KshuntError(
+            f"The report cannot be written to {options.to}: {error.strerror}.",
+            advice="Name another file by --to.",
+        ) from None
+    sys.stdout.write(f"Written: {options.to}\n")
+    return 0
+
+
+def drawn(document: Document, suffix: str) -> str:
+    """The document in the format of a file name's end."""
+    return as_html(document) if suffix == ".html" else as_markdown(document)
+
+
+def _file(text: str) -> Path:
+    path = absolute(text)
+    if path.suffix not in SUFFIXES:
+        raise argparse.ArgumentTypeError(f"'{text}' ends neither in .md nor in .html")
+    return path

@@ -1,0 +1,370 @@
+"""What a report says of an operation, as a document: for whoever takes over, or asks afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from backend import __version__
+from backend.domain.pipeline.result_columns import GAP_S, WINDOWS
+from backend.domain.text.formatting import many
+from backend.pipeline.reports.document import (
+    BYTES,
+    RATE,
+    Block,
+    Document,
+    Facts,
+    Heading,
+    Line,
+    Paragraph,
+    Plot,
+    Table,
+)
+from backend.pipeline.reports.forecasts import forecasts
+from backend.pipeline.reports.material import Material
+from backend.pipeline.reports.operation_history import (
+    Change,
+    Copies,
+    Event,
+    OperationHistory,
+    Rows,
+    copies_of,
+    course_of,
+    elections,
+    isr_losses,
+    pairs_of,
+    rows_of,
+    throttle_changes,
+)
+from backend.pipeline.reports.other_sections import disks, next_steps, quality, stalls, throttles
+from backend.pipeline.reports.words import (
+    brokers_text,
+    bytes_text,
+    clock,
+    duration_text,
+    limit_text,
+    rate_text,
+    share_text,
+    utc,
+)
+
+EVENTS_MOST: Final = 40
+MOMENTS: Final = 10
+PAIRS_MOST: Final = 10
+_LAST_MOST: Final = 5
+
+
+@dataclass(frozen=True, eq=False)
+class OperationFigures:
+    """An operation, worked out."""
+
+    material: Material
+    rows: Rows
+    copies: Copies
+    course: OperationHistory
+    began_ms: float
+    ended_ms: float | None
+    """When its last copy came into the ISR; None where one has not."""
+    lost: int
+    """Copies that are not in the ISR, and no longer seen while others are."""
+
+    @classmethod
+    def of(cls, material: Material) -> OperationFigures:
+        """Worked out from its material, which has at least one row of rates."""
+        rows = rows_of(material.rates)
+        copies = copies_of(rows)
+        began = float(rows.at_ms[copies.row].min()) if len(copies) else float(rows.at_ms.min())
+        done = len(copies) > 0 and bool(np.isfinite(copies.arrived_ms).all())
+        ended = float(copies.arrived_ms.max()) if done else None
+        newest = material.results_newest_ms or began
+        unseen = ~np.isfinite(copies.arrived_ms) & (copies.last_ms < newest - GAP_S * 1000)
+        lost = int(unseen.sum())
+        return cls(material, rows, copies, course_of(rows, copies), began, ended, lost)
+
+    @property
+    def seen_ms(self) -> float:
+        """The last moment that anything is known of."""
+        return float(self.rows.at_ms.max())
+
+    @property
+    def over(self) -> bool:
+        """No copy of it is under way."""
+        return int(np.isfinite(self.copies.arrived_ms).sum()) + self.lost == len(self.copies)
+
+    @property
+    def sources(self) -> list[int]:
+        """Brokers that copies were fetched from."""
+        leaders = np.unique(self.rows.leader[self.rows.copied])
+        return [int(one) for one in leaders if one >= 0]
+
+    @property
+    def destinations(self) -> list[int]:
+        """Brokers that copies were made on."""
+        return [int(one) for one in np.unique(self.rows.broker[self.copies.row])]
+
+
+def report(material: Material, now_ms: float) -> Document:
+    """The document; `now_ms` is when it is written."""
+    told = OperationFigures.of(material)
+    tables, span = material.tables, (told.began_ms, told.ended_ms or told.seen_ms)
+    brokers = {"leader": set(told.sources), "follower": set(told.destinations)}
+    if not len(told.copies):
+        lacks = quality(tables, material.missed, span)
+        return _titled(material, [*_summary(told, now_ms), *lacks, *_source(told, now_ms)])
+    blocks: list[Block] = [
+        *_summary(told, now_ms),
+        *next_steps(tables, material.operation, brokers, span, over=told.over),
+        *_progress(told),
+        *_speed(told),
+        *_events(told),
+        *stalls(tables, material.operation, span),
+        *forecasts(tables, material.operation, told.ended_ms),
+        *throttles(tables, brokers, span),
+        *_pairs(told),
+        *disks(tables, told.destinations),
+        *quality(tables, material.missed, span),
+        *_source(told, now_ms),
+    ]
+    return _titled(material, blocks)
+
+
+def _titled(material: Material, blocks: Sequence[Block]) -> Document:
+    return Document(f"Operation {material.operation}", blocks)
+
+
+# What was moved
+
+
+def _summary(told: OperationFigures, now_ms: float) -> list[Block]:
+    rows, copies = told.rows, told.copies
+    if not len(copies):
+        text = "No replica of it was seen to be copied: its partitions were in sync throughout."
+        return [Paragraph(text), Facts([("Cluster", told.material.cluster)])]
+    moved = float(copies.bytes.sum())
+    end = told.ended_ms or told.seen_ms
+    took_s = max((end - told.began_ms) / 1000, 0.0)
+    names = {(rows.topic[i], rows.partition[i]) for i in copies.row.tolist()}
+    topics = sorted({rows.topics[topic] for topic, _ in names})
+    leaving = np.unique(rows.broker[rows.removing]).tolist()
+    facts = [
+        ("Cluster", told.material.cluster),
+        ("State", _state(told, now_ms)),
+        ("First copy seen", utc(told.began_ms)),
+        ("Last arrival" if told.ended_ms else "Last sample", f"{utc(end)}, {_after(took_s)}"),
+        (
+            "Copied",
+            f"{bytes_text(moved)} into {many(len(copies), 'replica')} of "
+            f"{many(len(names), 'partition')} of {_topics(topics)}",
+        ),
+        ("From brokers", brokers_text(told.sources)),
+        ("To brokers", brokers_text(told.destinations)),
+        ("Taken off brokers", brokers_text([int(one) for one in leaving])),
+        ("Mean rate", rate_text(moved / took_s if took_s else None)),
+        ("Throttles", _held(told)),
+    ]
+    return [Facts(facts)]
+
+
+def _after(seconds: float) -> str:
+    return f"{duration_text(seconds)} after the first"
+
+
+def _topics(names: Sequence[str]) -> str:
+    some = ", ".join(names[:3])
+    return some if len(names) <= 3 else f"{some} and {many(len(names) - 3, 'topic')} more"
+
+
+def _state(told: OperationFigures, now_ms: float) -> str:
+    copies = told.copies
+    arrived = int(np.isfinite(copies.arrived_ms).sum())
+    if told.ended_ms is not None:
+        return f"done: {_all(len(copies))} in the ISR"
+    if told.over:
+        return (
+            f"over: {arrived} of {many(len(copies), 'copy', 'copies')} in the ISR; the others "
+            f"were last seen at {utc(float(copies.last_ms.max()))}, so they were cancelled, or are "
+            "no longer recorded"
+        )
+    left = bytes_text(float(np.nansum(copies.remaining_bytes)))
+    age = duration_text((now_ms - told.seen_ms) / 1000)
+    return (
+        f"{arrived} of {many(len(copies), 'copy', 'copies')} in the ISR, {left} left, "
+        f"as of {utc(told.seen_ms)} ({age} before this report)"
+    )
+
+
+def _all(count: int) -> str:
+    return "the one copy is" if count == 1 else f"all {count:,} copies are"
+
+
+def _held(told: OperationFigures) -> str:
+    permitted = told.course.permitted_bytes_per_s
+    held = np.isfinite(permitted)
+    if not held.any():
+        return "none held all of it"
+    changes = len({change.at_ms for change in throttle_changes(told.rows)})
+    low, high = float(permitted[held].min()), float(permitted[held].max())
+    rates = rate_text(low) if low == high else f"{rate_text(low)} to {rate_text(high)}"
+    changed = f", changed {many(changes, 'time')}" if changes else ""
+    return f"{rates} in all, in force for {share_text(float(held.mean()))} of the time{changed}"
+
+
+# Over time
+
+
+def _progress(told: OperationFigures) -> list[Block]:
+    course = told.course
+    if not len(course.at_ms):
+        return []
+    plot = Plot(
+        "Bytes that remain", course.at_ms, BYTES, [Line("remaining", course.remaining_bytes)]
+    )
+    places = np.unique(np.linspace(0, len(course.at_ms) - 1, MOMENTS).round().astype(int))
+    rows = []
+    for since, place in zip([0, *places[:-1].tolist()], places.tolist(), strict=True):
+        part = slice(since, place + 1) if place else slice(0, 1)
+        rows.append(
+            (
+                clock(float(course.at_ms[place])),
+                duration_text((float(course.at_ms[place]) - told.began_ms) / 1000),
+                bytes_text(float(course.remaining_bytes[place])),
+                rate_text(float(course.rate_bytes_per_s[part].mean())),
+                _permitted(float(course.permitted_bytes_per_s[place])),
+                f"{int(course.arrived[place])} of {len(told.copies)}",
+            )
+        )
+    names = ("UTC", "after", "remaining", "rate since", "permitted", "in the ISR")
+    return [Heading("Progress"), plot, Table(names, rows, frozenset(names[1:]))]
+
+
+def _permitted(rate: float) -> str:
+    return "no limit" if np.isnan(rate) else rate_text(rate)
+
+
+def _speed(told: OperationFigures) -> list[Block]:
+    course = told.course
+    if not len(course.at_ms):
+        return []
+    lines = [Line("copied", course.rate_bytes_per_s)]
+    words = "What all copies together fetched."
+    if np.isfinite(course.permitted_bytes_per_s).any():
+        lines.append(Line("permitted", course.permitted_bytes_per_s, limit=True))
+        words += " Permitted is the lesser of what the leaders may send and the followers may fetch"
+        words += "; where it is not drawn, something was not throttled."
+    plot = Plot("Rate against throttle", course.at_ms, RATE, lines)
+    return [Heading("Rate and throttle"), plot, Paragraph(words)]
+
+
+def _events(told: OperationFigures) -> list[Block]:
+    found = [Event(change.at_ms, _change(change)) for change in throttle_changes(told.rows)]
+    found += elections(told.rows) + isr_losses(told.rows) + _arrivals(told)
+    found += [
+        Event(gap.from_ms, f"not recorded until {utc(gap.to_ms)}: {gap.text}")
+        for gap in told.material.missed
+    ]
+    end = told.ended_ms or told.seen_ms
+    found = sorted((e for e in found if e.at_ms <= end + GAP_S * 1000), key=lambda e: e.at_ms)
+    if not found:
+        return [Heading("What happened"), Paragraph("Nothing but copying.")]
+    rows = [
+        (utc(event.at_ms), duration_text(max(event.at_ms - told.began_ms, 0) / 1000), event.text)
+        for event in found[:EVENTS_MOST]
+    ]
+    table = Table(("UTC", "after", "what"), rows, frozenset({"after"}))
+    more = len(found) - EVENTS_MOST
+    rest = [Paragraph(f"And {many(more, 'event')} after these.")] if more > 0 else []
+    return [Heading("What happened"), table, *rest]
+
+
+def _change(change: Change) -> str:
+    many = len(change.brokers) > 1
+    who = f"broker{'s' if many else ''} {brokers_text(list(change.brokers))}"
+    what = "may send" if change.direction == "leader" else "may fetch"
+    each = " each" if many else ""
+    if change.after is None:
+        return f"throttle: {who} {what} without a limit (before: {rate_text(change.before)}{each})"
+    before = limit_text(change.before)
+    return f"throttle: {who} {what} {rate_text(change.after)}{each} (before: {before})"
+
+
+def _arrivals(told: OperationFigures) -> list[Event]:
+    """When a quarter, half, three quarters and all of the copies had arrived; the last by name."""
+    copies, rows = told.copies, told.rows
+    arrived = np.flatnonzero(np.isfinite(copies.arrived_ms))
+    order = arrived[np.argsort(copies.arrived_ms[arrived], kind="stable")]
+    # Of those that arrive at one moment the last is told.
+    shares: dict[float, str] = {}
+    for quarter, name in ((1, "a quarter"), (2, "half"), (3, "three quarters"), (4, "all")):
+        place = -(-len(copies) * quarter // 4) - 1
+        if 0 <= place < len(order):
+            at_ms = float(copies.arrived_ms[order[place]])
+            shares[at_ms] = f"{name} of the copies in the ISR ({place + 1:,} of {len(copies):,})"
+    events = [Event(at_ms, text) for at_ms, text in shares.items()]
+    for place in order[len(copies) - _LAST_MOST :] if len(copies) > _LAST_MOST else ():
+        row = int(copies.row[place])
+        who = f"{rows.partition_text(row)} on broker {rows.broker[row]}"
+        events.append(Event(float(copies.arrived_ms[place]), f"among the last in the ISR: {who}"))
+    return events
+
+
+# Pairs
+
+
+def _pairs(told: OperationFigures) -> list[Block]:
+    found = pairs_of(told.rows)
+    if not found:
+        return []
+    rows = [
+        (
+            f"{pair.source} → {pair.destination}",
+            str(pair.copies),
+            bytes_text(pair.bytes),
+            rate_text(pair.mean_bytes_per_s),
+            *(rate_text(one) for one in pair.quantiles or (None, None, None)),
+        )
+        for pair in found[:PAIRS_MOST]
+    ]
+    names = ("brokers", "copies", "copied", "mean", "p10", "p50", "p90")
+    text = (
+        "Rates are of one copy, the slowest pair first; the quantiles are of rates over "
+        f"{WINDOWS[0].name}."
+    )
+    if len(found) > PAIRS_MOST:
+        text += f" {many(len(found) - PAIRS_MOST, 'faster pair')} left out."
+    table = Table(names, rows, frozenset(names[1:]))
+    return [Heading("Slowest pairs of brokers"), table, Paragraph(text)]
+
+
+# Where it is from
+
+
+def _source(told: OperationFigures, now_ms: float) -> list[Block]:
+    material = told.material
+    results, samples = material.results_newest_ms, material.samples_newest_ms
+    facts = [
+        ("Written", f"{utc(now_ms)} by kshunt {__version__}, from results of recorded samples"),
+        ("Newest result", f"{utc(results)}, {_age(now_ms, results)}"),
+        ("Newest sample", f"{utc(samples)}, {_age(now_ms, samples)}" if samples else "gone"),
+    ]
+    facts += [
+        (made.table, f"{many(made.rows, 'row')}{f', from {made.by}' if made.by else ''}")
+        for made in material.made
+    ]
+    text = (
+        "Samples know an operation by its id alone: what kind it was, who asked for it and why is "
+        f"in the audit: kshunt audit --operation {material.operation}."
+    )
+    notes = [text]
+    if samples and results and samples - results > GAP_S * 1000:
+        notes.append(
+            f"Samples go on for {duration_text((samples - results) / 1000)} after the newest "
+            "result: make results anew before this is taken for the whole."
+        )
+    return [Heading("Where this is from"), Facts(facts), *map(Paragraph, notes)]
+
+
+def _age(now_ms: float, at_ms: float | None) -> str:
+    return "?" if at_ms is None else f"{duration_text(max(now_ms - at_ms, 0) / 1000)} old"

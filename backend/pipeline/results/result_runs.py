@@ -1,0 +1,205 @@
+"""Where results lie, and how a run puts its own in the place of former ones at one moment.
+
+A run writes below a hidden folder, moves each hour's folder to its place, where nobody looks at it
+yet, and then renames a new manifest over the old: that is the moment. What the manifest no longer
+names is removed after it. Whoever is killed in between leaves folders that nobody reads; the next
+run removes them. The layout is described in `backend.domain.pipeline.result_columns`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
+
+from backend import __version__
+from backend.domain.pipeline.result_columns import (
+    MANIFEST,
+    RESULTS_VERSION,
+    Manifest,
+    ResultTable,
+    RunRecord,
+    RunTable,
+)
+from backend.domain.pipeline.sample_columns import SAMPLES_VERSION, hour_folder
+from backend.errors import Conflict, KshuntError
+from backend.files import locked, replace_file
+from backend.pipeline.results.stream_state import streaming_until
+from backend.pipeline_files.result_files import RUN, hour_folders, read_manifest
+
+_ASIDE: Final = ".run-"
+_LOCK: Final = ".lock"
+
+
+class ResultsBusy(Conflict):
+    """Another process writes results there."""
+
+    title = "Results are being written"
+
+
+@dataclass(slots=True)
+class Run:
+    """Results in the making, of the hours that overlap [start_ms, end_ms)."""
+
+    folder: Path
+    """Of all results."""
+    id: str
+    start_ms: int
+    end_ms: int
+    tables: dict[str, RunTable] = field(default_factory=dict)
+    """What was written of each."""
+
+    @property
+    def aside(self) -> Path:
+        """Where this run writes until it is published."""
+        return self.folder / f"{_ASIDE}{self.id}"
+
+    def path(self, table: ResultTable) -> Path:
+        """Where a table of this run is to be written, by `date` and `hour`."""
+        return self.aside / table.name
+
+    def written(self, table: ResultTable) -> RunTable:
+        """Note what was written of a table, of hours of this run."""
+        hours = [hour for hour in hour_folders(self.path(table)) if self._covers(hour.name)]
+        files = [file for hour in hours for file in hour.path.glob("[!._]*.parquet")]
+        parts = [_footer(file, table.hour_of) for file in files]
+        newest = max((part.newest_ms for part in parts if part.newest_ms is not None), default=None)
+        self.tables[table.name] = RunTable(sum(part.rows for part in parts), newest)
+        return self.tables[table.name]
+
+    def publish(self, hours: Sequence[int], made_ms: int, samples_newest_ms: int | None) -> None:
+        """Let these results hold for `hours` (when each begins), in all tables written.
+
+        Hours that results of this run lie in are among them, given or not.
+        """
+        former = read_manifest(self.folder)
+        names = {hour_folder(hour) for hour in hours}
+        for table in self.tables:
+            names |= self._move(table)
+        record = RunRecord(
+            self.id,
+            made_ms,
+            __version__,
+            RESULTS_VERSION,
+            SAMPLES_VERSION,
+            samples_newest_ms,
+            self.start_ms,
+            self.end_ms,
+            dict(self.tables),
+        )
+        manifest = former.with_run(record, self.tables, sorted(names))
+        replace_file(self.folder / MANIFEST, manifest.to_json().encode())
+        for table in self.tables:
+            _clear(self.folder / table, table, manifest, names)
+
+    def _covers(self, hour: str) -> bool:
+        return hour_folder(self.start_ms) <= hour <= hour_folder(self.end_ms - 1)
+
+    def _move(self, table: str) -> set[str]:
+        """Put the hours of a table to their places; their names."""
+        moved = set()
+        for hour in hour_folders(self.aside / table):
+            if self._covers(hour.name):
+                place = self.folder / table / hour.name / f"{RUN}{self.id}"
+                place.parent.mkdir(parents=True, exist_ok=True)
+                hour.path.replace(place)
+                moved.add(hour.name)
+        return moved
+
+
+@contextmanager
+def new_run(folder: Path, start_ms: int, end_ms: int, now_ms: int) -> Iterator[Run]:
+    """A run that nobody sees before it is published; what is left aside of it is removed.
+
+    Raises:
+        ResultsBusy: another process makes results there, or a stream those of these hours.
+        KshuntError: the folder cannot be written.
+    """
+    run = Run(folder, f"{now_ms}-{secrets.token_hex(4)}", start_ms, end_ms)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = locked(folder / _LOCK)
+    except OSError as error:
+        raise KshuntError(
+            f"Results cannot be written to {folder}: {error.strerror}. Nothing was changed.",
+            advice="Name another folder by --results.",
+        ) from None
+    if lock is None:
+        raise ResultsBusy(
+            f"Another process makes results in {folder}. Nothing was changed.",
+            advice="Wait for it to end, or name another folder by --results.",
+        )
+    with lock:
+        _leave_to_stream(folder, end_ms)
+        _sweep(folder)
+        try:
+            yield run
+        finally:
+            shutil.rmtree(run.aside, ignore_errors=True)
+
+
+def _leave_to_stream(folder: Path, end_ms: int) -> None:
+    """See that no stream still writes to hours that end by then: a run would hide what it writes.
+
+    Raises:
+        ResultsBusy: one does.
+    """
+    until_ms = streaming_until(folder)
+    if until_ms is not None and end_ms > until_ms:
+        until = datetime.fromtimestamp(until_ms / 1000, UTC)
+        raise ResultsBusy(
+            f"kshunt pipeline run still writes to {folder}, to hours from {until:%Y-%m-%d %H:%M} "
+            "UTC on. Nothing was changed.",
+            advice=f"Make hours before: --to {until:%Y-%m-%dT%H:%M}+00:00, or end the stream.",
+        )
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed run has left aside, or had moved before it was published."""
+    for path in folder.glob(f"{_ASIDE}*"):
+        shutil.rmtree(path, ignore_errors=True)
+    manifest = read_manifest(folder)
+    for table in [path for path in folder.iterdir() if path.is_dir()]:
+        named = manifest.hours.get(table.name, {})
+        for hour in hour_folders(table):
+            for part in hour.path.glob(f"{RUN}*"):
+                if part.name != f"{RUN}{named.get(hour.name)}":
+                    shutil.rmtree(part, ignore_errors=True)
+
+
+def _clear(folder: Path, table: str, manifest: Manifest, hours: set[str]) -> None:
+    """Remove of these hours what no longer holds."""
+    for hour in sorted(hours):
+        for part in (folder / hour).glob("*=*"):
+            if not manifest.holds(table, hour, part.name):
+                shutil.rmtree(part, ignore_errors=True)
+
+
+def _footer(path: Path, column: str) -> RunTable:
+    """Rows of a file, and the greatest value of a time column; both stand in its footer."""
+    metadata = pq.read_metadata(path)
+    newest = [
+        statistics.max
+        for group in range(metadata.num_row_groups)
+        if (statistics := _statistics(metadata, group, column)) and statistics.has_min_max
+    ]
+    return RunTable(metadata.num_rows, max(map(_ms, newest), default=None))
+
+
+def _statistics(metadata: pq.FileMetaData, group: int, column: str) -> pq.Statistics | None:
+    columns = metadata.row_group(group)
+    index: Mapping[str, int] = {
+        columns.column(i).path_in_schema: i for i in range(columns.num_columns)
+    }
+    return columns.column(index[column]).statistics
+
+
+def _ms(at: datetime) -> int:
+    return round(at.timestamp() * 1000)

@@ -1,0 +1,1 @@
+"""Recorded samples as Spark reads them, and what is expected of them."""

@@ -1,0 +1,149 @@
+"""What is expected of recorded rows, and what becomes of those that break it.
+
+Nothing is dropped silently: a row that no table can be made from is quarantined with its reasons,
+of duplicates one is kept and the others are counted, and what is only odd is counted and kept.
+
+Replica samples are looked at where rates are made of them (`backend.pipeline.kernels.quality`);
+`quarantined` is for the rows themselves that are set aside. Those of brokers are looked at in
+`backend.pipeline.samples.broker_expectations`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from backend.domain.pipeline.result_columns import GAP_S
+from backend.domain.pipeline.sample_columns import DAY_MS
+from backend.pipeline.spark.column_types import millis
+
+EARLIEST_MS: Final = 1_735_689_600_000
+"""2025-01-01: no clock that was right has recorded anything before it."""
+AHEAD_MS: Final = 5 * 60_000
+"""How far a clock may be ahead of this machine's."""
+BEHIND_MS: Final = DAY_MS
+"""How far before its own hour's folder a row's time may be."""
+
+
+class Outcome(enum.StrEnum):
+    """What becomes of a row that breaks an expectation."""
+
+    QUARANTINED = "quarantined"
+    DROPPED = "dropped"
+    KEPT = "kept"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """Something that holds of every row."""
+
+    name: str
+    outcome: Outcome
+    meaning: str
+    holds: str = ""
+    """By SQL, where Spark looks at it; a condition that is null is not broken. May name, besides
+    the columns, `at_ms`, `earliest_ms` and `latest_ms`."""
+
+
+def keys_known(names: Iterable[str]) -> Expectation:
+    """These columns are never null."""
+    condition = " and ".join(f"{name} is not null" for name in names)
+    meaning = "whatever is always known is there"
+    return Expectation("keys_known", Outcome.QUARANTINED, meaning, condition)
+
+
+def not_negative(name: str, columns: Iterable[str], meaning: str) -> Expectation:
+    """These columns are 0 or more, or not known."""
+    condition = " and ".join(f"coalesce({column}, 0) >= 0" for column in columns)
+    return Expectation(name, Outcome.QUARANTINED, meaning, condition)
+
+
+TIME_PLAUSIBLE: Final = Expectation(
+    "time_plausible",
+    Outcome.QUARANTINED,
+    "its time is at most 5 minutes ahead, and not long before its recording",
+    "at_ms between earliest_ms and latest_ms",
+)
+_KEYS: Final = ("at", "rid", "topic", "partition", "broker", "in_isr", "adding", "removing")
+_SIZES: Final = ("size_bytes", "leader_size_bytes", "lag_bytes")
+_OFFSETS: Final = ("log_end_offset", "leader_log_end_offset")
+
+REPLICA_EXPECTATIONS: Final = (
+    keys_known(_KEYS),
+    TIME_PLAUSIBLE,
+    not_negative("lag_not_negative", ("lag_messages",), "lag_messages is at least 0"),
+    not_negative("sizes_not_negative", _SIZES, "no size is below 0"),
+    not_negative("offsets_not_negative", _OFFSETS, "no log ends below 0"),
+    Expectation("unique", Outcome.DROPPED, "one row a replica and time"),
+    Expectation(
+        "not_ahead_of_leader",
+        Outcome.KEPT,
+        "its log ends no later than its leader's, unless the leader changed",
+    ),
+    Expectation("log_grows", Outcome.KEPT, "its log does not get shorter under one leader"),
+    Expectation("no_gap", Outcome.KEPT, f"the next sample comes within {GAP_S} s"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Between which times a row's may be, in milliseconds."""
+
+    earliest_ms: int
+    latest_ms: int
+
+    @classmethod
+    def of(cls, first_hour_ms: int, now_ms: int) -> Bounds:
+        """Of a recording whose first hour is looked at, by a clock that says `now_ms`."""
+        return cls(max(EARLIEST_MS, first_hour_ms - BEHIND_MS), now_ms + AHEAD_MS)
+
+
+class Fitness:
+    """Expectations that need no other row, for Spark."""
+
+    def __init__(self, expectations: Iterable[Expectation]) -> None:
+        """Of these, those that a row is quarantined by."""
+        self._each = [e for e in expectations if e.outcome is Outcome.QUARANTINED]
+        self.fits: Final = " and ".join(f"coalesce({e.holds}, true)" for e in self._each)
+        """Whether a row breaks none; by SQL, of rows `with_bounds`."""
+
+    def reasons(self) -> Column:
+        """The names of those that a row breaks."""
+        broken = (F.when(~holds(e), F.lit(e.name)) for e in self._each)
+        return F.concat_ws(",", *broken).alias("reasons")
+
+
+def with_bounds(samples: DataFrame, bounds: Bounds, count_from_ms: int) -> DataFrame:
+    """Samples with what expectations may name, and `counts`: whether the row is of the period.
+
+    Rows before `count_from_ms` are not: they were looked at with the period that they belong to.
+    """
+    before = F.col("at_ms").between(F.lit(bounds.earliest_ms), F.lit(count_from_ms - 1))
+    return samples.withColumn("at_ms", millis("at")).withColumns(
+        {
+            "counts": ~F.coalesce(before, F.lit(False)),
+            "earliest_ms": F.lit(bounds.earliest_ms),
+            "latest_ms": F.lit(bounds.latest_ms),
+        }
+    )
+
+
+def holds(expectation: Expectation) -> Column:
+    """Whether a row does not break it."""
+    return F.coalesce(F.expr(expectation.holds), F.lit(True))
+
+
+def quarantined(samples: DataFrame, bounds: Bounds, count_from_ms: int = 0) -> DataFrame:
+    """Replica samples from `count_from_ms` on that no table can be made from.
+
+    As recorded, with `reasons`: the names of the expectations, with commas.
+    """
+    fitness = Fitness(REPLICA_EXPECTATIONS)
+    rows = with_bounds(samples, bounds, count_from_ms)
+    broken = rows.filter(f"counts and not ({fitness.fits})")
+    return broken.select(fitness.reasons(), *samples.columns)

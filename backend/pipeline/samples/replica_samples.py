@@ -1,0 +1,107 @@
+"""The recorded samples of a period, as Spark reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS, REPLICA_SAMPLES
+from backend.errors import BadInput
+from backend.pipeline.process.console import to_the_minute
+from backend.pipeline.spark.column_types import struct_of
+from backend.pipeline.spark.paths import literal
+from backend.telemetry.recording.layout import Table, counted, within
+from backend.telemetry.recording.schema import UnreadableSamples, open_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class NoSamples(BadInput):
+    """There is no recording there, or nothing of that time in it."""
+
+    title = "No samples"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The replica samples of one cluster, by hour."""
+
+    folder: Path
+    files: Mapping[int, tuple[Path, ...]]
+    """By the hour's begin, in order; milliseconds since the epoch."""
+
+    def within(self, start_ms: int, end_ms: int) -> tuple[Path, ...]:
+        """The files of the hours that overlap [start_ms, end_ms)."""
+        hours = within(self.files, start_ms, end_ms)
+        return tuple(path for paths in hours.values() for path in paths)
+
+    def hours(self, start_ms: int, end_ms: int) -> tuple[int, ...]:
+        """The hours of those files."""
+        return tuple(within(self.files, start_ms, end_ms))
+
+
+def find_recording(folder: Path) -> Recording:
+    """The recording in a folder.
+
+    Raises:
+        NoSamples: there is none.
+    """
+    try:
+        files = counted(folder, Table.REPLICAS)
+    except OSError as error:
+        raise NoSamples(f"{folder} cannot be read: {error.strerror}.") from None
+    if not files:
+        below = sorted(path.parent.name for path in folder.glob(f"*/{Table.REPLICAS.value}"))
+        advice = "Name the folder of one cluster's recording: the one that `replicas` lies in."
+        if below:
+            advice += f" There are: {', '.join(below[:5])}."
+        raise NoSamples(f"There are no replica samples in {folder}.", advice=advice)
+    return Recording(folder, files)
+
+
+def check_files(files: Sequence[Path]) -> None:
+    """See that Spark will be able to read these files, and that they are of one cluster.
+
+    Raises:
+        UnreadableSamples: a file is none of ours, is broken, or is of a newer version.
+    """
+    clusters: dict[bytes, Path] = {}
+    for path in files:
+        with open_file(path, Table.REPLICAS) as file:
+            clusters.setdefault(file.metadata.metadata[CLUSTER_KEY.encode()], path)
+    if len(clusters) > 1:
+        (one, first), (other, second), *_ = clusters.items()
+        raise UnreadableSamples(
+            f"{first} is of cluster {one.decode()}, and {second} of {other.decode()}.",
+            advice="Keep each cluster's recording in a folder of its own.",
+        )
+
+
+def read_samples(session: SparkSession, files: Sequence[Path]) -> DataFrame:
+    """The rows of some files; what an older version lacks is null."""
+    names = [literal(path) for path in files]
+    return session.read.schema(struct_of(REPLICA_SAMPLES)).parquet(*names)
+
+
+def period_of(recording: Recording, from_ms: int | None, to_ms: int | None) -> tuple[int, int]:
+    """The whole hours that [from_ms, to_ms) touches, from the first recorded one to the last.
+
+    Raises:
+        NoSamples: nothing was recorded then.
+    """
+    first, last = min(recording.files), max(recording.files)
+    start = first if from_ms is None else from_ms - from_ms % HOUR_MS
+    end = last + HOUR_MS if to_ms is None else -(-to_ms // HOUR_MS) * HOUR_MS
+    hours = recording.hours(start, end)
+    if not hours:
+        raise NoSamples(
+            f"Nothing was recorded in {recording.folder} between {to_the_minute(start)} and "
+            f"{to_the_minute(end)}.",
+            advice=f"There are samples from {to_the_minute(first)} to "
+            f"{to_the_minute(last + HOUR_MS)}.",
+        )
+    # Results of hours whose samples are gone stay as they are.
+    return hours[0], hours[-1] + HOUR_MS

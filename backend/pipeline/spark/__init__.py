@@ -1,0 +1,1 @@
+"""The Spark session, and how rows and files go into it."""

@@ -1,0 +1,1 @@
+"""Files that the data pipeline leaves on disk, and which of them hold."""

@@ -1,0 +1,1 @@
+"""`kshunt serve`: puts the parts of a backend together, and runs it."""

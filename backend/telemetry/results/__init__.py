@@ -1,0 +1,1 @@
+"""What the data pipeline has delivered, how it stands, and its process."""

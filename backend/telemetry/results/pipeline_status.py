@@ -1,0 +1,141 @@
+"""How the data pipeline stands, in words for an operator: pure decisions."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from backend.domain.pipeline.delivered import (
+    ABSENT,
+    STALE_MS,
+    STREAM,
+    PipelineProcess,
+    PipelineState,
+    PipelineStatus,
+    SampleGap,
+    SamplesStatus,
+    TableStatus,
+)
+from backend.domain.pipeline.result_columns import ETA, RATES, RESULTS
+from backend.domain.replicas.snapshot import UNKNOWN
+
+if TYPE_CHECKING:
+    from backend.telemetry.recording.recorder import RecorderStatus
+
+FOLLOWING: Final = (RATES.name, ETA.name)
+"""Tables that follow each sample; the others tell of what is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFacts:
+    """What there is to judge by."""
+
+    folder: Path | None
+    """Of the results; None where none was named."""
+    samples_folder: Path | None
+    """None where no samples are recorded to a folder."""
+    samples: SamplesStatus | None
+    process: PipelineProcess | None
+    now_ms: int
+    tables: Sequence[TableStatus] = ()
+    unreadable: str = ""
+    """Why the results cannot be read; empty where they can."""
+
+
+def samples_of(standing: RecorderStatus) -> SamplesStatus:
+    """What a recorder says of itself."""
+    return SamplesStatus(
+        None if standing.written_ms == UNKNOWN else standing.written_ms,
+        standing.problem,
+        standing.rows_dropped + standing.rows_lost,
+        standing.moments_skipped,
+        tuple(SampleGap(gap.from_ms, gap.to_ms, gap.text) for gap in standing.gaps),
+    )
+
+
+def standing_of(seen: PipelineFacts) -> PipelineStatus:
+    """Whether there are results, how old they are, and what to do about it."""
+    if seen.folder is None and seen.samples is not None:
+        reason = "Samples go to a topic, and nobody said where results are."
+        return _standing(seen, PipelineState.ABSENT, reason, "kshunt serve --results DIR")
+    if seen.folder is None:
+        return _standing(seen, PipelineState.ABSENT, ABSENT.reason, ABSENT.command)
+    if seen.unreadable:
+        return _standing(seen, PipelineState.FAILED, seen.unreadable)
+    if seen.process is not None and not seen.process.running:
+        error = seen.process.last_error or "It is being started."
+        return _standing(seen, PipelineState.RESTARTING, error)
+    if _newest_ms(seen) is None:
+        return _nothing(seen)
+    if seen.process is None and seen.tables and not _streams(seen):
+        reason = "A backfill made them, and nothing keeps them up."
+        return _standing(seen, PipelineState.STANDING, reason, _run(seen))
+    behind_s = _behind_s(seen)
+    if behind_s is not None and behind_s * 1000 > STALE_MS:
+        if seen.process is not None and seen.now_ms - seen.process.since_ms < STALE_MS:
+            return _standing(seen, PipelineState.RUNNING, "It has begun, and catches up.")
+        reason = "Results do not follow the samples."
+        command = "" if seen.process is not None else _run(seen)
+        return _standing(seen, PipelineState.LATE, reason, command)
+    return _standing(seen, PipelineState.RUNNING)
+
+
+def _nothing(seen: PipelineFacts) -> PipelineStatus:
+    if seen.process is not None:
+        return _standing(seen, PipelineState.RUNNING, "It has begun, and delivered nothing yet.")
+    if seen.samples is not None:
+        reason = "Samples are recorded, and nothing makes results of them."
+        return _standing(seen, PipelineState.ABSENT, reason, _run(seen))
+    reason = f"There are no results in {seen.folder}."
+    return _standing(seen, PipelineState.ABSENT, reason, _run(seen))
+
+
+def _standing(
+    seen: PipelineFacts, state: PipelineState, reason: str = "", command: str = ""
+) -> PipelineStatus:
+    return PipelineStatus(
+        state,
+        reason,
+        command,
+        "" if seen.folder is None else str(seen.folder),
+        _newest_ms(seen),
+        _behind_s(seen),
+        seen.process,
+        seen.samples,
+        tuple(seen.tables),
+    )
+
+
+def _newest_ms(seen: PipelineFacts) -> int | None:
+    found = [table.newest_ms for table in seen.tables if table.table in FOLLOWING]
+    return max((at for at in found if at is not None), default=None)
+
+
+def _behind_s(seen: PipelineFacts) -> float | None:
+    """By how much results are older than samples; than the clock, where nobody says of samples."""
+    newest = _newest_ms(seen)
+    if newest is None:
+        return None
+    sample_ms = seen.now_ms if seen.samples is None else seen.samples.written_ms
+    return None if sample_ms is None else max(sample_ms - newest, 0) / 1000
+
+
+def _streams(seen: PipelineFacts) -> bool:
+    """The newest of what follows samples was made by a stream."""
+    following = [one for one in seen.tables if one.table in FOLLOWING and one.newest_ms is not None]
+    newest = max(following, key=lambda one: one.newest_ms or 0, default=None)
+    return newest is not None and newest.source == STREAM
+
+
+def _run(seen: PipelineFacts) -> str:
+    """The command that makes results of the samples, and goes on doing so."""
+    samples, folder = seen.samples_folder, seen.folder
+    if samples is None and folder is not None and folder.name == RESULTS:
+        samples = folder.parent
+    words = ["kshunt", "pipeline", "run", "--samples", "DIR" if samples is None else str(samples)]
+    if folder is not None and (samples is None or folder != samples / RESULTS):
+        words += ["--results", str(folder)]
+    return shlex.join(words)

@@ -1,0 +1,1 @@
+"""From answers of brokers to snapshots."""

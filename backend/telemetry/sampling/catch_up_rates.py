@@ -1,0 +1,120 @@
+"""How fast replicas catch up, and when they will have, from one sample to the next.
+
+Goals
+    A rate that is right on average for a throttled follower, which is served in bursts: it fetches
+    a partition's megabyte at once, and then waits until the quota has paid for it and for those
+    of its other partitions.
+Constraints
+    "Not at this rate" is a hard word: it takes `NEVER_AFTER_S` of watching to say it. Until then
+    a replica that has not come nearer has an unknown ETA.
+Algorithm
+    An average over all of the time watched, which turns into an exponentially weighted one with
+    the time constant `RATE_WINDOW_S` once that much time has passed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus
+from backend.telemetry.sampling.snapshot_columns import RowIndex
+
+RATE_WINDOW_S: Final = 30.0
+NEVER_AFTER_S: Final = 30.0
+
+RATES: Final = (
+    ("catch_up_messages_per_s", "lag_messages", -1),
+    ("catch_up_bytes_per_s", "lag_bytes", -1),
+    ("fetched_bytes_per_s", "size_bytes", 1),
+)
+"""Rate, the column whose change it is, and the sign of a change for the better."""
+
+
+class Rates:
+    """Remembers the last sample of each row, and for how long each of its rates was watched."""
+
+    def __init__(self) -> None:
+        self._index: RowIndex | None = None
+        self._replicas: Replicas | None = None
+        self._watched_s: dict[str, NDArray[np.float64]] = {}
+        self.last_lag_bytes: NDArray[np.int64] = np.zeros(0, np.int64)
+        """What each row of the last update lacked when that was last known, or UNKNOWN."""
+
+    def update(self, index: RowIndex, current: Replicas) -> Replicas:
+        """Fill in `current`'s rates and ETA, in place, from what changed since the last call.
+
+        A row that was not read again keeps its rates. A replica that is in sync has no catch-up
+        rate, and its ETA is 0; one that is offline has neither rate nor ETA, whatever it had
+        before. A rate needs two samples of a row.
+        """
+        watched_s = {rate: np.zeros(len(current)) for rate, _, _ in RATES}
+        old, old_index = self._replicas, self._index
+        last_lag_bytes = current.lag_bytes.astype(np.int64)
+        if old is not None and old_index is not None and len(old) and len(current):
+            numbers = old_index.topic_numbers(index.assignment.topics)
+            rows = old_index.rows(numbers[current.topic_index], current.partition, current.broker)
+            remembered = np.where(rows >= 0, self.last_lag_bytes[rows], UNKNOWN)
+            last_lag_bytes = np.where(last_lag_bytes == UNKNOWN, remembered, last_lag_bytes)
+            for rate, source, sign in RATES:
+                watched_s[rate] = self._blend(current, old, rows, rate, source, sign)
+        settled = current.status == ReplicaStatus.IN_SYNC
+        down = current.status == ReplicaStatus.OFFLINE
+        for watched in watched_s.values():
+            watched[settled | down] = 0.0
+        current.catch_up_messages_per_s[settled | down] = np.nan
+        current.catch_up_bytes_per_s[settled | down] = np.nan
+        current.fetched_bytes_per_s[down] = np.nan
+        _forecast(current, settled, watched_s)
+        self._index, self._replicas, self._watched_s = index, current, watched_s
+        self.last_lag_bytes = last_lag_bytes
+        return current
+
+    def _blend(
+        self,
+        current: Replicas,
+        old: Replicas,
+        rows: NDArray[np.int64],
+        rate: str,
+        source: str,
+        sign: int,
+    ) -> NDArray[np.float64]:
+        """Write one rate of the rows that were read again; the seconds it has been watched."""
+        matched = rows >= 0
+        then_ms = np.where(matched, old.sampled_ms[rows], UNKNOWN)
+        elapsed_s = (current.sampled_ms - then_ms) / 1000.0
+        before, after = getattr(old, source)[rows], getattr(current, source)
+        fresh = matched & (current.sampled_ms > 0) & (then_ms > 0) & (elapsed_s > 0)
+        fresh &= (before != UNKNOWN) & (after != UNKNOWN)
+        watched_s = np.where(matched, self._watched_s[rate][rows], 0.0)
+        watched_s += np.where(fresh, elapsed_s, 0.0)
+        kept = np.where(matched, getattr(old, rate)[rows], np.nan)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            share = np.maximum(elapsed_s / watched_s, 1.0 - np.exp(-elapsed_s / RATE_WINDOW_S))
+            latest = sign * (after - before) / elapsed_s
+            blended = np.where(np.isnan(kept), latest, kept + share * (latest - kept))
+        getattr(current, rate)[:] = np.where(fresh, blended, kept)
+        return watched_s
+
+
+def _forecast(
+    current: Replicas, settled: NDArray[np.bool_], watched_s: dict[str, NDArray[np.float64]]
+) -> None:
+    """Write the ETA: 0 if settled, inf if it never arrives, NaN while that is not known.
+
+    From bytes, which a throttle counts, where they are known, and else from messages.
+    """
+    by_bytes = (current.lag_bytes > 0) & ~np.isnan(current.catch_up_bytes_per_s)
+    lag = np.where(by_bytes, current.lag_bytes, current.lag_messages)
+    rate = np.where(by_bytes, current.catch_up_bytes_per_s, current.catch_up_messages_per_s)
+    watched = np.where(
+        by_bytes, watched_s["catch_up_bytes_per_s"], watched_s["catch_up_messages_per_s"]
+    )
+    known = ~np.isnan(rate) & (lag != UNKNOWN)
+    nearer = known & (rate > 0)
+    never = known & ~nearer & (watched >= NEVER_AFTER_S)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        seconds: NDArray[Any] = lag / rate
+    current.eta_s[:] = np.select([settled, nearer, never], [0.0, seconds, np.inf], np.nan)

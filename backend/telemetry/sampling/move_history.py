@@ -1,0 +1,58 @@
+"""The course of the moves: one point of history a snapshot, while something moves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint, Snapshot, stuck_rows
+from backend.settings import LIMITS
+
+
+def extended(
+    history: tuple[HistoryPoint, ...], snapshot: Snapshot, last_lag_bytes: NDArray[np.int64]
+) -> tuple[HistoryPoint, ...]:
+    """The history with one more point, if anything moves or has just stopped moving.
+
+    A replica of which nobody knows how far it is counts with what it lacked last: it has not
+    arrived because its broker fell silent. `last_lag_bytes` has shape (replicas,).
+    """
+    rows = snapshot.replicas
+    moving = rows.adding
+    if not moving.any() and (not history or history[-1].moving_replicas == 0):
+        return history
+    lag = last_lag_bytes[moving]
+    known = lag[lag != UNKNOWN]
+    remaining = int(known.sum()) if len(known) or not moving.any() else UNKNOWN
+    fetched = rows.fetched_bytes_per_s[moving]
+    fetched = fetched[~np.isnan(fetched)]
+    point = HistoryPoint(
+        snapshot.taken_ms,
+        remaining,
+        int(moving.sum()),
+        math.nan if moving.any() and not len(fetched) else float(fetched.sum(dtype=np.float64)),
+        permitted_bytes_per_s(snapshot),
+        int((stuck_rows(rows) & moving).sum()),
+    )
+    return (*history, point)[-LIMITS.history_points :]
+
+
+def permitted_bytes_per_s(snapshot: Snapshot) -> int | None:
+    """What the receiving brokers' rates let through together.
+
+    None where nothing is received, and where something received is not held by a rate: then
+    nothing bounds the sum.
+    """
+    rows = snapshot.replicas
+    receiving = rows.adding & ~rows.in_isr
+    brokers = np.unique(rows.broker[receiving]).tolist()
+    throttles = snapshot.throttles.rates
+    rates = [
+        throttles[broker].rate.follower_bytes_per_s if broker in throttles else None
+        for broker in brokers
+    ]
+    if not rates or None in rates or not rows.follower_throttled[receiving].all():
+        return None
+    return sum(rate for rate in rates if rate is not None)

@@ -1,0 +1,240 @@
+"""What brokers have told so far of one cluster; the sampler owns it, nothing else imports it.
+
+Goals
+    One place for how an answer changes what is known: rows keep their facts by key while
+    partitions come and go, and what was told before a change is not believed after it.
+Constraints
+    No request and no clock: the time is passed in. Not safe across threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+from backend.domain.cluster.assignment import ClusterState, merge, with_returned
+from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from backend.domain.cluster.metadata import Broker, LogDir, OngoingReassignment, TopicPartition
+from backend.domain.replicas.snapshot import UNKNOWN, BrokerStatus, HistoryPoint
+from backend.domain.replicas.stuck_causes import Replica
+from backend.domain.throttles.configs import Throttles
+from backend.errors import KshuntError
+from backend.telemetry.sampling import snapshot_columns
+from backend.telemetry.sampling.request_timeouts import Key
+from backend.telemetry.stuck.diagnosis import dir_moves_of
+
+SETTLE_S: Final = 5.0
+"""So long a partition is watched after its move: a description that was under way when the move
+ended is of before, and brokers hear of the end one after the other."""
+
+
+class AskSooner(IntEnum):
+    """What has to be asked sooner than it is due, from the least to the most."""
+
+    NOTHING = 0
+    WATCHED = 1
+    """What is watched, at once."""
+    DESCRIPTION = 2
+    """The whole cluster's description, at once."""
+    EVERYTHING = 3
+    """That, and everything of each broker."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """An answer, and what was asked."""
+
+    key: Key
+    asked: Any
+    answer: Any
+    at_ms: int
+
+
+@dataclass(eq=False)
+class ObservedState:
+    """What is known so far; see the module's text."""
+
+    state: ClusterState | None = None
+    index: snapshot_columns.RowIndex | None = None
+    observed: snapshot_columns.Observed | None = None
+    ongoing: dict[TopicPartition, OngoingReassignment] = field(default_factory=dict)
+    watched: frozenset[TopicPartition] = frozenset()
+    """Partitions that move, or moved a moment ago."""
+    settling: dict[TopicPartition, float] = field(default_factory=dict)
+    """Until when a partition whose move has ended is still watched, by the monotonic clock."""
+    grew: bool = False
+    """Whether a description has brought replicas that no list of moves has been asked for since."""
+    throttles: Throttles = field(default_factory=lambda: Throttles({}, {}))
+    log_dirs: dict[int, tuple[LogDir, ...]] = field(default_factory=dict)
+    dir_moves: dict[int, frozenset[Replica]] = field(default_factory=dict)
+    """By broker: replicas that it copies to another of its directories."""
+    paths: dict[str, int] = field(default_factory=dict)
+    """Each directory's index in `Snapshot.log_dir_paths`."""
+    answered_ms: dict[int, int] = field(default_factory=dict)
+    problems: dict[Key, str] = field(default_factory=dict)
+    """The last failure of each kind of request to each broker, until it succeeds."""
+    sweep_ms: int = UNKNOWN
+    history: tuple[HistoryPoint, ...] = ()
+    min_isr: dict[str, int] = field(default_factory=dict)
+
+    def merge(self, answer: Answer, now_s: float) -> AskSooner:
+        """Take in one answer; what has to be asked again because of it."""
+        self.problems.pop(answer.key, None)
+        match answer.key[0]:
+            case "reassignments":
+                return self._merge_reassignments(answer.answer, now_s)
+            case "describe":
+                return self._merge_description(answer)
+            case "throttles":
+                self._merge_throttles(answer)
+            case "min isr":
+                self.min_isr = dict(answer.answer)
+            case "offsets":
+                self._merge_offsets(answer)
+            case "log dirs":
+                self._merge_log_dirs(answer)
+        return AskSooner.NOTHING
+
+    def failed(self, key: Key, error: KshuntError) -> None:
+        """A request came to nothing: what was told before stays, and is old."""
+        self.problems[key] = str(error)
+
+    def silent(self) -> frozenset[int]:
+        """Brokers whose offsets could not be asked."""
+        return frozenset(b for kind, b in self.problems if kind == "offsets" and b >= 0)
+
+    def failed_dirs(self) -> list[tuple[int, int]]:
+        """Log directories that are offline: the broker, and the index of the path."""
+        return [
+            (broker, self.paths[one.path])
+            for broker, dirs in self.log_dirs.items()
+            for one in dirs
+            if one.error is not None
+        ]
+
+    def min_isr_of(self, topics: tuple[str, ...]) -> tuple[int, ...]:
+        """min.insync.replicas in the order of the topics; none at all before it was read."""
+        known = self.min_isr
+        return tuple(known.get(topic, UNKNOWN) for topic in topics) if known else ()
+
+    def broker_statuses(self, state: ClusterState) -> dict[int, BrokerStatus]:
+        """Of each broker that is registered, or hosts a replica."""
+        silent = self.silent()
+        hosting = {int(broker) for broker in np.unique(state.assignment.broker)}
+        statuses = {}
+        for broker in sorted(hosting | set(state.brokers)):
+            problem = "not registered: it is down or fenced" if broker not in state.brokers else ""
+            for kind in ("offsets", "log dirs"):
+                problem = problem or self.problems.get((kind, broker), "")
+            statuses[broker] = BrokerStatus(
+                broker=state.brokers.get(broker, Broker(broker, "", 0)),
+                answered_ms=self.answered_ms.get(broker),
+                stale=broker in silent or broker not in state.brokers,
+                problem=problem,
+            )
+        return statuses
+
+    # One kind of answer each
+
+    def _merge_reassignments(
+        self, ongoing: Mapping[TopicPartition, OngoingReassignment], now_s: float
+    ) -> AskSooner:
+        before = self.ongoing.keys()
+        # What has just begun or ended must be described anew before it is believed: the next
+        # tick describes what is watched.
+        again = AskSooner.NOTHING if ongoing.keys() == before else AskSooner.WATCHED
+        settling = self.settling | dict.fromkeys(before - ongoing.keys(), now_s + SETTLE_S)
+        self.settling = {p: s for p, s in settling.items() if s > now_s and p not in ongoing}
+        self.watched = frozenset(ongoing.keys() | self.settling.keys())
+        self.ongoing = dict(ongoing)
+        return again
+
+    def _merge_description(self, answer: Answer) -> AskSooner:
+        state, again = answer.answer, AskSooner.NOTHING
+        if answer.asked is None:
+            self.sweep_ms = answer.at_ms
+        elif self.state is not None:
+            known, whole = self.state.brokers, self.state.assignment
+            if state.brokers.keys() != known.keys():
+                # What is not watched was described before a broker came or went.
+                whole = with_returned(whole, state.brokers.keys() - known.keys())
+                again = AskSooner.DESCRIPTION
+            state = replace(
+                state,
+                cluster_id=state.cluster_id or self.state.cluster_id,
+                assignment=merge(whole, state.assignment, answer.asked),
+            )
+        index = snapshot_columns.RowIndex(state.assignment)
+        if self.index is None or self.observed is None:
+            self.observed = snapshot_columns.nothing_observed(len(state.assignment))
+            again = AskSooner.EVERYTHING
+        else:
+            self.grew |= len(state.assignment) > len(self.index.assignment)
+            self.observed = snapshot_columns.carry(self.index, self.observed, index)
+        self.state, self.index = state, index
+        # A broker that left cannot be asked, so its last failure would never be cleared.
+        for key in [k for k in self.problems if k[1] >= 0 and k[1] not in state.brokers]:
+            del self.problems[key]
+        return again
+
+    def _merge_throttles(self, answer: Answer) -> None:
+        _, topics = answer.asked
+        fresh: Throttles = answer.answer
+        kept = {t: r for t, r in self.throttles.replicas.items() if t not in topics}
+        self.throttles = Throttles(fresh.rates, {**kept, **fresh.replicas}, fresh.unknown_brokers)
+
+    def _merge_offsets(self, answer: Answer) -> None:
+        broker, partitions = answer.asked
+        columns: OffsetColumns = answer.answer
+        if self.index is not None and self.observed is not None:
+            snapshot_columns.observe_offsets(
+                self.index, self.observed, broker, partitions, columns, answer.at_ms
+            )
+            self.answered_ms[broker] = answer.at_ms
+
+    def _merge_log_dirs(self, answer: Answer) -> None:
+        broker, columns = answer.key[1], answer.answer
+        self.log_dirs[broker] = with_last_room(columns.dirs, self.log_dirs.get(broker, ()))
+        self._number_paths(columns)
+        _, partitions, everything = answer.asked
+        moves = frozenset(dir_moves_of(broker, columns))
+        if not everything:
+            moves |= not_asked(self.dir_moves.get(broker, frozenset()), partitions)
+        self.dir_moves[broker] = moves
+        if self.index is not None and self.observed is not None:
+            snapshot_columns.observe_log_dirs(
+                self.index, self.observed, broker, columns, self.paths, answer.at_ms
+            )
+            self.answered_ms[broker] = answer.at_ms
+
+    def _number_paths(self, columns: LogDirColumns) -> None:
+        """Keep the numbers of known paths, so that old rows stay right; append new ones."""
+        for directory in columns.dirs:
+            self.paths.setdefault(directory.path, len(self.paths))
+
+
+def with_last_room(dirs: tuple[LogDir, ...], before: tuple[LogDir, ...]) -> tuple[LogDir, ...]:
+    """Directories, where one that is offline keeps what it last said of its room.
+
+    It tells a disk that is full from one that failed: a broker takes both offline alike.
+    """
+    last = {one.path: one for one in before}
+    return tuple(
+        replace(one, total_bytes=old.total_bytes, usable_bytes=old.usable_bytes)
+        if one.error is not None and (old := last.get(one.path)) is not None
+        else one
+        for one in dirs
+    )
+
+
+def not_asked(moves: frozenset[Replica], asked: PartitionColumns) -> frozenset[Replica]:
+    """Those of some replicas that a broker was not asked for."""
+    if not moves:
+        return moves
+    numbers = zip(asked.topic_index.tolist(), asked.partition.tolist(), strict=True)
+    known = {(asked.topics[topic], partition) for topic, partition in numbers}
+    return frozenset(one for one in moves if tuple(one[0]) not in known)

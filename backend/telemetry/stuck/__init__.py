@@ -1,0 +1,1 @@
+"""Why a replica does not advance, and what is said of it."""

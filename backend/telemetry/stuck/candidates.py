@@ -1,0 +1,68 @@
+"""The part of a snapshot that can have to do with a replica that is stuck.
+
+A cluster at rest has hundreds of thousands of replicas, and nothing to say of them. `Watch` and
+`diagnose` are linear in the rows that they are given, so they are given whole partitions only
+where something moves, is out of the ISR, is being deleted, or is listed as throttled: an in-sync
+follower that is listed uses a throttle up as well. What is left out can neither be stuck nor be
+the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.replicas.snapshot import Replicas, Snapshot, take
+from backend.domain.replicas.stuck_causes import Replica
+
+
+def concerned_rows(snapshot: Snapshot, dir_moves: Collection[Replica]) -> NDArray[np.intp]:
+    """Rows of the partitions that may matter, in their order."""
+    replicas = snapshot.replicas
+    mask = ~replicas.in_isr | (replicas.mode == PartitionMode.NONE)
+    for column in (
+        replicas.adding,
+        replicas.removing,
+        replicas.leader_throttled,
+        replicas.follower_throttled,
+    ):
+        mask |= column
+    rows = np.flatnonzero(mask)
+    keys = _partition_keys(replicas, rows)
+    if dir_moves:
+        keys = np.concatenate([keys, _keys_of(snapshot, dir_moves)])
+    return _rows_with(replicas, np.unique(keys))
+
+
+def focused(snapshot: Snapshot, rows: NDArray[np.intp]) -> Snapshot:
+    """The snapshot with these rows alone."""
+    return replace(snapshot, replicas=take(snapshot.replicas, rows))
+
+
+def _partition_keys(replicas: Replicas, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    keys: NDArray[np.int64] = replicas.topic_index[rows].astype(np.int64) << 32
+    return keys | replicas.partition[rows]
+
+
+def _keys_of(snapshot: Snapshot, dir_moves: Collection[Replica]) -> NDArray[np.int64]:
+    numbers = {topic: number for number, topic in enumerate(snapshot.topics)}
+    known = [partition for partition, _ in dir_moves if partition.topic in numbers]
+    pairs = [(numbers[partition.topic] << 32) | partition.partition for partition in known]
+    return np.array(pairs, np.int64)
+
+
+def _rows_with(replicas: Replicas, keys: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Every row of these partitions. Rows are sorted by partition, and so are the keys."""
+    if not len(keys):
+        return np.empty(0, np.intp)
+    every = _partition_keys(replicas, np.arange(len(replicas)))
+    first, end = (np.searchsorted(every, keys, side) for side in ("left", "right"))
+    counts = end - first
+    # One run of rows a partition: each row's place in its run, and where the run begins.
+    places = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    found: NDArray[np.intp] = np.repeat(first, counts) + places
+    return found

@@ -1,0 +1,128 @@
+"""The audit read from the journal by this very process, for when no backend runs.
+
+It follows, and never becomes the writer: it creates no topic, writes nothing, and fences nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import aclosing
+from typing import Final
+
+from backend.access.cluster_keys import ClusterKeys, default_path, named_path, read_keys
+from backend.admin.security.client_properties import load_client_config
+from backend.clock import SystemClock
+from backend.errors import ClusterUnreachable
+from backend.journals.topic.topic_journal import TopicJournal
+from backend.operations.audit.lines import AuditRow, read_audit, selected
+from backend.operations.journal.audit_chain import verified
+from backend.operations.journal.entries import JournalState
+from backend.operations.journal.port import Journal
+from backend.operations.journal.replay import Unproven
+from backend.operations.journal.second_copy import path_of, read_file
+from backend.settings import Settings
+from backend.tools.local.cluster import LocalReader
+
+READ_S: Final = 30.0
+"""A journal that cannot be read to its end in this time is given up."""
+NOT_PROVEN: Final = (
+    "WARNING: nothing proves these lines. This host has no key that signed them (--cluster-keys of "
+    "a backend, or KSHUNT_CLUSTER_KEYS), or an earlier kshunt wrote them unsigned."
+)
+WRITER: Final = "audit"
+"""It never becomes one."""
+
+
+class LocalAudit(LocalReader):
+    """What a backend would answer of the audit, read here."""
+
+    def __init__(self, settings: Settings) -> None:
+        """As `LocalReader`."""
+        super().__init__(settings)
+        self._settings = settings
+
+    def audit(
+        self,
+        *,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        operation_id: str = "",
+    ) -> tuple[str, tuple[AuditRow, ...]]:
+        """See `BackendClient.audit`.
+
+        Raises:
+            ClusterUnreachable: the journal could not be read in time.
+            NotAuthorized: the cluster refuses this principal.
+        """
+        cluster_id, state = self._runner.run(self._read())
+        if state.adopted:
+            sys.stderr.write(f"{NOT_PROVEN}\n")
+        rows = selected(
+            read_audit(state), since_ms=since_ms, until_ms=until_ms, operation_id=operation_id
+        )
+        return cluster_id, rows
+
+    def verify_audit(self) -> tuple[int, tuple[str, ...]]:
+        """See `BackendClient.verify_audit`.
+
+        Raises:
+            ClusterUnreachable, NotAuthorized: as `audit`.
+        """
+        cluster_id, state = self._runner.run(self._read())
+        keys = _keys(cluster_id)
+        known = read_file(path_of(cluster_id), cluster_id, keys)
+        found = verified(state, "" if known is None else known.newest)
+        if state.adopted:
+            return 0, (NOT_PROVEN,)
+        return found.lines, found.problems
+
+    async def _read(self) -> tuple[str, JournalState]:
+        cluster_id = await self._queries.cluster_id()
+        journal = self._journal(cluster_id)
+        try:
+            async with asyncio.timeout(READ_S), aclosing(journal.follow()) as states:
+                await anext(states)
+                # What a backend has just committed may not be handed to readers yet.
+                return cluster_id, await journal.peek()
+        except TimeoutError:
+            raise ClusterUnreachable(
+                f"The journal could not be read to its end within {READ_S:g} s. Nothing was "
+                "changed.",
+                advice="See that its topic has a leader, and that no broker is overloaded.",
+            ) from None
+        finally:
+            await journal.close()
+
+    def _journal(self, cluster_id: str) -> Journal:
+        clock = SystemClock()
+        if self._settings.zookeeper:
+            from backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
+            from backend.journals.zookeeper.parts import ZooKeeperParts
+
+            if isinstance(self._admin, ZooKeeperAdmin):
+                parts = ZooKeeperParts(
+                    self._admin.session, clock, _keys(cluster_id), Unproven.ADOPT
+                )
+                return parts.open_journal(cluster_id, WRITER)
+        return TopicJournal(
+            self._settings.bootstrap_servers,
+            load_client_config(self._settings.command_config),
+            cluster_id=cluster_id,
+            writer=WRITER,
+            clock=clock,
+            keys=_keys(cluster_id),
+            unproven=Unproven.ADOPT,
+        )
+
+
+def _keys(cluster_id: str) -> ClusterKeys:
+    """Those of the cluster's backends, if this host has them: nothing is made here.
+
+    Raises:
+        ConfigError: a key file cannot be read or trusted.
+    """
+    named = named_path(None)
+    path = named or default_path(cluster_id, os.environ)
+    return read_keys(path) if named is not None or path.exists() else ClusterKeys.new()

@@ -1,0 +1,83 @@
+"""Reads of a cluster in this very process, for when no backend runs: no second one is started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from backend.admin.connect import reach
+from backend.clock import SystemClock
+from backend.domain.cluster.metadata import OngoingReassignment
+from backend.domain.reassignment.answers import GeneratedPlan, ProgressRow, VerifyAnswer
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.operations.reassignment.queries import Queries
+from backend.settings import Settings
+
+if TYPE_CHECKING:
+    from backend.admin.kips.backend_placer import BackendPlacer
+
+
+class LocalReader:
+    """What a backend would answer, worked out here by the code that it would run."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Connect to the cluster.
+
+        Raises:
+            ClusterUnreachable: no broker answered in time.
+            ConfigError: the client configuration cannot be used.
+        """
+        self._settings = settings
+        self._runner = asyncio.Runner()
+        try:
+            self._admin = self._runner.run(reach(settings))
+        except BaseException:
+            self._runner.close()
+            raise
+        self._queries = Queries(self._admin, SystemClock())
+        try:
+            self._runner.run(self._admin.connect())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._runner.run(self._admin.close())
+        self._runner.close()
+        if self._settings.placer.name:
+            from backend.placement.placer_calls import close_placers
+
+            close_placers()
+
+    def placing(self) -> BackendPlacer | None:
+        """What asks the placer, where one is named; those questions load it that need it.
+
+        Raises:
+            ConfigError: it cannot be loaded.
+        """
+        if not self._settings.placer.name:
+            return None
+        from backend.admin.kips.backend_placer import load_backend_placer
+
+        return load_backend_placer(self._settings.placer, self._admin)
+
+    def reassignments(self) -> tuple[OngoingReassignment, ...]:
+        """See `BackendClient.reassignments`."""
+        return tuple(self._runner.run(self._queries.reassignments()).values())
+
+    def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
+        """See `BackendClient.progress`."""
+        return self._runner.run(self._queries.progress(plan))
+
+    def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
+        """See `BackendClient.verify`."""
+        return self._runner.run(self._queries.verify(plan, preserve_throttles=preserve_throttles))
+
+    def generate(
+        self, topics: Sequence[str], brokers: Sequence[int], *, rack_aware: bool
+    ) -> GeneratedPlan:
+        """See `BackendClient.generate`."""
+        queries = Queries(self._admin, SystemClock(), placing=self.placing())
+        return self._runner.run(queries.generate(topics, brokers, rack_aware=rack_aware))

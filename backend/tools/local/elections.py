@@ -1,0 +1,37 @@
+"""Previews of elections by this very process, for when no backend runs: none is started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from backend.clock import SystemClock
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.election import ElectionAnswer
+from backend.operations.core.registry import Registry
+from backend.operations.elections.preferred import Elections, Pacing
+from backend.tools.local.cluster import LocalReader
+
+
+class LocalElections(LocalReader):
+    """What a backend would do, done here by the code that it would run."""
+
+    def elect_preferred_leaders(
+        self,
+        partitions: Sequence[TopicPartition] | None,
+        *,
+        batch_size: int | None,
+        pause_ms: int,
+        timeout_ms: int,
+        validate_only: bool,
+    ) -> ElectionAnswer:
+        """See `BackendClient.elect_preferred_leaders`."""
+        clock = SystemClock()
+        registry = Registry(clock, lambda operation: None)
+        elections = Elections(self._admin, registry, timeout_ms / 1000, clock)
+        pacing = Pacing(batch_size, pause_ms / 1000)
+        answer = self._runner.run(
+            elections.elect(partitions, validate_only=validate_only, pacing=pacing)
+        )
+        # Nobody can be asked for an operation of a process that has ended.
+        return replace(answer, operation_id=None)

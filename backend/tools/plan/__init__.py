@@ -1,0 +1,1 @@
+"""`kshunt plan`."""

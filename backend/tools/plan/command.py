@@ -1,0 +1,271 @@
+"""`kshunt plan`: from a goal to a plan that can be read, rehearsed and started.
+
+The cluster is looked at through a backend, or a saved picture of it is; planning and rehearsing
+happen in this process, for as long as they take. Nothing is changed in the cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from backend.clock import Clock, SystemClock
+from backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, rollback_path
+from backend.errors import WrongCluster
+from backend.tools.plan.options import (
+    PROG,
+    Action,
+    PlanOptions,
+    build_parser,
+    parse_options,
+    split,
+)
+from backend.tools.shared import output
+from backend.tools.shared.console import (
+    check_client_config,
+    parsed_file,
+    run_tool,
+    show,
+    show_help_or_version,
+    show_report,
+)
+from backend.tools.shared.flags import read_arguments
+from backend.tools.shared.new_files import check_target, write_file
+from backend.tools.shared.output import Report
+
+if TYPE_CHECKING:
+    from backend.domain.planning.requests import PlanAnswer, RehearsalAnswer
+    from backend.domain.replicas.snapshot import Snapshot
+    from backend.rehearsal.picture import Picture
+
+LEARNING_S: Final = 30.0
+"""So long the cluster is watched at most, to learn what is written to its partitions."""
+PARTLY: Final = output.IN_PROGRESS
+"""Exit code of a plan that does not reach all of its goal."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tool; its exit code is described in --help."""
+    return run_tool(PROG, _main, argv, interrupted="Interrupted. Nothing was changed.")
+
+
+def _main(argv: Sequence[str]) -> int:
+    parser = build_parser()
+    words, rest = split(argv)
+    given = read_arguments(rest, parser)
+    if show_help_or_version(given, parser):
+        return output.DONE
+    clock = SystemClock()
+    options = parse_options(words, given, clock)
+    check_client_config(options.command_config)
+    for path in _targets(options):
+        check_target(path)
+    picture = _picture(options)
+    report = _report(options, picture, clock)
+    return show_report(report, as_json=options.json)
+
+
+def _targets(options: PlanOptions) -> list[Path]:
+    if options.out is None:
+        return []
+    return [options.out] if options.request is None else [options.out, rollback_path(options.out)]
+
+
+# The cluster
+
+
+def _picture(options: PlanOptions) -> Picture:
+    from backend.rehearsal.picture import Capacity, picture_of
+    from backend.rehearsal.picture_files import load_picture
+
+    if options.picture is not None:
+        picture = load_picture(options.picture)
+    else:
+        picture = picture_of(_snapshot(options))
+    if options.network_bytes_per_s is None and options.disk_bytes_per_s is None:
+        return picture
+    network = options.network_bytes_per_s
+    capacity = Capacity(network, network, options.disk_bytes_per_s)
+    return replace(picture, capacities=dict.fromkeys(picture.situation.brokers, capacity))
+
+
+def _snapshot(options: PlanOptions) -> Snapshot:
+    """The cluster as a backend sees it, watched for a while where rates matter.
+
+    Raises:
+        BackendUnreachable: no backend could be reached or started.
+    """
+    from backend.api.client.backend_client import BackendClient
+
+    address = options.backend
+    if not address:
+        from backend.tools.shared.private_backend import private_backend
+
+        address = private_backend(options.bootstrap_servers, options.command_config)
+    until_s = time.monotonic() + LEARNING_S
+    with BackendClient(address) as client:
+        snapshots = client.snapshots()
+        snapshot = next(snapshots)
+        if not _known(snapshot, rates=options.needs_rates):
+            what = "sizes, and what is written" if options.needs_rates else "sizes"
+            show(f"Watching the cluster, to learn its partitions' {what} ...", sys.stderr)
+            for snapshot in snapshots:
+                if _known(snapshot, rates=options.needs_rates) or time.monotonic() > until_s:
+                    break
+        snapshots.close()
+    return snapshot
+
+
+def _known(snapshot: Snapshot, *, rates: bool) -> bool:
+    """Whether it is known of every partition with a leader how large it is; with `rates`, also
+    what is written to it."""
+    import numpy as np
+
+    from backend.domain.cluster.metadata import NO_BROKER
+
+    rows = snapshot.replicas
+    leads = (rows.broker == rows.leader) & (rows.leader != NO_BROKER)
+    sized = bool((rows.size_bytes[leads] >= 0).all())
+    return sized and not (rates and bool(np.isnan(rows.fetched_bytes_per_s[leads]).any()))
+
+
+# What is done
+
+
+def _report(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
+    if options.action is Action.PICTURE:
+        return _save_picture(options, picture)
+    if options.action is Action.REHEARSE:
+        return _rehearse(options, picture, clock)
+    if options.action is Action.SHOW:
+        return _show(options, picture, clock)
+    return _plan(options, picture, clock)
+
+
+def _save_picture(options: PlanOptions, picture: Picture) -> Report:
+    from backend.rehearsal.picture_files import save_picture
+
+    assert options.out is not None
+    save_picture(picture, options.out)
+    partitions, brokers = len(picture.situation), len(picture.situation.brokers)
+    words = f"{partitions:,} partitions on {brokers:,} brokers saved to {options.out}."
+    return Report(words, {"picture": str(options.out), "partitions": partitions})
+
+
+def _plan(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
+    from backend.api.schema.plans import plan_answer_json
+    from backend.planning.propose import propose
+    from backend.tools.plan.reports import plan_lines
+
+    assert options.request is not None
+    answer = propose(picture, options.request)
+    lines = list(plan_lines(answer))
+    document: dict[str, Any] = plan_answer_json(answer)
+    targets = answer.proposal.targets
+    if targets and options.rehearses:
+        lines += ["", *_rehearsed(options, picture, {"": targets}, clock, document)]
+    lines += ["", *_written(options, answer, document)]
+    code = PARTLY if answer.proposal.measure.after > 0 and answer.proposal.notes else output.DONE
+    return Report("\n".join(lines).rstrip(), document, code)
+
+
+def _written(options: PlanOptions, answer: PlanAnswer, document: dict[str, Any]) -> Iterator[str]:
+    """Write the files; what was written, and what to do with it."""
+    if not answer.proposal.targets:
+        if options.out is not None:
+            yield f"{options.out} was not written: nothing has to change."
+        return
+    if options.out is None:
+        yield "Nothing was written; --out FILE writes the plan and the one that leads back."
+        return
+    rollback = rollback_path(options.out)
+    write_file(rollback, f"{answer.rollback_json}\n")
+    write_file(options.out, f"{answer.plan_json}\n")
+    document["files"] = {"plan": str(options.out), "rollback": str(rollback)}
+    yield f"Wrote {options.out}, and {rollback}, which leads back. Nothing was changed. Start it:"
+    where = options.bootstrap_servers or "HOST:PORT"
+    at = f"--backend {options.backend}" if options.backend else f"--bootstrap-server {where}"
+    yield (
+        f"  kshunt kafka-reassign-partitions {at} --reassignment-json-file {options.out} "
+        "--throttle BYTES --execute"
+    )
+
+
+def _show(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
+    from backend.api.schema.plans import impact_json
+    from backend.placement.impact import impact
+    from backend.tools.plan.reports import impact_lines
+
+    name = options.files[0]
+    plan = _loaded(name, picture)
+    found = impact(picture.situation, plan.replicas)
+    lines = [f"{name}: what it does to the cluster as it is.", "", *impact_lines(found)]
+    document: dict[str, Any] = {"plan": name, "impact": impact_json(found)}
+    if options.rehearses:
+        lines += ["", *_rehearsed(options, picture, {"": plan.replicas}, clock, document)]
+    return Report("\n".join(lines), document)
+
+
+def _rehearse(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
+    one = len(options.files) == 1
+    plans = {"" if one else name: _loaded(name, picture).replicas for name in options.files}
+    document: dict[str, Any] = {}
+    return Report("\n".join(_rehearsed(options, picture, plans, clock, document)), document)
+
+
+def _loaded(name: str, picture: Picture) -> ReassignmentPlan:
+    """A plan from a file, for this cluster.
+
+    Raises:
+        BadInput: it cannot be read.
+        PlanError: it is no plan, or it has no partitions.
+        WrongCluster: it says that it is for another cluster.
+    """
+    plan = parsed_file(name, parse_plan)
+    if plan.cluster_id is not None and plan.cluster_id != picture.cluster_id:
+        raise WrongCluster(
+            f"{name} is for cluster {plan.cluster_id}, and this is {picture.cluster_id}.",
+            advice="Nothing was rehearsed.",
+        )
+    return plan
+
+
+def _rehearsed(
+    options: PlanOptions,
+    picture: Picture,
+    plans: Mapping[str, Mapping[Any, tuple[int, ...]]],
+    clock: Clock,
+    document: dict[str, Any],
+) -> Iterator[str]:
+    """Rehearse plans by their names; the lines about them. `document` gets what they came to."""
+    from backend.api.schema.plans import rehearsal_answer_json
+    from backend.domain.planning.requests import RehearsalRequest
+    from backend.planning.rehearsals import rehearse_all
+    from backend.tools.plan.reports import deadline_lines, rehearsal_lines
+
+    answers: dict[str, RehearsalAnswer] = {}
+    for name, targets in plans.items():
+        request = RehearsalRequest(targets, options.throttles, options.deadline_s, options.seed)
+        answers[name] = rehearse_all(picture, request)
+    document["rehearsed"] = [
+        {"plan": name or (options.files[0] if options.files else "")}
+        | rehearsal_answer_json(answer)
+        for name, answer in answers.items()
+    ]
+    now_ms = clock.now_ms()
+    sides = [
+        (os.path.basename(name), each, answer.impact)
+        for name, answer in answers.items()
+        for each in answer.rehearsals
+    ]
+    if sides:
+        yield from rehearsal_lines(sides, now_ms)
+    for name, answer in answers.items():
+        if answer.deadline is not None:
+            yield from filter(None, ["", f"{name}:" if name else ""])
+            yield from deadline_lines(answer.deadline, now_ms)

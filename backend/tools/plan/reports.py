@@ -1,0 +1,246 @@
+"""What `kshunt plan` says of a plan and of its rehearsals, in words and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.planning.impact import BrokerImpact, Impact
+from backend.domain.planning.proposal import Measure
+from backend.domain.planning.rehearsal import Deadline, Rehearsal
+from backend.domain.planning.requests import PlanAnswer
+from backend.domain.text.formatting import duration_text, listed, many, size_text
+
+NOTES_SHOWN: Final = 12
+EVENTS_SHOWN: Final = 6
+COURSE_POINTS: Final = 10
+
+
+def plan_lines(answer: PlanAnswer) -> Iterator[str]:
+    """A proposal: what it is, how near it comes, what it does, and what it leaves undone."""
+    proposal = answer.proposal
+    yield proposal.sentence
+    yield _measure(proposal.measure)
+    if proposal.targets:
+        yield ""
+        yield from impact_lines(answer.impact)
+    if proposal.notes:
+        yield ""
+        yield "Notes:"
+        yield from (f"  {note}" for note in proposal.notes[:NOTES_SHOWN])
+        if len(proposal.notes) > NOTES_SHOWN:
+            yield f"  and {len(proposal.notes) - NOTES_SHOWN} more; --json has all."
+
+
+def _measure(measure: Measure) -> str:
+    show = size_text if "bytes" in measure.name else _plain
+    name = f"{measure.name[:1].upper()}{measure.name[1:]}"
+    return f"{name}: {show(measure.before)}, then {show(measure.after)}."
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def impact_lines(impact: Impact) -> Iterator[str]:
+    """What a plan does: totals, what endangers, phases, and the brokers that it touches."""
+    unknown = f", {impact.unknown_sizes} of unknown size" if impact.unknown_sizes else ""
+    yield (
+        f"{many(impact.partitions, 'partition')} change: {many(impact.added, 'replica')} copied "
+        f"({size_text(impact.moved_bytes)}{unknown}), {impact.removed:,} dropped, "
+        f"{many(impact.reordered, 'list')} only reordered."
+    )
+    yield (
+        f"Leaders that must move: {impact.leaders_moved:,}; other preferred leaders: "
+        f"{impact.preferred_moved:,}."
+    )
+    yield (
+        f"Racks: {many(len(impact.fewer_racks), 'partition')} in fewer{_named(impact.fewer_racks)},"
+        f" {impact.more_racks:,} in more."
+    )
+    yield (
+        f"In sync: {many(len(impact.on_the_edge), 'partition')} without a replica to spare "
+        f"meanwhile{_named(impact.on_the_edge)}; {len(impact.under_min_isr):,} with fewer than "
+        f"min.insync.replicas at the end{_named(impact.under_min_isr)}."
+    )
+    if len(impact.phases) > 1:
+        yield f"{len(impact.phases)} phases: {listed(impact.phases, 12)} partitions."
+    yield ""
+    yield from table(_broker_rows(impact.brokers))
+    if others := sum(not row.changes for row in impact.brokers):
+        yield f"{many(others, 'broker')} more, where nothing changes."
+
+
+def _named(partitions: Sequence[TopicPartition]) -> str:
+    return f" ({listed(partitions, 3)})" if partitions else ""
+
+
+def _broker_rows(brokers: Iterable[BrokerImpact]) -> Iterator[Sequence[str]]:
+    yield (
+        *("Broker", "replicas", "after", "leaders", "after"),
+        *("bytes", "peak", "after", "disk at peak", "receives", "sends"),
+    )
+    for row in brokers:
+        if not row.changes:
+            continue
+        yield (
+            str(row.broker),
+            *(f"{row.replicas_before:,}", f"{row.replicas_after:,}"),
+            *(f"{row.leaders_before:,}", f"{row.leaders_after:,}"),
+            *map(size_text, (row.bytes_before, row.bytes_peak, row.bytes_after)),
+            _percent(row),
+            *map(size_text, (row.received_bytes, row.sent_bytes)),
+        )
+
+
+def _percent(row: BrokerImpact) -> str:
+    return "?" if row.peak_share is None else f"{row.peak_share:.0%}"
+
+
+def rehearsal_lines(
+    named: Sequence[tuple[str, Rehearsal, Impact]], now_ms: int, *, course: bool = True
+) -> Iterator[str]:
+    """Rehearsals side by side, and the course of each.
+
+    Args:
+        named: The plan's name (empty where there is one only), its rehearsal and what it does.
+        now_ms: Milliseconds since the epoch; the moves would begin then.
+        course: Whether to show how each goes.
+    """
+    yield from table(_rehearsal_rows(named, now_ms))
+    for name, each, _ in named:
+        if each.finish_s is None:
+            yield f"{_title(name, each)}: never done. {each.why}"
+    for name, each, _ in named:
+        if course:
+            yield ""
+            yield from _course(name, each)
+    notes = dict.fromkeys(note for _, each, _ in named for note in each.notes)
+    if notes:
+        yield ""
+        yield from notes
+
+
+def _rehearsal_rows(
+    named: Sequence[tuple[str, Rehearsal, Impact]], now_ms: int
+) -> Iterator[Sequence[str]]:
+    first = ("Plan",) if any(name for name, _, _ in named) else ()
+    yield (
+        *first,
+        *("Throttle", "takes", "done at", "at least", "most in", "most out", "fullest disk"),
+        *("ISR drops", "under min ISR"),
+    )
+    for name, each, impact in named:
+        yield (
+            *((name,) if first else ()),
+            rate_text(each.throttle_bytes_per_s),
+            duration_text(math.inf if each.finish_s is None else each.finish_s),
+            "-" if each.finish_s is None else clock_text(now_ms + 1000 * each.finish_s, now_ms),
+            "-" if each.throttle_bytes_per_s is None else _least(impact, each.throttle_bytes_per_s),
+            _most(each.peak_received_bytes_per_s()),
+            _most(each.peak_sent_bytes_per_s()),
+            _fullest(each, impact),
+            str(each.isr_drops),
+            str(int(each.timeline.under_min_isr.max())),
+        )
+
+
+def _least(impact: Impact, throttle_bytes_per_s: int) -> str:
+    """What no plan of these bytes can do without: the busiest broker's time at the throttle."""
+    return duration_text(impact.least_s(throttle_bytes_per_s))
+
+
+def _most(rates: Mapping[int, float]) -> str:
+    broker, rate = max(rates.items(), key=lambda one: one[1], default=(-1, 0.0))
+    return f"{size_text(rate)}/s ({broker})" if rate else "-"
+
+
+def _fullest(rehearsal: Rehearsal, impact: Impact) -> str:
+    """The broker whose disks are fullest at any time, by share where their size is known."""
+    disks = {row.broker: row.disk_bytes for row in impact.brokers}
+    peaks = rehearsal.peak_disk_bytes()
+    shares = {
+        broker: peak / total for broker, peak in peaks.items() if (total := disks.get(broker))
+    }
+    if shares:
+        broker, share = max(shares.items(), key=lambda one: one[1])
+        return f"{share:.0%} ({broker})"
+    broker, peak = max(peaks.items(), key=lambda one: one[1], default=(-1, 0.0))
+    return f"{size_text(peak)} ({broker})"
+
+
+def _course(name: str, rehearsal: Rehearsal) -> Iterator[str]:
+    yield f"{_title(name, rehearsal)}:"
+    line = rehearsal.timeline.thinned(COURSE_POINTS)
+    rows: list[Sequence[str]] = [("  after", "left", "into brokers", "busiest", "out of sync")]
+    for point in range(len(line)):
+        into = line.received_bytes_per_s[point]
+        busiest = rehearsal.brokers[int(into.argmax())] if len(into) and into.max() > 0 else None
+        rows.append(
+            (
+                f"  {duration_text(float(line.at_s[point]))}",
+                size_text(float(line.remaining_bytes[point])),
+                f"{size_text(float(into.sum()))}/s",
+                "-" if busiest is None else f"{size_text(float(into.max()))}/s ({busiest})",
+                str(int(line.out_of_sync[point])),
+            )
+        )
+    yield from table(rows)
+    for event in rehearsal.isr_events[:EVENTS_SHOWN]:
+        verb = "falls out of" if event.left else "is back in"
+        at = duration_text(event.at_s)
+        yield f"  after {at}, broker {event.broker} {verb} the ISR of {event.partition}"
+    if len(rehearsal.isr_events) > EVENTS_SHOWN:
+        yield f"  and {len(rehearsal.isr_events) - EVENTS_SHOWN} more changes of ISRs"
+
+
+def _title(name: str, rehearsal: Rehearsal) -> str:
+    throttle = rate_text(rehearsal.throttle_bytes_per_s)
+    if throttle == "none":
+        return f"{name} without a throttle" if name else "Without a throttle"
+    return f"{name} at {throttle}" if name else f"At {throttle}"
+
+
+def deadline_lines(deadline: Deadline, now_ms: int) -> Iterator[str]:
+    """Which throttle a deadline takes, and what each broker has to carry for it."""
+    by = clock_text(now_ms + 1000 * deadline.deadline_s, now_ms)
+    rate = deadline.throttle_bytes_per_s
+    finish_s = deadline.rehearsal.finish_s
+    if rate is not None and finish_s is not None:
+        at = clock_text(now_ms + 1000 * finish_s, now_ms)
+        yield f"To be done by {by} takes a throttle of {rate_text(rate)} ({rate} bytes a second)"
+        yield f"on each broker that takes part; rehearsed, it is done at {at}."
+    elif finish_s is None:
+        yield f"Not possible by {by}: it never ends. {deadline.rehearsal.why}"
+    else:
+        earliest = clock_text(now_ms + 1000 * finish_s, now_ms)
+        yield f"Not possible by {by}; the earliest is {earliest}, without a throttle."
+    rows: list[Sequence[str]] = [("Broker", "has to receive", "to send")]
+    for broker, (received, sent) in sorted(deadline.needs.items()):
+        rows.append((str(broker), f"{size_text(received)}/s", f"{size_text(sent)}/s"))
+    if len(rows) > 1:
+        yield from table(rows)
+
+
+def rate_text(rate_bytes_per_s: int | None) -> str:
+    """`50 MB/s`, or `none`."""
+    return "none" if rate_bytes_per_s is None else f"{size_text(rate_bytes_per_s)}/s"
+
+
+def clock_text(at_ms: float, now_ms: int) -> str:
+    """A time here, with its day where that is not today's: `06:12`, `Mon 23 Nov 06:12`."""
+    at, now = (datetime.fromtimestamp(each / 1000).astimezone() for each in (at_ms, now_ms))
+    return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%a %d %b %H:%M}"
+
+
+def table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Columns under their heads, numbers to the right; the first column to the left."""
+    cells = [list(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        first = row[0].ljust(widths[0])
+        rest = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        yield "  ".join([first, *rest]).rstrip()

@@ -1,0 +1,142 @@
+"""`kshunt kafka-reassign-partitions`: Kafka's tool, with KIP-179's --progress and throttles that
+go by themselves.
+
+Its start-up time counts, so nothing is imported here that needs a data library, a Kafka client
+or a web framework; `backend.tools.reassign.sources` imports what the way to the cluster needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, parse_topics_to_move
+from backend.errors import BackendError, Conflict, NotSupported
+from backend.tools.reassign.options import (
+    PROG,
+    Action,
+    Options,
+    build_parser,
+    parse_options,
+)
+from backend.tools.reassign.sources import open_gateway, open_reader
+from backend.tools.shared import output
+from backend.tools.shared.console import (
+    check_client_config,
+    parsed_file,
+    run_tool,
+    show_help_or_version,
+    show_report,
+    warn_of_zookeeper,
+)
+from backend.tools.shared.flags import read_arguments
+from backend.tools.shared.output import Report
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tool; its exit code is described in --help."""
+    left = "Interrupted. Moves that were started go on in the cluster."
+    return run_tool(PROG, _main, argv, interrupted=left)
+
+
+def _main(argv: Sequence[str]) -> int:
+    parser = build_parser()
+    given = read_arguments(argv, parser)
+    if show_help_or_version(given, parser):
+        return output.DONE
+    options = parse_options(given)
+    _refuse_what_is_not_served(options, given)
+    check_client_config(options.command_config)
+    return show_report(_ACTIONS[options.action](options), as_json=options.json)
+
+
+def _refuse_what_is_not_served(options: Options, given: Mapping[str, str]) -> None:
+    if options.zookeeper:
+        warn_of_zookeeper()
+    if "bootstrap-controller" in given:
+        raise NotSupported(
+            "This version does not ask controllers directly. Nothing was done.",
+            advice="Name the cluster's brokers with --bootstrap-server.",
+        )
+
+
+# One function an action
+
+
+def _list(options: Options) -> Report:
+    with open_reader(options) as reader:
+        return output.list_report(reader.reassignments())
+
+
+def _progress(options: Options) -> Report:
+    plan = _plan(options)
+    with open_reader(options) as reader:
+        return output.progress_report(reader.progress(plan))
+
+
+def _verify(options: Options) -> Report:
+    plan = _plan(options)
+    with open_reader(options) as reader:
+        answer = reader.verify(plan, preserve_throttles=options.preserve_throttles)
+    return output.verify_report(answer)
+
+
+def _generate(options: Options) -> Report:
+    topics = parsed_file(options.topics_file, parse_topics_to_move)
+    with open_reader(options) as reader:
+        generated = reader.generate(topics, options.brokers, rack_aware=options.rack_aware)
+    return output.generate_report(generated)
+
+
+def _execute(options: Options) -> Report:
+    plan = _plan(options)
+    with open_gateway(options) as gateway:
+        try:
+            answer = gateway.reassign(
+                plan,
+                throttle_bytes_per_s=options.throttle_bytes_per_s,
+                log_dirs_throttle_bytes_per_s=options.log_dirs_throttle_bytes_per_s,
+                additional=options.additional,
+                allow_replication_factor_change=options.allow_replication_factor_change,
+                all_or_nothing=not options.partial,
+                timeout_ms=options.timeout_ms,
+                who=options.who,
+                reason=options.reason,
+            )
+        except BackendError as error:
+            if error.status == Conflict.http_status and not options.additional:
+                existing = (
+                    output.EXISTING_IN_ZOOKEEPER
+                    if options.zookeeper
+                    else output.EXISTING_ASSIGNMENT
+                )
+                raise Conflict(f"{existing}\n{error.message}") from None
+            raise
+    return output.execute_report(options, plan, answer)
+
+
+def _cancel(options: Options) -> Report:
+    plan = _plan(options)
+    with open_gateway(options) as gateway:
+        answer = gateway.cancel(
+            tuple(plan.replicas),
+            preserve_throttles=options.preserve_throttles,
+            timeout_ms=options.timeout_ms,
+            who=options.who,
+            reason=options.reason,
+        )
+    return output.cancel_report(plan, answer)
+
+
+_ACTIONS: Final[Mapping[Action, Callable[[Options], Report]]] = {
+    Action.LIST: _list,
+    Action.PROGRESS: _progress,
+    Action.VERIFY: _verify,
+    Action.GENERATE: _generate,
+    Action.EXECUTE: _execute,
+    Action.CANCEL: _cancel,
+}
+
+
+def _plan(options: Options) -> ReassignmentPlan:
+    return parsed_file(options.plan_file, parse_plan)

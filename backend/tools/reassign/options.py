@@ -1,0 +1,300 @@
+"""The command line of `kafka-reassign-partitions`: Kafka 4's flags, KIP-179's, and kshunt's own.
+
+The table `FLAGS` says which flag goes with which action; the checks run in the order of Kafka's
+tool and speak its words, so that a script which reads them reads ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from backend.addresses import ZOOKEEPER_HELP
+from backend.domain.throttles.configs import parse_rate
+from backend.errors import BadInput
+from backend.tools.shared.flags import (
+    ABOUT,
+    JSON,
+    REASON_HELP,
+    ZK_CONFIG,
+    Flag,
+    UsageError,
+    backend_address,
+    check_zk_config,
+    cluster_address,
+    parser_of,
+    path_of,
+    reason,
+    who,
+)
+
+PROG: Final = "kshunt kafka-reassign-partitions"
+DEFAULT_TIMEOUT_MS: Final = 10_000
+
+
+class Action(enum.StrEnum):
+    """What the tool is asked to do; the order is that of Kafka's own message, then KIP-179's."""
+
+    GENERATE = "generate"
+    EXECUTE = "execute"
+    VERIFY = "verify"
+    CANCEL = "cancel"
+    LIST = "list"
+    PROGRESS = "progress"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A command line that has passed every check which needs no file and no cluster."""
+
+    action: Action
+    bootstrap_servers: str = ""
+    """Or what `Settings.bootstrap_servers` has for ZooKeeper."""
+    backend: str = ""
+    """Address of a shared backend: unix:/path or http://host:port."""
+    zookeeper: str = ""
+    command_config: Path | None = None
+    """Absolute."""
+    plan_file: str = ""
+    topics_file: str = ""
+    brokers: tuple[int, ...] = ()
+    rack_aware: bool = True
+    throttle_bytes_per_s: int | None = None
+    log_dirs_throttle_bytes_per_s: int | None = None
+    additional: bool = False
+    preserve_throttles: bool = False
+    allow_replication_factor_change: bool = True
+    partial: bool = False
+    """Move what can be moved although parts of the plan are refused."""
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    who: str = ""
+    """Who asks, for the audit."""
+    reason: str = ""
+    """Why, for the audit."""
+    json: bool = False
+
+
+def _with(*actions: Action) -> frozenset[Action]:
+    return frozenset(actions)
+
+
+_ACTION_HELP: Final[Mapping[Action, str]] = {
+    Action.GENERATE: "Propose a plan that spreads the topics of --topics-to-move-json-file over "
+    "the brokers of --broker-list. Changes nothing.",
+    Action.EXECUTE: "Start the plan in --reassignment-json-file.",
+    Action.VERIFY: "Say whether the plan is done; if it is, remove throttles that nobody owns.",
+    Action.CANCEL: "Stop the plan's moves and return its partitions to where they were.",
+    Action.LIST: "List the partitions that move.",
+    Action.PROGRESS: "Print how far each replica of the plan is behind its leader, and exit.",
+}
+
+FLAGS: Final = (
+    *(Flag(action.value, _ACTION_HELP[action]) for action in Action),
+    Flag("bootstrap-server", "Brokers to connect to first.", "HOST:PORT[,...]"),
+    Flag(
+        "bootstrap-controller",
+        "Kafka's flag for asking a controller directly; not served by this version.",
+        "HOST:PORT[,...]",
+        _with(Action.CANCEL, Action.LIST),
+    ),
+    Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
+    Flag(
+        "zookeeper",
+        ZOOKEEPER_HELP,
+        "HOST:PORT[,...]",
+        frozenset(Action) - {Action.PROGRESS, Action.CANCEL},
+    ),
+    ZK_CONFIG,
+    Flag("command-config", "Java properties file of an admin client.", "FILE"),
+    Flag(
+        "reassignment-json-file",
+        'The plan: {"version": 1, "partitions": [{"topic": "foo", "partition": 1, '
+        '"replicas": [1,2,3], "log_dirs": ["any", "/data/a", "any"]}]}. "log_dirs" may be left '
+        "out; it has one entry a replica, an absolute path on that broker or any.",
+        "FILE",
+        _with(Action.VERIFY, Action.PROGRESS, Action.EXECUTE, Action.CANCEL),
+        required=True,
+    ),
+    Flag(
+        "topics-to-move-json-file",
+        'Topics to spread: {"version": 1, "topics": [{"topic": "foo"}]}.',
+        "FILE",
+        _with(Action.GENERATE),
+        required=True,
+    ),
+    Flag(
+        "broker-list",
+        "Brokers to spread them over, as in 0,1,2.",
+        "IDS",
+        _with(Action.GENERATE),
+        required=True,
+    ),
+    Flag("disable-rack-aware", "Ignore the brokers' racks.", "", _with(Action.GENERATE)),
+    Flag(
+        "throttle",
+        "Most bytes a second that the move may take between brokers: 10485760, 50MB/s, 4MiB/s; "
+        "at least 1 KB/s, -1 for no throttle (default). It is removed when the move ends. To "
+        "change it, start the same plan again with another rate.",
+        "RATE",
+        _with(Action.EXECUTE),
+    ),
+    Flag(
+        "replica-alter-log-dirs-throttle",
+        "The same for moves between the log directories of one broker.",
+        "RATE",
+        _with(Action.EXECUTE),
+    ),
+    Flag(
+        "timeout",
+        f"How long to wait for the change to begin (default {DEFAULT_TIMEOUT_MS}).",
+        "MS",
+        _with(Action.EXECUTE, Action.CANCEL),
+    ),
+    Flag("additional", "Start the plan although others are moving.", "", _with(Action.EXECUTE)),
+    Flag(
+        "preserve-throttles",
+        "Leave every throttle as it is.",
+        "",
+        _with(Action.VERIFY, Action.CANCEL),
+    ),
+    Flag(
+        "disallow-replication-factor-change",
+        "Refuse a plan that changes the number of a partition's replicas.",
+        "",
+        _with(Action.EXECUTE),
+    ),
+    Flag(
+        "allow-partial",
+        "Start the partitions that can move although others of the plan are refused. Without it, "
+        "one mistake in the plan stops all of it, as in Kafka's tool.",
+        "",
+        _with(Action.EXECUTE),
+    ),
+    Flag("reason", REASON_HELP, "TEXT", _with(Action.EXECUTE, Action.CANCEL)),
+    JSON,
+    *ABOUT,
+)
+
+EPILOG: Final = """\
+exit codes:
+  0   done: every partition is where the plan wants it, or the change was made
+  1   an error, or some partition failed, is missing, or is not where the plan wants it and
+      nothing moves it there
+  2   still in progress (--verify, --progress)
+  64  wrong usage; nothing was done
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser."""
+    description = "Move partitions between brokers, watch them arrive, and stop them."
+    return parser_of(PROG, "ACTION [OPTION ...]", description, EPILOG, FLAGS)
+
+
+def parse_options(given: Mapping[str, str]) -> Options:
+    """Check what was given, as Kafka's tool checks it.
+
+    Raises:
+        UsageError: flags are missing, do not go together, or have a value that cannot be meant.
+    """
+    action = _action(given)
+    _check_source(given)
+    _check_flags(given, action)
+    return Options(
+        action=action,
+        bootstrap_servers=cluster_address(given),
+        backend=backend_address(given),
+        zookeeper=given.get("zookeeper", ""),
+        command_config=path_of(given, "command-config") or path_of(given, ZK_CONFIG.name),
+        plan_file=given.get("reassignment-json-file", ""),
+        topics_file=given.get("topics-to-move-json-file", ""),
+        brokers=_broker_ids(given.get("broker-list")),
+        rack_aware="disable-rack-aware" not in given,
+        throttle_bytes_per_s=_rate(given, "throttle"),
+        log_dirs_throttle_bytes_per_s=_rate(given, "replica-alter-log-dirs-throttle"),
+        additional="additional" in given,
+        preserve_throttles="preserve-throttles" in given,
+        allow_replication_factor_change="disallow-replication-factor-change" not in given,
+        partial="allow-partial" in given,
+        timeout_ms=_timeout_ms(given),
+        who=who(),
+        reason=reason(given),
+        json="json" in given,
+    )
+
+
+def _action(given: Mapping[str, str]) -> Action:
+    asked = [action for action in Action if action in given]
+    if len(asked) != 1:
+        names = ", ".join(f"--{action}" for action in Action)
+        raise UsageError(f"Command must include exactly one action: {names}")
+    return asked[0]
+
+
+def _check_source(given: Mapping[str, str]) -> None:
+    """Exactly one of the four ways to name a cluster."""
+    ways = ("zookeeper", "bootstrap-server", "bootstrap-controller", "backend")
+    named = [f"--{way}" for way in ways if way in given]
+    if len(named) > 1:
+        raise UsageError(f"Please don't specify both {named[0]} and {named[1]}")
+    if not named:
+        raise UsageError(
+            "Please specify either --bootstrap-server or --bootstrap-controller, or --backend"
+        )
+    way = named[0].removeprefix("--")
+    if not given[way].strip():
+        raise UsageError(f"Option {way} requires an argument")
+    if way == "backend" and "command-config" in given:
+        raise UsageError(
+            "--command-config goes with --bootstrap-server; a backend has its own configuration"
+        )
+    check_zk_config(given, "command-config")
+
+
+def _check_flags(given: Mapping[str, str], action: Action) -> None:
+    flags = {flag.name: flag for flag in FLAGS}
+    for flag in FLAGS:
+        if flag.required and flag.goes_with(action) and flag.name not in given:
+            raise UsageError(f'Missing required argument "[{flag.name}]"')
+    for name in given:
+        if not flags[name].goes_with(action):
+            raise UsageError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
+
+
+def _broker_ids(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    ids = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() for word in ids):
+        raise UsageError(f"Broker list '{text}' is not a list of broker ids such as 0,1,2")
+    duplicates = sorted({int(word) for word in ids if ids.count(word) > 1})
+    if duplicates:
+        raise UsageError(f"Broker list contains duplicate entries: {duplicates}")
+    return tuple(map(int, ids))
+
+
+def _rate(given: Mapping[str, str], name: str) -> int | None:
+    """Bytes a second; None where there shall be no throttle, which Kafka writes as -1."""
+    text = given.get(name, "-1")
+    if text == "-1":
+        return None
+    try:
+        return parse_rate(text)
+    except BadInput as error:
+        raise UsageError(
+            f"Cannot parse argument '{text}' of option {name}: {error.message}",
+            advice=error.advice,
+        ) from None
+
+
+def _timeout_ms(given: Mapping[str, str]) -> int:
+    text = given.get("timeout")
+    if text is None:
+        return DEFAULT_TIMEOUT_MS
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**31):
+        raise UsageError(f"Cannot parse argument '{text}' of option timeout")
+    return int(text)

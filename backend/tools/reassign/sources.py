@@ -1,0 +1,99 @@
+"""How the tool reaches a cluster: through a backend, or by itself where it only reads.
+
+A change needs a backend that outlives the tool (the throttle comes off when the move ends), so
+one is started where none runs. A read needs no such thing and starts no second process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+
+from backend.domain.cluster.metadata import OngoingReassignment
+from backend.domain.reassignment.answers import GeneratedPlan, ProgressRow, VerifyAnswer
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.local_sockets import running_backend
+from backend.settings import PlacerSettings, Settings
+from backend.tools.reassign.options import Options
+
+if TYPE_CHECKING:
+    from backend.api.client.backend_client import BackendClient
+
+ANSWER_MARGIN_S: Final = 20.0
+"""A backend may take this much longer than the --timeout that it hands to the cluster."""
+
+
+class Reader(Protocol):
+    """The questions of the tool; `backend.api.client.backend_client.BackendClient` answers them."""
+
+    def reassignments(self) -> tuple[OngoingReassignment, ...]:
+        """Every partition that moves now."""
+        ...
+
+    def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
+        """How far each replica of the plan is."""
+        ...
+
+    def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
+        """Whether the plan is done; removes throttles that nobody owns, unless told not to."""
+        ...
+
+    def generate(
+        self, topics: Sequence[str], brokers: Sequence[int], *, rack_aware: bool
+    ) -> GeneratedPlan:
+        """A plan that spreads the topics over the brokers."""
+        ...
+
+    def close(self) -> None:
+        """Release the connections."""
+        ...
+
+
+@contextmanager
+def open_gateway(options: Options) -> Iterator[BackendClient]:
+    """The backend that the options name, or the private one, started if need be.
+
+    Raises:
+        BackendUnreachable: no backend could be reached or started.
+    """
+    from backend.api.client.backend_client import BackendClient
+
+    address = options.backend
+    if not address:
+        from backend.tools.shared.private_backend import private_backend
+
+        address = private_backend(options.bootstrap_servers, options.command_config)
+    patience_s = options.timeout_ms / 1000 + ANSWER_MARGIN_S
+    with closing(BackendClient(address, timeout_s=patience_s)) as client:
+        yield client
+
+
+@contextmanager
+def open_reader(options: Options) -> Iterator[Reader]:
+    """The backend that the options name, the private one if it runs, or else this process.
+
+    Raises:
+        BackendUnreachable: the backend that the options name does not answer.
+        ClusterUnreachable: no backend runs, and no broker answers this process.
+    """
+    with closing(_reader(options)) as reader:
+        yield reader
+
+
+def _reader(options: Options) -> Reader:
+    address = running_backend(options.backend, options.bootstrap_servers, options.command_config)
+    if not address:
+        from backend.tools.local.cluster import LocalReader
+
+        placer = PlacerSettings.of(os.environ)
+        settings = Settings(options.bootstrap_servers, options.command_config, placer=placer)
+        return LocalReader(settings)
+    if address.startswith("https:"):
+        from backend.api.client.backend_client import BackendClient
+
+        return BackendClient(address)
+    from backend.api.client.stdlib import StdlibClient
+
+    return StdlibClient(address)

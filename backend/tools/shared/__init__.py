@@ -1,0 +1,1 @@
+"""What all tools share: flags, reports, exit codes, files, a backend."""

@@ -1,0 +1,174 @@
+"""What the tools share: files that are named, errors in words or JSON, and the exit code.
+
+A tool's start-up time counts, so nothing is imported here that needs a data library, a Kafka
+client or a web framework.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any, Final, TextIO, TypeVar
+
+from backend import __version__
+from backend.addresses import ZOOKEEPER_WARNING
+from backend.errors import (
+    AwaitsApproval,
+    BadInput,
+    ConfigError,
+    Conflict,
+    KshuntError,
+    NotSupported,
+    PlanError,
+)
+from backend.settings import LIMITS
+from backend.tools.shared import output
+from backend.tools.shared.flags import UsageError
+from backend.tools.shared.output import Report
+
+T = TypeVar("T")
+
+INTERRUPTED: Final = 130
+
+
+def run_tool(
+    prog: str,
+    tool: Callable[[Sequence[str]], int],
+    argv: Sequence[str],
+    *,
+    interrupted: str,
+    usage_code: int = output.USAGE,
+) -> int:
+    """Run a tool; its exit code, with every error of ours put into words.
+
+    `interrupted` says what goes on in the cluster when the operator has pressed Ctrl-C.
+    """
+    as_json = "--json" in argv
+    try:
+        return tool(argv)
+    except UsageError as error:
+        _show_error(error, prog, as_json=as_json)
+        return usage_code
+    except KshuntError as error:
+        _show_error(error, prog, as_json=as_json)
+        return output.FAILED
+    except KeyboardInterrupt:
+        show(interrupted, sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python must not complain when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return output.FAILED
+
+
+def show_help_or_version(given: Collection[str], parser: argparse.ArgumentParser) -> bool:
+    """Print the help or the version, if one is asked for; whether it was."""
+    if "help" in given:
+        show(parser.format_help().rstrip(), sys.stdout)
+        return True
+    if "version" in given:
+        show(f"kshunt {__version__}", sys.stdout)
+        return True
+    return False
+
+
+def show(text: str, where: TextIO) -> None:
+    """Print a text without what a terminal would obey."""
+    print(output.printable(text), file=where, flush=True)
+
+
+def show_report(report: Report, *, as_json: bool) -> int:
+    """Print what an action has to say; its exit code."""
+    if as_json:
+        show(json.dumps(report.document), sys.stdout)
+        return report.code
+    show(report.text, sys.stdout)
+    for problem in report.problems:
+        show(problem, sys.stderr)
+    return report.code
+
+
+def _show_error(error: KshuntError, prog: str, *, as_json: bool) -> None:
+    if as_json:
+        document: dict[str, Any] = {"title": error.title, "detail": error.message}
+        document["advice"] = error.advice
+        if isinstance(error, PlanError) and error.line is not None:
+            document |= {"line": error.line, "column": error.column}
+        if isinstance(error, AwaitsApproval):
+            document["proposal"] = error.proposal_id
+        show(json.dumps({"error": document}), sys.stdout)
+    elif isinstance(error, UsageError):
+        # The message stands alone on its line, as Kafka's tool prints it.
+        hint = f"Run '{prog} --help' for every option."
+        show("\n".join(filter(None, [error.message, error.advice, hint])), sys.stderr)
+    elif isinstance(error, Conflict | AwaitsApproval):
+        # Kafka's tool names a conflict without calling it an error.
+        show(str(error), sys.stderr)
+    else:
+        show(f"Error: {error}", sys.stderr)
+
+
+def warn_of_zookeeper() -> None:
+    """Warn of the deprecated --zookeeper, as KIP-179 and KIP-183 want it."""
+    show(ZOOKEEPER_WARNING, sys.stderr)
+
+
+def refuse_zookeeper() -> None:
+    """Warn of the deprecated --zookeeper, and stop.
+
+    Raises:
+        NotSupported: always.
+    """
+    warn_of_zookeeper()
+    raise NotSupported(
+        "This tool does not work through ZooKeeper. Nothing was done.",
+        advice="Name the cluster's brokers with --bootstrap-server.",
+    )
+
+
+def check_client_config(path: Path | None) -> None:
+    """Find an unreadable file here, before it becomes the last words of a backend.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    if path is None:
+        return
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ConfigError(f"Unable to read file {path}: {error.strerror}.") from None
+
+
+def parsed_file(name: str, parse: Callable[[str], T]) -> T:
+    """What a file holds, with its name in front of what is wrong with it.
+
+    Raises:
+        PlanError: `parse` does not take its text.
+        BadInput: it cannot be read, is no UTF-8 text, or is larger than any plan.
+    """
+    try:
+        return parse(_read(name))
+    except PlanError as error:
+        named = PlanError(f"{name}: {error.message}", advice=error.advice)
+        named.line, named.column = error.line, error.column
+        raise named from None
+
+
+def _read(name: str) -> str:
+    limit = LIMITS.request_body_bytes
+    try:
+        with Path(name).open("rb") as file:
+            content = file.read(limit + 1)
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise BadInput(f"Unable to read file {name}: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"File {name} is not UTF-8 text: byte {error.start} cannot be.") from None
+    if len(content) > limit:
+        raise BadInput(f"File {name} is larger than {limit} bytes; split the plan.")
+    return text

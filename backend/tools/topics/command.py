@@ -1,0 +1,356 @@
+"""`kshunt kafka-topics`: Kafka's tool for what topics are and how many partitions they have, with
+KIP-694's way to fewer.
+
+Its start-up time counts, so nothing is imported here that needs a data library, a Kafka client
+or a web framework.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Final, Protocol
+
+from backend.api.client.shrinks import ShrinkingClient
+from backend.api.client.stdlib import StdlibClient
+from backend.api.client.topics import TopicsClient
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.shrink.delete_partitions import (
+    KEYED,
+    DeletePartitions,
+    ShrinkAnswer,
+    ShrinkSupport,
+    shrink_warnings,
+)
+from backend.domain.shrink.phases import ShrinkRequest
+from backend.domain.topics.alteration import AlteredTopic
+from backend.domain.topics.descriptions import TopicDescription, TopicsDescribed, TopicSummary
+from backend.errors import BadInput, NotSupported
+from backend.local_sockets import running_backend
+from backend.settings import PlacerSettings, Settings
+from backend.tools.reassign.sources import ANSWER_MARGIN_S
+from backend.tools.shared import output
+from backend.tools.shared.console import (
+    check_client_config,
+    refuse_zookeeper,
+    run_tool,
+    show,
+    show_help_or_version,
+    show_report,
+)
+from backend.tools.shared.flags import read_arguments
+from backend.tools.shared.output import Report
+from backend.tools.topics import reports
+from backend.tools.topics.options import (
+    PROG,
+    USAGE,
+    Action,
+    TopicOptions,
+    build_parser,
+    parse_options,
+)
+
+INCREASED: Final = KEYED.replace("decreased", "increased")
+"""Kafka's own warning, from when its tool spoke to ZooKeeper."""
+NAMED_MAX: Final = 10_000
+"""So many topics may be named in one question."""
+
+
+class Topics(Protocol):
+    """The questions of the tool; `backend.api.client.backend_client.BackendClient` answers them."""
+
+    def topics(self) -> tuple[TopicSummary, ...]:
+        """Every topic."""
+        ...
+
+    def describe_topics(
+        self, topics: Sequence[str] | None = None, *, configs: bool = True, min_isr: bool = False
+    ) -> TopicsDescribed:
+        """Topics with their partitions."""
+        ...
+
+    def shrink_support(self) -> ShrinkSupport:
+        """Whether the cluster deletes partitions."""
+        ...
+
+    def alter_topics(
+        self,
+        topics: Mapping[str, AlteredTopic],
+        *,
+        validate_only: bool,
+        timeout_ms: int,
+        who: str,
+        reason: str,
+    ) -> ChangeAnswer:
+        """Add partitions."""
+        ...
+
+    def delete_partitions(
+        self,
+        topics: Mapping[str, DeletePartitions],
+        *,
+        validate_only: bool,
+        timeout_ms: int,
+        who: str,
+        reason: str,
+    ) -> ShrinkAnswer:
+        """Delete partitions."""
+        ...
+
+    def shrink(
+        self,
+        request: ShrinkRequest,
+        *,
+        validate_only: bool = False,
+        cluster_id: str | None = None,
+        who: str = "",
+        reason: str = "",
+    ) -> ChangeAnswer:
+        """Copy a topic into one with fewer partitions."""
+        ...
+
+    def close(self) -> None:
+        """Release the connections."""
+        ...
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tool; its exit code is described in --help."""
+    left = "Interrupted. What was asked for may still be done; look with --describe."
+    return run_tool(PROG, _main, argv, interrupted=left, usage_code=USAGE)
+
+
+def _main(argv: Sequence[str]) -> int:
+    parser = build_parser()
+    given = read_arguments(argv, parser)
+    if show_help_or_version(given, parser):
+        return output.DONE
+    options = parse_options(given)
+    if options.zookeeper:
+        refuse_zookeeper()
+    check_client_config(options.command_config)
+    with _open(options) as topics:
+        report = _ACTIONS[options.action](options, topics)
+    if not (report.text or options.json or options.action is Action.LIST):
+        # Kafka's tool prints an empty list as an empty line, and no topics as nothing.
+        return report.code
+    return show_report(report, as_json=options.json)
+
+
+# One function an action
+
+
+def _list(options: TopicOptions, topics: Topics) -> Report:
+    return reports.list_report(_named(options, topics))
+
+
+def _describe(options: TopicOptions, topics: Topics) -> Report:
+    names = [topic.name for topic in _named(options, topics)]
+    if options.topic and not names:
+        return _missing(options)
+    whole = not (options.topic or options.exclude_internal) or len(names) > NAMED_MAX
+    found = topics.describe_topics(
+        None if whole else names,
+        configs=not options.reports,
+        min_isr=options.under_min_isr or options.at_min_isr,
+    )
+    shown = set(names)
+    wanted = tuple(topic for topic in found.topics if topic.name in shown)
+    return reports.describe_report(options, TopicsDescribed(wanted, found.live))
+
+
+def _alter(options: TopicOptions, topics: Topics) -> Report:
+    found = topics.describe_topics([options.topic], configs=False).topics
+    if not found:
+        return _missing(options)
+    topic, wanted = found[0], options.partitions
+    if wanted > topic.open_count:
+        return _added(options, topic, topics)
+    if options.assignment is not None:
+        raise BadInput(_goes_with("replica-assignment", "more", topic, wanted))
+    if wanted == topic.open_count:
+        if not _leaving(topic):
+            raise BadInput(
+                f"Topic {topic.name} already has {wanted} partition(s). Nothing was changed."
+            )
+        if options.delay_ms is not None:
+            raise BadInput(_goes_with("delete-partitions-delay", "fewer", topic, wanted))
+    return _deleted(options, topic, topics)
+
+
+_ACTIONS: Final[Mapping[Action, Callable[[TopicOptions, Topics], Report]]] = {
+    Action.LIST: _list,
+    Action.DESCRIBE: _describe,
+    Action.ALTER: _alter,
+}
+
+
+def _named(options: TopicOptions, topics: Topics) -> list[TopicSummary]:
+    """The topics that are meant, by name."""
+    pattern = re.compile(options.topic)
+    return [
+        topic
+        for topic in topics.topics()
+        if not (options.exclude_internal and topic.internal)
+        and (not options.topic or pattern.fullmatch(topic.name))
+    ]
+
+
+def _missing(options: TopicOptions) -> Report:
+    """What is said where no topic is meant.
+
+    Raises:
+        BadInput: it should be there.
+    """
+    if options.if_exists:
+        return Report("", {"topics": []})
+    raise BadInput(f"Topic '{options.topic}' does not exist as expected")
+
+
+def _leaving(topic: TopicDescription) -> bool:
+    """True where partitions are on their way out whose data is still there."""
+    return any(one.mode for one in topic.partitions[: topic.open_count])
+
+
+def _goes_with(flag: str, what: str, topic: TopicDescription, wanted: int) -> str:
+    return (
+        f"--{flag} goes with {what} partitions: topic {topic.name} has {topic.open_count}, and "
+        f"{wanted} are asked for. Nothing was changed."
+    )
+
+
+def _added(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Report:
+    present = topic.open_count
+    if options.delay_ms is not None:
+        message = _goes_with("delete-partitions-delay", "fewer", topic, options.partitions)
+        raise BadInput(message)
+    if any(one.mode for one in topic.partitions):
+        raise BadInput(
+            f"Topic {topic.name} is losing partitions at this moment; it cannot grow before they "
+            "are gone. Nothing was changed.",
+            advice=f"--partitions {present} keeps those that can still be read."
+            if _leaving(topic)
+            else "",
+        )
+    # As in Kafka's tool, the assignment begins with the partitions that are there.
+    given = enumerate((options.assignment or ())[present:], present)
+    if options.assignment is not None and len(options.assignment) <= present:
+        raise BadInput(
+            f"--replica-assignment names {len(options.assignment)} partition(s), and topic "
+            f"{topic.name} has {present} already. Nothing was changed.",
+            advice="Name the brokers of all partitions, those that are there included.",
+        )
+    _warn(options, (INCREASED,))
+    answer = topics.alter_topics(
+        {topic.name: AlteredTopic(options.partitions, assignments=dict(given))},
+        validate_only=options.validate_only,
+        timeout_ms=options.timeout_ms,
+        who=options.who,
+        reason=options.reason,
+    )
+    return reports.added_report(options, answer)
+
+
+def _deleted(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Report:
+    support = topics.shrink_support()
+    if options.partitions < topic.open_count:
+        _warn(options, shrink_warnings(support, changing=topic.changing))
+    if support is ShrinkSupport.UNSUPPORTED:
+        return _copied(options, topic, topics)
+    _check_support(support)
+    wanted = DeletePartitions(options.partitions, options.delay_ms or 0)
+    answer = topics.delete_partitions(
+        {topic.name: wanted},
+        validate_only=options.validate_only,
+        timeout_ms=options.timeout_ms,
+        who=options.who,
+        reason=options.reason,
+    )
+    return reports.deleted_report(options, answer)
+
+
+def _copied(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Report:
+    """Begin to copy a topic into one with fewer partitions, which a backend goes on with."""
+    answer = topics.shrink(
+        ShrinkRequest(topic.name, options.partitions, options.delay_ms or 0),
+        validate_only=options.validate_only,
+        who=options.who,
+        reason=options.reason,
+    )
+    return reports.copied_report(options, answer)
+
+
+def _check_support(support: ShrinkSupport) -> None:
+    """Stop where the cluster could delete partitions and is told not to.
+
+    Raises:
+        NotSupported: so it is.
+    """
+    if support is ShrinkSupport.DISABLED:
+        raise NotSupported(
+            "This cluster does not delete partitions: delete.topic.partition.enable is false. "
+            "Nothing was changed.",
+            advice="Set it to true for the cluster's brokers.",
+        )
+
+
+def _warn(options: TopicOptions, warnings: Sequence[str] | Iterator[str]) -> None:
+    """Say it before it is done; a program that reads JSON finds it in the answer's notes."""
+    if not options.json:
+        for warning in warnings:
+            show(warning, sys.stderr)
+
+
+# The way to a cluster
+
+
+class _QuickTopics(TopicsClient, ShrinkingClient, StdlibClient):
+    """The topics of one backend, asked for with the standard library alone."""
+
+    def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
+        return self._ask("GET", path)
+
+    def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
+        return self._ask("POST", path, body)
+
+
+@contextmanager
+def _open(options: TopicOptions) -> Iterator[Topics]:
+    """The backend that the options name, the private one, or this process where it only reads.
+
+    A change goes into the audit, which a backend keeps: one is started where none runs.
+
+    Raises:
+        BackendUnreachable: the backend that the options name does not answer.
+        ClusterUnreachable: no backend runs, and no broker answers this process.
+    """
+    with closing(_topics(options)) as topics:
+        yield topics
+
+
+def _topics(options: TopicOptions) -> Topics:
+    address = _address(options)
+    if not address:
+        from backend.tools.local.topics import LocalTopics
+
+        placer = PlacerSettings.of(os.environ)
+        settings = Settings(options.bootstrap_servers, options.command_config, placer=placer)
+        return LocalTopics(settings)
+    patience_s = options.timeout_ms / 1000 + ANSWER_MARGIN_S
+    if address.startswith("https:"):
+        from backend.api.client.backend_client import BackendClient
+
+        return BackendClient(address, timeout_s=patience_s)
+    return _QuickTopics(address, timeout_s=patience_s)
+
+
+def _address(options: TopicOptions) -> str:
+    """Of the backend, or empty where this process does it."""
+    if not options.backend and options.action is Action.ALTER and not options.validate_only:
+        from backend.tools.shared.private_backend import private_backend
+
+        return private_backend(options.bootstrap_servers, options.command_config)
+    return running_backend(options.backend, options.bootstrap_servers, options.command_config)

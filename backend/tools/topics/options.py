@@ -1,0 +1,324 @@
+"""The command line of `kafka-topics`: Kafka 4's flags, KIP-694's, and kshunt's own.
+
+The table `FLAGS` says which flag goes with which action; the checks run in the order of Kafka's
+tool and speak its words, so that a script which reads them reads ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from backend.domain.shrink.delete_partitions import DELAY_MS_MAX
+from backend.tools.reassign.options import DEFAULT_TIMEOUT_MS
+from backend.tools.shared.flags import (
+    ABOUT,
+    JSON,
+    REASON_HELP,
+    Flag,
+    UsageError,
+    backend_address,
+    parser_of,
+    path_of,
+    reason,
+    who,
+    whole,
+)
+
+PROG: Final = "kshunt kafka-topics"
+USAGE: Final = 1
+"""Kafka's tool has one code for everything that is not done."""
+TIMEOUT_MS_MAX: Final = 600_000
+PARTITIONS_MAX: Final = 2**31 - 1
+
+DESCRIPTION: Final = "List and describe topics, and change how many partitions they have."
+
+EPILOG: Final = """\
+With fewer partitions than the topic has, its last ones are deleted (KIP-694): they take no more
+records, can be read until the delay is over, and then their data goes. Until then, --alter with a
+higher number keeps them. This needs a cluster that has the request, with
+delete.topic.partition.enable=true.
+
+No Apache Kafka has it. There, an operation begins that loses no record: it waits until the last
+partitions have not been written for the delay, copies the topic into one with fewer partitions,
+compares them, and asks for the topic's name in the dashboard before it puts the copy in the topic's
+place.
+
+exit codes:
+  0   done, or begun in the cluster
+  1   an error or wrong usage; what was changed is said
+"""
+
+
+class Action(enum.StrEnum):
+    """What the tool is asked to do, in the order of Kafka's own message."""
+
+    LIST = "list"
+    DESCRIBE = "describe"
+    CREATE = "create"
+    ALTER = "alter"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOptions:
+    """A command line that has passed every check which needs no cluster."""
+
+    action: Action
+    bootstrap_servers: str = ""
+    backend: str = ""
+    """Address of a shared backend: unix:/path or http://host:port."""
+    zookeeper: str = ""
+    command_config: Path | None = None
+    """Absolute."""
+    topic: str = ""
+    """A regular expression, but for `ALTER`; empty for all topics."""
+    partitions: int = 0
+    """For `ALTER`, how many there shall be."""
+    assignment: tuple[tuple[int, ...], ...] | None = None
+    """Brokers of all partitions, those that are there included."""
+    delay_ms: int | None = None
+    if_exists: bool = False
+    exclude_internal: bool = False
+    under_replicated: bool = False
+    unavailable: bool = False
+    under_min_isr: bool = False
+    at_min_isr: bool = False
+    with_overrides: bool = False
+    validate_only: bool = False
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    who: str = ""
+    """Who asks, for the audit."""
+    reason: str = ""
+    """Why, for the audit."""
+    json: bool = False
+
+    @property
+    def reports(self) -> bool:
+        """True where only partitions in trouble are asked for."""
+        return self.under_replicated or self.unavailable or self.under_min_isr or self.at_min_isr
+
+
+def _with(*actions: Action) -> frozenset[Action]:
+    return frozenset(actions)
+
+
+_DESCRIBE: Final = _with(Action.DESCRIBE)
+_ALTER: Final = _with(Action.ALTER)
+
+FLAGS: Final = (
+    Flag("list", "List the topics."),
+    Flag("describe", "Describe topics: partitions, leaders, replicas, configurations."),
+    Flag("alter", "Change how many partitions a topic has; needs --topic and --partitions."),
+    Flag("create", "Not offered; use Kafka's own tool."),
+    Flag("delete", "Not offered; use Kafka's own tool."),
+    Flag(
+        "bootstrap-server",
+        "Brokers to connect to first. REQUIRED unless --backend is given.",
+        "HOST:PORT[,...]",
+    ),
+    Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
+    Flag("zookeeper", "DEPRECATED, and not served; use --bootstrap-server.", "HOST:PORT[,...]"),
+    Flag("command-config", "Java properties file of an admin client.", "FILE"),
+    Flag(
+        "topic",
+        "The topic. For --list and --describe a regular expression, as in Kafka's tool; for "
+        "--alter the very name.",
+        "TOPIC",
+    ),
+    Flag("partitions", "How many partitions the topic shall have.", "N", _ALTER),
+    Flag(
+        "replica-assignment",
+        "Brokers of all its partitions, those that are there included, where partitions are "
+        "added: 1:2,2:3 is partition 0 on brokers 1 and 2, partition 1 on brokers 2 and 3.",
+        "B1:B2,B3:B4,...",
+        _ALTER,
+    ),
+    Flag(
+        "delete-partitions-delay",
+        "How long partitions that go can still be read (default 0: they go at once).",
+        "MS",
+        _ALTER,
+    ),
+    Flag(
+        "validate-only", "Say what would happen to each partition, and change nothing.", "", _ALTER
+    ),
+    Flag(
+        "if-exists",
+        "Do nothing, instead of failing, where there is no such topic.",
+        "",
+        _with(Action.ALTER, Action.DESCRIBE, Action.DELETE),
+    ),
+    Flag(
+        "exclude-internal",
+        "Leave out Kafka's own topics.",
+        "",
+        _with(Action.LIST, Action.DESCRIBE),
+    ),
+    Flag("under-replicated-partitions", "Only partitions that lack a replica.", "", _DESCRIBE),
+    Flag("unavailable-partitions", "Only partitions that nobody leads.", "", _DESCRIBE),
+    Flag(
+        "under-min-isr-partitions",
+        "Only partitions with fewer replicas in sync than min.insync.replicas.",
+        "",
+        _DESCRIBE,
+    ),
+    Flag("at-min-isr-partitions", "Only partitions with exactly so many.", "", _DESCRIBE),
+    Flag(
+        "topics-with-overrides",
+        "Only topics, without partitions, that are not configured as Kafka ships them.",
+        "",
+        _DESCRIBE,
+    ),
+    Flag(
+        "timeout",
+        f"How long to wait for the change to begin (default {DEFAULT_TIMEOUT_MS}).",
+        "MS",
+        _ALTER,
+    ),
+    Flag("reason", REASON_HELP, "TEXT", _ALTER),
+    JSON,
+    *ABOUT,
+)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser."""
+    usage = "ACTION --bootstrap-server HOST:PORT[,...] [OPTION ...]"
+    return parser_of(PROG, usage, DESCRIPTION, EPILOG, FLAGS)
+
+
+def parse_options(given: Mapping[str, str]) -> TopicOptions:
+    """Check what was given, as Kafka's tool checks it.
+
+    Raises:
+        UsageError: flags are missing, do not go together, or have a value that cannot be meant.
+    """
+    action = _action(given)
+    _check_source(given)
+    _check_flags(given, action)
+    return TopicOptions(
+        action=action,
+        bootstrap_servers=given.get("bootstrap-server", ""),
+        backend=backend_address(given),
+        zookeeper=given.get("zookeeper", ""),
+        command_config=path_of(given, "command-config"),
+        topic=_topic(given, action),
+        partitions=_partitions(given),
+        assignment=_assignment(given),
+        delay_ms=whole(given, "delete-partitions-delay", 0, DELAY_MS_MAX),
+        if_exists="if-exists" in given,
+        exclude_internal="exclude-internal" in given,
+        under_replicated="under-replicated-partitions" in given,
+        unavailable="unavailable-partitions" in given,
+        under_min_isr="under-min-isr-partitions" in given,
+        at_min_isr="at-min-isr-partitions" in given,
+        with_overrides="topics-with-overrides" in given,
+        validate_only="validate-only" in given,
+        timeout_ms=whole(given, "timeout", 1, TIMEOUT_MS_MAX) or DEFAULT_TIMEOUT_MS,
+        who=who(),
+        reason=reason(given),
+        json="json" in given,
+    )
+
+
+def _action(given: Mapping[str, str]) -> Action:
+    asked = [action for action in Action if action in given]
+    if len(asked) != 1:
+        raise UsageError(
+            "Command must include exactly one action: --list, --describe, --create, --alter or "
+            "--delete"
+        )
+    if asked[0] in (Action.CREATE, Action.DELETE):
+        raise UsageError(
+            f"--{asked[0]} is not offered here: kshunt changes topics that are there. Nothing was "
+            "done.",
+            advice=f"Use Kafka's own kafka-topics.sh --{asked[0]}.",
+        )
+    return asked[0]
+
+
+def _check_source(given: Mapping[str, str]) -> None:
+    """Exactly one of the three ways to name a cluster."""
+    ways = [way for way in ("bootstrap-server", "backend", "zookeeper") if way in given]
+    if not ways:
+        raise UsageError('Missing required argument "[bootstrap-server]", or "[backend]"')
+    if len(ways) > 1:
+        raise UsageError(f"Please don't specify both --{ways[0]} and --{ways[1]}")
+    if not given[ways[0]].strip():
+        raise UsageError(f"Option {ways[0]} requires an argument")
+    if "command-config" in given and ways != ["bootstrap-server"]:
+        raise UsageError(
+            "--command-config goes with --bootstrap-server; a backend has its own configuration"
+        )
+
+
+def _check_flags(given: Mapping[str, str], action: Action) -> None:
+    needed = ("topic", "partitions") if action is Action.ALTER else ()
+    for name in needed:
+        if name not in given:
+            raise UsageError(f'Missing required argument "[{name}]"')
+    if action is Action.DESCRIBE and "if-exists" in given and "topic" not in given:
+        raise UsageError("--topic is required to describe a topic with --if-exists")
+    flags = {flag.name: flag for flag in FLAGS}
+    for name in given:
+        if not flags[name].goes_with(action):
+            raise UsageError(f'Option "[{name}]" can\'t be used with option "[{action}]"')
+    if "topics-with-overrides" in given:
+        for name in given:
+            if name.endswith("-partitions"):
+                raise UsageError(
+                    f'Option "[{name}]" can\'t be used with option "[topics-with-overrides]"'
+                )
+
+
+def _topic(given: Mapping[str, str], action: Action) -> str:
+    """The topic's name, or Kafka's regular expression for several.
+
+    Raises:
+        UsageError: it is empty, or no regular expression.
+    """
+    if "topic" not in given:
+        return ""
+    text = given["topic"].strip()
+    if action is not Action.ALTER:
+        # As in Kafka's IncludeList.
+        text = text.replace(",", "|").replace(" ", "").strip("\"'")
+        try:
+            re.compile(text)
+        except (re.error, RecursionError, OverflowError):
+            raise UsageError(f"{text} is an invalid regex.") from None
+    if not text:
+        raise UsageError("Option topic requires an argument")
+    return text
+
+
+def _partitions(given: Mapping[str, str]) -> int:
+    text = given.get("partitions", "")
+    if re.fullmatch(r"0+|-[0-9]{1,10}", text):
+        raise UsageError("The partitions must be greater than 0")
+    return whole(given, "partitions", 1, PARTITIONS_MAX) or 0
+
+
+def _assignment(given: Mapping[str, str]) -> tuple[tuple[int, ...], ...] | None:
+    text = given.get("replica-assignment")
+    if text is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,9}([:,][0-9]{1,9})*", re.sub(r"\s", "", text), re.ASCII):
+        raise UsageError(f"Cannot parse argument '{text}' of option replica-assignment")
+    lists = tuple(
+        tuple(int(broker) for broker in one.split(":"))
+        for one in re.sub(r"\s", "", text).split(",")
+    )
+    for number, brokers in enumerate(lists):
+        if twice := sorted({broker for broker in brokers if brokers.count(broker) > 1}):
+            names = ",".join(map(str, twice))
+            raise UsageError(f"Partition replica lists may not contain duplicate entries: {names}")
+        if len(brokers) != len(lists[0]):
+            raise UsageError(f"Partition {number} has different replication factor: {brokers}")
+    return lists

@@ -1,0 +1,93 @@
+"""What takes two people: whoever asks for it is not whoever lets it happen."""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from backend.errors import ConfigError
+
+
+class TwoPersonKind(enum.StrEnum):
+    """What can be made to take two people."""
+
+    UNCLEAN = "unclean"
+    """Unclean elections, which lose messages."""
+    SHRINK = "shrink"
+    """Topics with fewer partitions: a shrink's start and its cut-over, and KIP-694's deletions."""
+
+
+EXPIRY_S: Final = 900.0
+EXPIRY_S_MAX: Final = 30 * 86_400.0
+_SPAN: Final = re.compile(r"([1-9][0-9]{0,6})([smhd])", re.ASCII)
+_UNITS_S: Final[Mapping[str, float]] = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+
+
+@dataclass(frozen=True, slots=True)
+class TwoPersonRule:
+    """What takes two people on one backend."""
+
+    guarded: frozenset[TwoPersonKind] = frozenset()
+    """Empty: nothing does."""
+    expiry_s: float = EXPIRY_S
+    """A proposal that nobody has approved by then is dead."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.add_argument(
+        "--two-person",
+        metavar="WHAT[,...]",
+        action="append",
+        default=[],
+        help="one proposes it and another one approves: unclean (elections), shrink (topics)",
+    )
+    parser.add_argument(
+        "--proposal-expiry",
+        metavar="SPAN",
+        default="15m",
+        help="so long what was proposed can be approved, as 90s, 15m or 2h (default 15m)",
+    )
+
+
+def rule_of(options: argparse.Namespace, *, told_apart: bool) -> TwoPersonRule:
+    """What the flags say.
+
+    Args:
+        options: of a parser with `add_options`.
+        told_apart: whether every caller shows a credential of their own.
+
+    Raises:
+        ConfigError: a flag cannot be meant, or callers are not told apart and have to be.
+    """
+    words = [word.strip() for text in options.two_person for word in text.split(",")]
+    try:
+        guarded = frozenset(TwoPersonKind(word.lower()) for word in words)
+    except ValueError:
+        raise ConfigError(
+            f"--two-person '{','.join(options.two_person)}' is not understood.",
+            advice=f"What can take two people: {', '.join(TwoPersonKind)}.",
+        ) from None
+    rule = TwoPersonRule(guarded, _expiry_s(options.proposal_expiry))
+    if guarded and not told_apart:
+        raise ConfigError(
+            "--two-person needs callers that can be told apart. On a socket, and on a port without "
+            "credentials, whoever proposes could approve under another name. Nothing was started.",
+            advice="Give --listen HOST:PORT with --tokens or --oidc-issuer.",
+        )
+    return rule
+
+
+def _expiry_s(text: str) -> float:
+    match = _SPAN.fullmatch(text.strip())
+    seconds = 0.0 if match is None else int(match[1]) * _UNITS_S[match[2]]
+    if not 0 < seconds <= EXPIRY_S_MAX:
+        raise ConfigError(
+            f"--proposal-expiry '{text}' is no span of at most 30 days.",
+            advice="Write 90s, 15m or 2h.",
+        )
+    return seconds

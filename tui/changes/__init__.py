@@ -1,0 +1,1 @@
+"""From a key to an answer: the workflows that put wizards and questions together."""

@@ -1,0 +1,1 @@
+"""The plan wizard: goals, choices, a proposal, rehearsals side by side."""

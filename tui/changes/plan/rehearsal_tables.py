@@ -1,0 +1,281 @@
+"""Rehearsals side by side: a column a throttle, and what a deadline takes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Final
+
+from backend.domain.planning.impact import Impact
+from backend.domain.planning.rehearsal import IsrEvent, Rehearsal
+from backend.domain.planning.requests import RehearsalAnswer
+from tui.changes.plan.fields import TypedDeadline
+from tui.changes.plan.proposal_tables import line_table, share_tone
+from tui.changes.plan.proposal_words import Said, clock_text
+from tui.tables.list_table import Field, ListTable
+from tui.tables.model import Cell, Column, RowKey
+from tui.text.formatting import UNKNOWN_TEXT, bytes_text, duration_text, names_text, rate_text
+
+NOBODY_LEAVES: Final = "No replica that is in sync falls behind."
+EVENTS_MOST: Final = 2_000
+"""Changes of an ISR that are listed one by one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A throttle that could be taken, and how it went with it."""
+
+    rehearsal: Rehearsal
+    for_deadline: bool = False
+    """It is the one that a deadline takes; or, where none is enough, the fastest."""
+
+    @property
+    def title(self) -> str:
+        """The throttle."""
+        return rate_text(self.rehearsal.throttle_bytes_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that is compared: a cell for each candidate."""
+
+    label: str
+    cells: tuple[Cell, ...]
+
+
+def candidates(answer: RehearsalAnswer) -> tuple[Candidate, ...]:
+    """What was rehearsed, in the order of the question; the one for a deadline at the end, unless
+    it was asked for as well."""
+    found = [Candidate(each) for each in answer.rehearsals]
+    if answer.deadline is None:
+        return tuple(found)
+    ours = answer.deadline.rehearsal
+    for place, one in enumerate(found):
+        if one.rehearsal.throttle_bytes_per_s == ours.throttle_bytes_per_s:
+            found[place] = Candidate(one.rehearsal, for_deadline=True)
+            return tuple(found)
+    return (*found, Candidate(ours, for_deadline=True))
+
+
+def least_s(impact: Impact, throttle_bytes_per_s: int | None) -> float | None:
+    """The least that it can take: what the busiest broker sends or receives, at the throttle; None
+    without a throttle."""
+    if throttle_bytes_per_s is None:
+        return None
+    return impact.least_s(throttle_bytes_per_s)
+
+
+def rows_of(answer: RehearsalAnswer, asked: Sequence[Candidate]) -> list[Row]:
+    """Everything that is compared, the most wanted first."""
+    base_ms, impact = answer.taken_ms, answer.impact
+
+    def row(label: str, cells: Iterable[Cell]) -> Row:
+        return Row(label, tuple(cells))
+
+    runs = [one.rehearsal for one in asked]
+    found = [
+        row("Done at (UTC)", (_done_at(base_ms, run) for run in runs)),
+        row("Takes", (_takes(run) for run in runs)),
+        row("At least", (_least(impact, run) for run in runs)),
+        row("Busiest in", (_busiest(run.peak_received_bytes_per_s()) for run in runs)),
+        row("Busiest out", (_busiest(run.peak_sent_bytes_per_s()) for run in runs)),
+        row("Fullest disk", (_fullest(impact, run) for run in runs)),
+        row("ISR drops", (_count(run.isr_drops, "warn") for run in runs)),
+        row(
+            "Under min ISR", (_count(int(run.timeline.under_min_isr.max()), "bad") for run in runs)
+        ),
+    ]
+    if answer.deadline is not None:
+        limit_s = answer.deadline.deadline_s
+        found.insert(3, row("In time", (_in_time(run, limit_s) for run in runs)))
+    return found
+
+
+def _done_at(base_ms: int, run: Rehearsal) -> Cell:
+    if run.finish_s is None:
+        return Cell("never", "bad")
+    return Cell(clock_text(base_ms, run.finish_s), "strong")
+
+
+def _takes(run: Rehearsal) -> Cell:
+    return Cell("-" if run.finish_s is None else duration_text(run.finish_s))
+
+
+def _least(impact: Impact, run: Rehearsal) -> Cell:
+    least = least_s(impact, run.throttle_bytes_per_s)
+    return Cell("-" if least is None else duration_text(least), "dim")
+
+
+def _in_time(run: Rehearsal, limit_s: float) -> Cell:
+    done = run.finish_s is not None and run.finish_s <= limit_s
+    return Cell("yes", "good") if done else Cell("no", "bad")
+
+
+def _busiest(peaks: Mapping[int, float]) -> Cell:
+    if not peaks:
+        return Cell("-")
+    broker = max(peaks, key=lambda one: peaks[one])
+    return Cell(f"{broker}: {rate_text(peaks[broker], tight=True)}")
+
+
+def _fullest(impact: Impact, run: Rehearsal) -> Cell:
+    """The broker whose disks become fullest; the one with most on it where no size is known."""
+    peaks = run.peak_disk_bytes()
+    sizes = {row.broker: row.disk_bytes for row in impact.brokers if row.disk_bytes}
+    shares = {broker: peak / sizes[broker] for broker, peak in peaks.items() if broker in sizes}
+    if shares:
+        broker = max(shares, key=lambda one: shares[one])
+        return Cell(f"{broker}: {shares[broker]:.0%}", share_tone(shares[broker]))
+    if not peaks:
+        return Cell("-")
+    broker = max(peaks, key=lambda one: peaks[one])
+    return Cell(f"{broker}: {bytes_text(peaks[broker], tight=True)}")
+
+
+def _count(count: int, tone: str) -> Cell:
+    return Cell(f"{count:,}", tone if count else "")
+
+
+# The deadline
+
+
+def deadline_words(answer: RehearsalAnswer, typed: TypedDeadline | None) -> Said | None:
+    """The throttle that it takes, or the earliest that it can be done; None where none is set."""
+    deadline = answer.deadline
+    if deadline is None or typed is None:
+        return None
+    by = clock_text(answer.taken_ms, deadline.deadline_s)
+    until = f"by {by} UTC, in {duration_text(deadline.deadline_s)}"
+    if deadline.possible:
+        rate = rate_text(deadline.throttle_bytes_per_s)
+        return Said(f"Done {until}: {rate} for each broker, in and out.", "good")
+    finish = deadline.rehearsal.finish_s
+    if finish is None:
+        return Said(f"Not possible {until}: {deadline.rehearsal.why}", "bad")
+    earliest = clock_text(answer.taken_ms, finish)
+    return Said(f"Not possible {until}; earliest is {earliest}, without a throttle.", "bad")
+
+
+# What stands below
+
+
+def broker_table(answer: RehearsalAnswer, chosen: Candidate) -> ListTable[BrokerCourse]:
+    """By broker: the most that it receives, sends and holds, and what a deadline needs of it."""
+    run = chosen.rehearsal
+    peaks_in, peaks_out = run.peak_received_bytes_per_s(), run.peak_sent_bytes_per_s()
+    disks = run.peak_disk_bytes()
+    sizes = {row.broker: row.disk_bytes for row in answer.impact.brokers}
+    needs = answer.deadline.needs if answer.deadline is not None else {}
+    rows: dict[RowKey, BrokerCourse] = {
+        broker: BrokerCourse(
+            broker,
+            peaks_in[broker],
+            peaks_out[broker],
+            disks[broker],
+            sizes.get(broker),
+            *needs.get(broker, (None, None)),
+        )
+        for broker in run.brokers
+    }
+    return ListTable(_COURSE if needs else _COURSE[:5], rows)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerCourse:
+    """One broker in a rehearsal."""
+
+    broker: int
+    received_bytes_per_s: float
+    sent_bytes_per_s: float
+    disk_bytes: float
+    """The most that lies on it."""
+    size_bytes: int | None
+    needs_in_bytes_per_s: float | None
+    """On average until the deadline; None where there is none, or it takes no part."""
+    needs_out_bytes_per_s: float | None
+
+
+def _rated(key: str, title: str, name: str) -> Field[BrokerCourse]:
+    def cell(row: BrokerCourse, _: int) -> Cell:
+        value: float | None = getattr(row, name)
+        return Cell("-", "dim") if value is None else Cell(rate_text(value))
+
+    column = Column(key, title, 12, right=True)
+    return Field(column, cell, lambda row: getattr(row, name) or 0.0)
+
+
+def _disk_share(row: BrokerCourse) -> Cell:
+    if not row.size_bytes:
+        return Cell(UNKNOWN_TEXT, "dim")
+    share = row.disk_bytes / row.size_bytes
+    return Cell(f"{share:.0%}", share_tone(share))
+
+
+_COURSE: Final[Sequence[Field[BrokerCourse]]] = (
+    Field(
+        Column("broker", "Broker", 6, right=True),
+        lambda row, _: Cell(str(row.broker), "strong"),
+        lambda row: row.broker,
+    ),
+    _rated("in", "Most in", "received_bytes_per_s"),
+    _rated("out", "Most out", "sent_bytes_per_s"),
+    Field(
+        Column("disk", "Peak disk", 9, right=True),
+        lambda row, _: Cell(bytes_text(row.disk_bytes)),
+        lambda row: row.disk_bytes,
+    ),
+    Field(
+        Column("share", "Full", 5, right=True),
+        lambda row, _: _disk_share(row),
+        lambda row: row.disk_bytes,
+    ),
+    _rated("needs-in", "Needs in", "needs_in_bytes_per_s"),
+    _rated("needs-out", "Needs out", "needs_out_bytes_per_s"),
+)
+
+
+def event_table(run: Rehearsal, width: int) -> ListTable[str]:
+    """Why it would not end; who left an ISR and who came back, in their order; what was not known.
+
+    Sentences are wrapped to the width.
+    """
+    events = run.isr_events[:EVENTS_MOST]
+    lines = [_event_words(event) for event in events] or [NOBODY_LEAVES]
+    if len(run.isr_events) > EVENTS_MOST:
+        lines.append(f"... and {len(run.isr_events) - EVENTS_MOST:,} more")
+    why = [f"It would not end: {run.why}"] if run.finish_s is None else []
+    room = max(width, 20)
+    return line_table("Rehearsed", [*_wrapped(why, room), *lines, *_wrapped(run.notes, room)])
+
+
+def _wrapped(sentences: Iterable[str], width: int) -> Iterable[str]:
+    return (line for sentence in sentences for line in wrap(sentence, width))
+
+
+def _event_words(event: IsrEvent) -> str:
+    verb = "leaves" if event.left else "is back in"
+    at = duration_text(event.at_s)
+    return f"{at:>6}  broker {event.broker} {verb} the ISR of {event.partition}"
+
+
+# The plot
+
+PLOTTED_MOST: Final = 3
+"""Brokers that are drawn; more lines nobody tells apart."""
+MARKS: Final = "abc"
+
+
+def plotted(run: Rehearsal) -> tuple[str, list[tuple[str, list[float]]]]:
+    """A title that says which letter is which broker, and each letter's line: what the busiest
+    brokers receive."""
+    peaks = run.peak_received_bytes_per_s()
+    busiest = sorted(peaks, key=lambda broker: (-peaks[broker], broker))[:PLOTTED_MOST]
+    columns = {broker: place for place, broker in enumerate(run.brokers)}
+    received = run.timeline.received_bytes_per_s
+    lines = [
+        (mark, received[:, columns[broker]].tolist())
+        for mark, broker in zip(MARKS, busiest, strict=False)
+    ]
+    named = names_text(f"{mark} = {broker}" for mark, broker in zip(MARKS, busiest, strict=False))
+    return f"Replication into the busiest brokers ({named})", lines

@@ -1,0 +1,460 @@
+"""The plan wizard: goal, choices, proposal, throttles, rehearsal; then a change like any other.
+
+It changes nothing itself. At its end stands the wizard that starts a plan from a file, with this
+plan and the chosen throttle: one preview, one question, one place from which moves are started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from rich.text import Text
+from textual import events, on
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widget import Widget
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
+from backend.domain.reassignment.plan import rollback_path
+from backend.errors import BadInput, KshuntError
+from tui.changes.plan import fields, proposal_tables
+from tui.changes.plan.fields import NOTHING, TypedDeadline
+from tui.changes.plan.goals import BROKERS, TITLES, PlanStep, asked_of, fields_of, request_of
+from tui.changes.plan.proposal_part import PickForm, ProposalPart, Proposed
+from tui.changes.plan.rehearsal_part import RehearsalPart
+from tui.changes.plan.save_dialog import SavePlanScreen
+from tui.changes.verbs.wizards import Planned, planned_wizard
+from tui.changes.wizard.change_service import Desk
+from tui.changes.wizard.intent import Target
+from tui.changes.wizard.pages import step_line
+from tui.changes.wizard.question_parts import error_lines
+from tui.changes.wizard.screen import KEYS_FROM, STEPS_FROM, WizardScreen
+from tui.data.store import ConnectionState
+from tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
+from tui.dialogs.form import FormField, FormPart
+from tui.dialogs.options import Options
+from tui.facts.pending_rates import typed_rate
+from tui.feed.planner_client import ask_planner
+from tui.text.formatting import duration_text, servers_text
+from tui.views.operations.progress_text import Verb
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tui.shell.dashboard import Dashboard
+
+GOALS: Final = tuple(TITLES)
+THROTTLES: Final = "25MB/s, 50MB/s, 100MB/s"
+"""What is rehearsed at first."""
+_KEYS: Final = {
+    PlanStep.GOAL: "Enter chooses, or 1 to 8; Esc changes nothing",
+    PlanStep.CHOICES: "Enter goes on, Up Down move, Esc goes back",
+    PlanStep.PROPOSAL: "Enter rehearses, r starts, s saves, Tab turns, Esc goes back",
+    PlanStep.THROTTLES: "Enter rehearses, Esc goes back",
+    PlanStep.REHEARSAL: "h l choose, Enter starts with it, Tab turns, s saves, Esc goes back",
+}
+_WORKING: Final = "Esc leaves, which ends the work"
+_AGAIN: Final = "Enter tries again, Esc goes back; what was typed stays"
+_TICK_S: Final = 1.0
+_ROOM: Final = 22
+"""Cells of a goal's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What was chosen where the wizard was opened."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """By a request's names: what stands in the fields at first."""
+    goal: Goal = Goal.DRAIN
+
+
+class PlanScreen(Dialog[Verb | None]):
+    """See the module's text. Answers with what is to be done next with what was started."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "on", "Go on", show=False),
+        Binding("r", "begin", "Start without a rehearsal", show=False),
+        Binding("s", "save", "Save", show=False),
+        Binding("tab", "turn", "Turn", show=False),
+        *(Binding(str(n), f"choose({n})", "Goal", show=False) for n in range(1, len(GOALS) + 1)),
+        *SCROLL_KEYS,
+        *PAGE_KEYS,
+    ]
+    AUTO_FOCUS = None
+
+    def __init__(self, app: Dashboard, desk: Desk, beginning: Beginning) -> None:
+        super().__init__("Plan")
+        self.step = PlanStep.GOAL
+        """Where the operator is."""
+        self.started = False
+        """True once something was sent, and answered."""
+        self.failed = False
+        """True once something was sent, and not answered or refused."""
+        self._kshunt, self._desk = app, desk
+        self._goal = beginning.goal
+        self._texts = {"throttles": THROTTLES, "deadline": NOTHING, **beginning.texts}
+        self._again: Callable[[], None] | None = None
+        """Asks once more what was not answered."""
+        self._proposed: Proposed | None = None
+        self._working: _Working | None = None
+        self._starting = False
+
+    # What it is made of
+
+    def compose_body(self) -> Iterable[Widget]:
+        """Where one is, a place for each step, and the keys."""
+        yield Lines("", id="steps", classes="group")
+        for step in _KEYS:
+            yield Vertical(id=f"step-{step.value}", classes="step")
+        yield Lines("", id="keys", classes="hint")
+
+    async def on_mount(self) -> None:
+        """Begin with the goals."""
+        self.set_interval(_TICK_S, self._say_working)
+        store = self._kshunt.store
+        where = f"Cluster {store.cluster_id} at {servers_text(store.bootstrap_servers)}"
+        goals = [f"{n} {TITLES[goal][0]:<{_ROOM}}{TITLES[goal][1]}" for n, goal in _numbered()]
+        options = Options(*(Option(Text(goal, no_wrap=True)) for goal in goals), compact=True)
+        await self._show(PlanStep.GOAL, Lines(where), Lines("What is it for?"), options)
+        self._go(PlanStep.GOAL)
+
+    @property
+    def ready(self) -> bool:
+        """False while something was asked of the backend, or is about to be shown."""
+        return self._working is None and bool(self.place(self.step).children)
+
+    def place(self, step: PlanStep) -> Vertical:
+        """Where a step is shown."""
+        return self.query_one(f"#step-{step.value}", Vertical)
+
+    def form(self, step: PlanStep) -> FormPart:
+        """The fields of a step."""
+        return self.place(step).query_one(FormPart)
+
+    async def _show(self, step: PlanStep, *widgets: Widget) -> None:
+        await replace_children(self.place(step), *widgets)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Low terminals have no room for the steps, or the keys."""
+        self._fit()
+
+    def _fit(self) -> None:
+        height = self.app.size.height
+        for id, least in (("#steps", STEPS_FROM), ("#keys", KEYS_FROM)):
+            self.query_one(id, Lines).display = height >= least
+        for line in self.place(PlanStep.GOAL).query_children(Lines):
+            line.display = height >= STEPS_FROM
+
+    def _say_keys(self, words: str) -> None:
+        self.query_one("#keys", Lines).say(words)
+
+    # Steps
+
+    def _go(self, step: PlanStep) -> None:
+        """Show a step."""
+        self.step = step
+        for one in _KEYS:
+            self.place(one).display = one is step
+        self.query_one("#steps", Lines).say(step_line(step, PlanStep))
+        goal = "Plan" if step is PlanStep.GOAL else f"Plan: {TITLES[self._goal][0].lower()}"
+        self.call_it(goal)
+        self._say_keys(_WORKING if self._working else _KEYS[step])
+        self._fit()
+        self._begin_step()
+
+    def _begin_step(self) -> None:
+        """Put the focus where the keys of this step are."""
+        self.set_focus(None)
+        place = self.place(self.step)
+        for options in place.query(Options):
+            options.highlighted = GOALS.index(self._goal)
+            options.focus()
+        for form in place.query(FormPart):
+            form.begin()
+        for proposal in place.query(ProposalPart):
+            proposal.begin()
+        for rehearsal in place.query(RehearsalPart):
+            rehearsal.begin()
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.action_choose(event.option_index + 1)
+
+    def action_choose(self, number: int) -> None:
+        """Take a goal by its number."""
+        if self.step is PlanStep.GOAL:
+            self._goal = GOALS[number - 1]
+            self.ask(self._open_choices)
+
+    async def _open_choices(self) -> None:
+        facts, goal, glyphs = self._kshunt.store.facts, self._goal, self._kshunt.glyphs
+        assert facts is not None
+        about = await asyncio.to_thread(proposal_tables.about, facts)
+        picks = BROKERS in asked_of(goal)
+        picked = await asyncio.to_thread(proposal_tables.pick_table, facts) if picks else None
+        fields = fields_of(goal, about, self._texts)
+        title, what = TITLES[goal]
+        form = PickForm(f"{title}: {what}.", fields, picked, glyphs)
+        await self._show(PlanStep.CHOICES, form)
+        self._go(PlanStep.CHOICES)
+
+    def _keep_texts(self) -> None:
+        """What was typed stays, also for another goal."""
+        names = asked_of(self._goal)
+        if self.step is PlanStep.THROTTLES:
+            names = ("throttles", "deadline")
+        for form in self.place(self.step).query(FormPart):
+            self._texts.update({name: form.text(place) for place, name in enumerate(names)})
+
+    @on(FormPart.Filled)
+    def _filled(self, message: FormPart.Filled) -> None:
+        message.stop()
+        if self._working is not None:
+            return
+        self._keep_texts()
+        if self.step is PlanStep.THROTTLES:
+            throttles, deadline = message.values
+            self._ask_rehearsal(throttles, deadline)
+        elif self.step is PlanStep.CHOICES:
+            try:
+                request = request_of(self._goal, message.values)
+            except BadInput as error:
+                self._say_keys(str(error))
+            else:
+                self._ask_proposal(request)
+
+    # Questions to the planners
+
+    def _ask_proposal(self, request: PlanRequest) -> None:
+        self._proposed = None
+        self._again = partial(self._ask_proposal, request)
+        self._ask(PlanStep.PROPOSAL, "Working out a plan", partial(self._propose, request))
+
+    async def _propose(self, request: PlanRequest) -> None:
+        app = self._kshunt
+        answer = await ask_planner(app.address, lambda client: client.propose(request))
+        proposed = await asyncio.to_thread(
+            lambda: Proposed(
+                answer,
+                proposal_tables.impact_table(answer.impact, app.glyphs),
+                proposal_tables.DiffTable(answer.proposal, app.store.facts, app.glyphs),
+            )
+        )
+        part = ProposalPart(proposed, app.glyphs, read_only=self._desk.read_only)
+        await self._show(PlanStep.PROPOSAL, part)
+        self._proposed = proposed
+
+    async def _open_throttles(self) -> None:
+        """The fields of a rehearsal, with what was typed into them before."""
+        fields = (
+            FormField(
+                "Throttles",
+                self._texts["throttles"],
+                "50MB/s, 4MiB/s, or none; several with commas between them; or nothing",
+                fields.throttles,
+            ),
+            FormField(
+                "Deadline",
+                self._texts["deadline"],
+                f"done by 06:00 (UTC), in 90m, in 8h; or {NOTHING}",
+                self._deadline,
+            ),
+        )
+        words = "A twin of the cluster goes through the moves; nothing is changed."
+        await self._show(PlanStep.THROTTLES, FormPart((words,), fields))
+        self._go(PlanStep.THROTTLES)
+
+    def _deadline(self, text: str) -> TypedDeadline | None:
+        """The deadline that was typed.
+
+        Raises:
+            BadInput: it is none, or there is no throttle either.
+        """
+        found = fields.a_deadline(text, self._kshunt.store.now_ms)
+        if found is None and not self.form(PlanStep.THROTTLES).text(0).strip():
+            raise BadInput("Type throttles above, or a deadline here, or both.")
+        return found
+
+    def _ask_rehearsal(
+        self, throttles: tuple[int | None, ...], deadline: TypedDeadline | None
+    ) -> None:
+        assert self._proposed is not None
+        targets = self._proposed.answer.proposal.targets
+        within_s = None if deadline is None else deadline.seconds
+        request = RehearsalRequest(targets, throttles, within_s)
+        self._again = partial(self._ask_rehearsal, throttles, deadline)
+        work = partial(self._rehearse, request, deadline)
+        self._ask(PlanStep.REHEARSAL, "Rehearsing", work)
+
+    async def _rehearse(self, request: RehearsalRequest, deadline: TypedDeadline | None) -> None:
+        app = self._kshunt
+        answer = await ask_planner(app.address, lambda client: client.rehearse(request))
+        await self._show(PlanStep.REHEARSAL, RehearsalPart(answer, deadline, app.glyphs))
+
+    def _ask(self, step: PlanStep, what: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do what takes long, and say so meanwhile; it is given up by leaving the step."""
+        store = self._kshunt.store
+        self._working = working = _Working(what, store.now_ms, store.now_s())
+
+        async def asked() -> None:
+            await self._show(step, Lines(working.words(store.now_s()), id="working"))
+            self._go(step)
+            try:
+                await work()
+            except KshuntError as error:
+                self._end(working)
+                await self._show(step, *error_lines(error, sent=False))
+                self._say_keys(_AGAIN)
+            else:
+                self._end(working)
+                self._go(step)
+            finally:
+                self._end(working)
+
+        self.ask(asked)
+
+    def _end(self, working: _Working) -> None:
+        """It is over, unless something else was asked meanwhile."""
+        if self._working is working:
+            self._working = None
+
+    def _say_working(self) -> None:
+        if self._working is not None:
+            for line in self.query("#working").results(Lines):
+                line.say(self._working.words(self._kshunt.store.now_s()))
+
+    # Keys
+
+    def action_on(self) -> None:
+        """On to the rehearsal, or to the start; or ask again what was not answered."""
+        if self._working is not None or self.step not in (PlanStep.PROPOSAL, PlanStep.REHEARSAL):
+            return
+        rehearsed = list(self.place(PlanStep.REHEARSAL).query(RehearsalPart))
+        if self.step is PlanStep.REHEARSAL and rehearsed:
+            self._start(typed_rate(rehearsed[0].chosen.rehearsal.throttle_bytes_per_s))
+        elif self.step is PlanStep.PROPOSAL and self._proposed is not None:
+            self._on_to_rehearsal(self._proposed)
+        elif self._again is not None:
+            self._again()
+
+    def _on_to_rehearsal(self, proposed: Proposed) -> None:
+        if not proposed.answer.proposal.targets:
+            self._say_keys("Nothing has to change: there is nothing to start. Esc goes back")
+        elif not proposed.answer.impact.added:
+            self._say_keys("Nothing is copied from broker to broker: r starts it as it is")
+        else:
+            self.ask(self._open_throttles)
+
+    def action_begin(self) -> None:
+        """Start it without a rehearsal."""
+        if self.step is PlanStep.PROPOSAL and self._proposed is not None:
+            if self._proposed.answer.proposal.targets:
+                self._start("")
+            else:
+                self._on_to_rehearsal(self._proposed)
+
+    def action_close(self) -> None:
+        """One step back, which gives up what is being asked; at the first one, out of it."""
+        self.workers.cancel_group(self, "ask")
+        self._working = None
+        if self.step is PlanStep.GOAL:
+            self.dismiss(None)
+            return
+        self._keep_texts()
+        self._go(PlanStep(self.step - 1))
+
+    def action_turn(self) -> None:
+        """Show the next table."""
+        for proposal in self.place(self.step).query(ProposalPart):
+            proposal.turn()
+        for rehearsal in self.place(self.step).query(RehearsalPart):
+            rehearsal.turn()
+
+    def action_scroll(self, rows: int) -> None:
+        """Move through the goals, or what stands below."""
+        for options in self.place(self.step).query(Options):
+            options.action_cursor_down() if rows > 0 else options.action_cursor_up()
+        for rehearsal in self.place(self.step).query(RehearsalPart):
+            rehearsal.scroll(rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move through what stands below, many rows at once."""
+        for rehearsal in self.place(self.step).query(RehearsalPart):
+            rehearsal.page(pages)
+
+    # What comes of it
+
+    def action_save(self) -> None:
+        """Write the plan, and the one that leads back."""
+        proposed = self._proposed
+        if self.step not in (PlanStep.PROPOSAL, PlanStep.REHEARSAL) or proposed is None:
+            return
+        if not proposed.answer.proposal.targets:
+            self._say_keys("Nothing has to change: there is no plan to save.")
+            return
+        name = f"kshunt-{self._goal.value}-{time.strftime('%Y%m%dT%H%M%SZ', self._now())}.json"
+        screen = SavePlanScreen(proposed.answer, name, self._kshunt.downloads)
+        self.app.push_screen(screen, self._saved)
+
+    def _now(self) -> time.struct_time:
+        return time.gmtime(self._kshunt.store.now_ms / 1000)
+
+    def _saved(self, path: Path | None) -> None:
+        if path is not None:
+            self._say_keys(f"Written: {path} and {rollback_path(path).name}")
+
+    def _start(self, throttle: str) -> None:
+        """Lead into the wizard of every start; back from it, everything is as it was."""
+        store = self._kshunt.store
+        assert self._proposed is not None
+        if store.connection.state is not ConnectionState.LIVE:
+            self._say_keys("The connection is lost: nothing can be sent until it is back.")
+        elif self._proposed.answer.cluster_id != store.cluster_id:
+            self._say_keys("This is another cluster now: make the plan anew.")
+        elif not self._starting:
+            self._starting = True
+            start = partial(self._in_earnest, self._proposed, throttle)
+            self.run_worker(start, group="start")  # type: ignore[arg-type]
+
+    async def _in_earnest(self, proposed: Proposed, throttle: str) -> None:
+        app, answer = self._kshunt, proposed.answer
+        assert app.store.facts is not None
+        target = Target(answer.cluster_id, app.store.bootstrap_servers)
+        planned = Planned(answer.plan, answer.proposal.goal, throttle)
+        wizard = planned_wizard(app.store.facts, target, app.glyphs, planned)
+        screen = WizardScreen(app, wizard, self._desk)
+        try:
+            then = await self.app.push_screen_wait(screen)
+        finally:
+            self._starting = False
+        self.failed = self.failed or screen.failed
+        if screen.answer is not None:
+            self.started = True
+            self.dismiss(then)
+
+
+@dataclass(frozen=True, slots=True)
+class _Working:
+    """A question that is not answered yet."""
+
+    what: str
+    since_ms: int
+    since_s: float
+
+    def words(self, now_s: float) -> str:
+        """What is being done, and since when."""
+        since = time.strftime("%H:%M:%S", time.gmtime(self.since_ms / 1000))
+        took = duration_text(max(now_s - self.since_s, 0.0))
+        return f"{self.what} since {since} UTC, for {took}. Nothing is changed by it."
+
+
+def _numbered() -> Iterable[tuple[int, Goal]]:
+    return enumerate(GOALS, 1)

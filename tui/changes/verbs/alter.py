@@ -1,0 +1,190 @@
+"""Intents about a topic that shall have more partitions, or another replication factor.
+
+What a cluster places by itself cannot be throttled from its first byte on. So with a throttle the
+replication factor is changed by a reassignment, which the backend plans, throttles and ends.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.topics.alteration import UNCHANGED, AlteredTopic
+from backend.errors import BadInput
+from tui.changes.wizard.intent import Intent, Sending, Target
+from tui.text.formatting import Glyphs, plural, rate_text
+
+if TYPE_CHECKING:
+    from backend.api.client.backend_client import BackendClient
+    from backend.domain.reassignment.plan import ReassignmentPlan
+    from backend.domain.service.status import Preview
+
+SEEN_WITHIN_S: Final = 20.0
+"""So long it may take until the backend has seen partitions that were just added."""
+LOOK_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A topic as it is."""
+
+    topic: str
+    partitions: int
+    factor: int
+    """Replicas of its first partition, without those that a move adds."""
+    brokers: int
+    """How many brokers are up."""
+    moving: bool = False
+    """Whether anything moves in the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What it shall become."""
+
+    partitions: int
+    factor: int
+    throttle_bytes_per_s: int | None = None
+    """Of what is copied; it is lifted when that is done."""
+    reason: str = ""
+
+
+def alter_intent(present: Present, target: Target, wanted: Wanted, glyphs: Glyphs) -> Intent:
+    """Give a topic more partitions, or another replication factor, or both.
+
+    Raises:
+        BadInput: nothing would change.
+    """
+    altered = AlteredTopic(
+        UNCHANGED if wanted.partitions == present.partitions else wanted.partitions,
+        UNCHANGED if wanted.factor == present.factor else wanted.factor,
+    )
+    if altered == AlteredTopic():
+        raise BadInput(
+            f"{present.topic} is so already.", advice="Type more partitions, or another factor."
+        )
+    throttled = altered.replication_factor != UNCHANGED and wanted.throttle_bytes_per_s is not None
+    course = _Throttled(present, altered, wanted) if throttled else None
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        if course is not None:
+            return course.send(client, sending)
+        return client.alter_topics({present.topic: altered}, **sending.words)
+
+    changes = _changes(present, altered, glyphs)
+    return Intent(
+        title=f"Alter {present.topic}",
+        button="Alter it",
+        target=target,
+        touches=(
+            ("Topic", present.topic),
+            *changes,
+            *([("Throttle", _throttle_words(wanted))] if _copies(present, altered) else []),
+        ),
+        send=send,
+        preview=course.preview if course is not None and not course.grows else None,
+        changes={present.topic: ", ".join(f"{name.lower()} {text}" for name, text in changes)},
+        effect=_effect(present, altered),
+        reason=wanted.reason,
+    )
+
+
+class _Throttled:
+    """Another replication factor, by a reassignment; more partitions before it."""
+
+    def __init__(self, present: Present, altered: AlteredTopic, wanted: Wanted) -> None:
+        self._present, self._altered, self._wanted = present, altered, wanted
+        self._plan: ReassignmentPlan | None = None
+        self.grows = altered.partitions != UNCHANGED
+
+    def preview(self, client: BackendClient) -> Preview:
+        """What the reassignment would touch."""
+        # Each preview is of a plan that was made just before it.
+        self._plan = None
+        return client.preview_start(self._planned(client), self._wanted.throttle_bytes_per_s)
+
+    def send(self, client: BackendClient, sending: Sending) -> ChangeAnswer:
+        """First the partitions, as they are empty; then the replicas."""
+        topic = self._present.topic
+        if not self.grows:
+            return self._reassigned(client, sending)
+        if sending.validate_only:
+            return client.alter_topics({topic: self._altered}, **sending.words)
+        more = AlteredTopic(self._altered.partitions)
+        grown = client.alter_topics({topic: more}, **sending.words)
+        if grown.failures:
+            return grown
+        self._plan = _seen_plan(client, topic, self._wanted)
+        missing = self._wanted.partitions - len(self._plan.replicas)
+        moved = self._reassigned(client, replace(sending, fingerprint=""))
+        notes = (f"It has {plural(self._wanted.partitions, 'partition')}.", *moved.notes)
+        if missing > 0:
+            notes += (f"{plural(missing, 'partition')} keep their replicas: alter it again.",)
+        return replace(moved, results=(*grown.results, *moved.results), notes=notes)
+
+    def _planned(self, client: BackendClient) -> ReassignmentPlan:
+        if self._plan is None:
+            self._plan = _plan_of(client, self._present.topic, self._wanted.factor)
+        return self._plan
+
+    def _reassigned(self, client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.reassign(
+            self._planned(client),
+            throttle_bytes_per_s=self._wanted.throttle_bytes_per_s,
+            additional=self._present.moving,
+            **sending.previewed,
+        )
+
+
+def _plan_of(client: BackendClient, topic: str, factor: int) -> ReassignmentPlan:
+    from backend.domain.planning.requests import Goal, PlanRequest
+
+    request = PlanRequest(Goal.REPLICATION_FACTOR, topics=(topic,), factors={topic: factor})
+    return client.propose(request).plan
+
+
+def _seen_plan(client: BackendClient, topic: str, wanted: Wanted) -> ReassignmentPlan:
+    """The plan of every partition, once the backend has seen those that were added."""
+    until_s = time.monotonic() + SEEN_WITHIN_S
+    while True:
+        plan = _plan_of(client, topic, wanted.factor)
+        if len(plan.replicas) >= wanted.partitions or time.monotonic() > until_s:
+            return plan
+        time.sleep(LOOK_S)
+
+
+def _changes(present: Present, altered: AlteredTopic, glyphs: Glyphs) -> list[tuple[str, str]]:
+    pairs = (
+        ("Partitions", present.partitions, altered.partitions),
+        ("Replication factor", present.factor, altered.replication_factor),
+    )
+    return [
+        (name, f"{before} {glyphs.arrow} {after}")
+        for name, before, after in pairs
+        if after != UNCHANGED
+    ]
+
+
+def _copies(present: Present, altered: AlteredTopic) -> bool:
+    return altered.replication_factor > present.factor
+
+
+def _throttle_words(wanted: Wanted) -> str:
+    if wanted.throttle_bytes_per_s is None:
+        return "none"
+    return f"{rate_text(wanted.throttle_bytes_per_s)}, lifted by itself when the move is over"
+
+
+def _effect(present: Present, altered: AlteredTopic) -> str:
+    """What cannot be taken back, and what it costs."""
+    said = []
+    if altered.partitions != UNCHANGED:
+        said.append("Records with keys go to other partitions from here on.")
+    if altered.replication_factor != UNCHANGED:
+        more = altered.replication_factor > present.factor
+        said.append(
+            "New replicas copy whole partitions." if more else "Replicas go, with what they hold."
+        )
+    return " ".join(said)

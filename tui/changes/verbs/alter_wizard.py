@@ -1,0 +1,48 @@
+"""The wizard by which a topic gets more partitions, or another replication factor."""
+
+from __future__ import annotations
+
+from tui.changes.verbs.alter import Present, Wanted, alter_intent
+from tui.changes.wizard.intent import Intent, Target
+from tui.changes.wizard.pages import Page, Wizard
+from tui.changes.wizard.parsing import RATE_HINT, a_rate, number_within
+from tui.dialogs.form import FormField
+from tui.text.formatting import Glyphs, plural
+
+PARTITIONS_MOST = 100_000
+"""More than one request can add."""
+
+
+def alter_wizard(target: Target, present: Present, glyphs: Glyphs) -> Wizard:
+    """More partitions, another replication factor, and a throttle for what is copied."""
+
+    def build(partitions: int, factor: int, throttle: int | None, reason: str) -> Intent:
+        wanted = Wanted(partitions, factor, throttle, reason)
+        return alter_intent(present, target, wanted, glyphs)
+
+    has = (
+        f"{present.topic} has {plural(present.partitions, 'partition')} of"
+        f" {plural(present.factor, 'replica')}."
+    )
+    count = FormField(
+        "Partitions",
+        str(present.partitions),
+        f"{present.partitions} leaves them as they are; fewer is a shrink",
+        lambda text: number_within(text, present.partitions, PARTITIONS_MOST),
+    )
+    factor = FormField(
+        "Replication factor",
+        str(present.factor),
+        f"1 to {present.brokers}; {present.factor} leaves it as it is",
+        lambda text: number_within(text, 1, max(present.brokers, present.factor)),
+    )
+    throttle = FormField(
+        "Throttle of what is copied", "none", f"{RATE_HINT}; lifted when done", a_rate
+    )
+    reason = FormField("Reason", "", "why, for the audit; may be empty", str.strip)
+    return Wizard(
+        f"Alter {present.topic}",
+        build,
+        Page((has,), (count, factor)),
+        Page((has,), (throttle, reason)),
+    )

@@ -1,0 +1,170 @@
+"""Intents about operations, and about throttles that are not as they should be.
+
+Pure, as `tui.changes.verbs.intents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+from backend.domain.operations.operation import Operation, OperationKind
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.service.status import Preview, ShownDrift, ShownOrphan
+from tui.changes.wizard.intent import NAMES_MOST, Intent, Sending, Target, counted, short_name
+from tui.facts.drift_words import change_words, owner_words, readable, setting_words
+from tui.text.formatting import Glyphs, plural, rate_text
+
+if TYPE_CHECKING:
+    from backend.api.client.backend_client import BackendClient
+
+Verb = Literal["pause", "resume", "cancel", "undo"]
+
+_VERBS: Final[tuple[Verb, ...]] = ("pause", "resume", "cancel", "undo")
+_TITLES: Final = {
+    "pause": "Pause",
+    "resume": "Resume",
+    "cancel": "Cancel",
+    "undo": "Undo",
+}
+_EFFECTS: Final = {
+    "pause": "Its copies are held at the floor rate and keep what they have; none is cancelled.",
+    "resume": "Its copies go on at the rates from before the pause.",
+    "cancel": "What was copied so far is dropped; the original replicas stay.",
+    "undo": "A new operation moves its partitions back, with the same throttle.",
+}
+_SHRINK_EFFECTS: Final = {
+    "pause": "Its copy ends after the batch that it is at, and goes on from there later.",
+    "resume": "It goes on where it was.",
+    "cancel": "The copy is dropped and the topic's own settings come back; the topic stays whole.",
+}
+
+
+def verb_named(name: str) -> Verb:
+    """One of the verbs, by its name."""
+    found: Verb = next(verb for verb in _VERBS if verb == name)
+    return found
+
+
+def operation_intent(target: Target, operation: Operation, verb: Verb) -> Intent:
+    """Pause, resume, cancel or undo an operation."""
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.steer(verb, operation.id, **sending.previewed)
+
+    def preview(client: BackendClient) -> Preview:
+        assert verb != "resume"
+        return client.preview_operation(verb, operation.id)
+
+    shrinks = operation.kind is OperationKind.SHRINK
+    return Intent(
+        title=f"{_TITLES[verb]} operation {operation.id}",
+        button=f"{_TITLES[verb]} it",
+        target=target,
+        touches=operation_lines(operation),
+        send=send,
+        preview=None if shrinks or verb == "resume" else preview,
+        effect=_SHRINK_EFFECTS.get(verb, "") if shrinks else _EFFECTS[verb],
+    )
+
+
+def operation_lines(operation: Operation) -> tuple[tuple[str, str], ...]:
+    """Which operation it is."""
+    asked = f"{operation.who or 'unknown'}{': ' if operation.reason else ''}{operation.reason}"
+    return (
+        ("Operation", operation.summary),
+        ("Asked by", asked),
+        ("Partitions", counted(sorted(operation.partitions))),
+        ("Throttle", rate_text(operation.throttle_bytes_per_s)),
+    )
+
+
+def abandon_intent(target: Target, operation: Operation, brokers: Sequence[int]) -> Intent:
+    """End an operation although brokers that are gone for good still have its throttle."""
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.abandon(operation.id, brokers, **sending.words)
+
+    return Intent(
+        title=f"Abandon operation {operation.id}",
+        button="Abandon it",
+        target=target,
+        touches=(("Operation", operation.summary), ("Brokers", counted(list(brokers)))),
+        send=send,
+        effect="Its throttle stays in the configuration of these brokers. Should one of them come "
+        "back, nothing takes it off but you.",
+        typed=(operation.id, short_name(target.cluster_id)),
+    )
+
+
+def drift_intent(
+    target: Target, drift: Sequence[ShownDrift], glyphs: Glyphs, *, ours: bool
+) -> Intent:
+    """Put our throttle back where it drifted (`ours`), or keep what somebody else set."""
+    ids = [one.id for one in drift]
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.settle_drift(ids, ours=ours, **sending.words)
+
+    whose = sorted({id for one in drift for id in one.operations})
+    what = f"{plural(len(drift), 'throttle')} that somebody else changed"
+    return Intent(
+        title=f"Put back {what}" if ours else f"Keep {what}",
+        button="Put ours back" if ours else "Keep theirs",
+        target=target,
+        touches=(
+            ("Needed by", owner_words(whose) or "-"),
+            *((setting_words(one), change_words(one, glyphs)) for one in drift),
+        ),
+        send=send,
+        effect="Theirs is overwritten, and ours comes off when the operation ends."
+        if ours
+        else "Nothing is written; what they set stays when the operation ends.",
+    )
+
+
+def orphans_intent(
+    target: Target, orphans: Sequence[ShownOrphan], *, every: bool = False
+) -> Intent:
+    """Take off throttles that no move justifies; `every` one has to be meant."""
+    ids = [one.id for one in orphans]
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.remove_orphans(ids, **sending.words)
+
+    return Intent(
+        title=f"Remove {plural(len(orphans), 'orphan throttle')}",
+        button="Remove",
+        target=target,
+        touches=_orphan_lines(orphans),
+        send=send,
+        effect="A rate is deleted from the broker's own configuration; replicas are taken out of "
+        "the topic's list. What a move needs by then stays.",
+        typed=(short_name(target.cluster_id),) if every else (),
+    )
+
+
+def _orphan_lines(orphans: Sequence[ShownOrphan]) -> tuple[tuple[str, str], ...]:
+    """What each is; those beyond the first ones are in the items below."""
+    lines = [
+        (setting_words(one), f"{readable(one.value)}, {one.origin}") for one in orphans[:NAMES_MOST]
+    ]
+    more = len(orphans) - len(lines)
+    return (*lines, *([("and", f"{more:,} more")] if more else ()))
+
+
+def adopt_intent(target: Target, moves: int) -> Intent:
+    """Take over the throttle of moves that somebody else started."""
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.adopt(None, **sending.words)
+
+    return Intent(
+        title=f"Take over the throttle of {plural(moves, 'move')}",
+        button="Take over",
+        target=target,
+        touches=(("Moves", f"{moves:,} that no operation here owns"),),
+        send=send,
+        effect="Nothing is moved or cancelled. Their throttle comes off when they end, below is "
+        "what then changes; whoever started them need not verify any more.",
+    )

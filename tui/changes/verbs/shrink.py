@@ -1,0 +1,104 @@
+"""Intents about a topic that shall have fewer partitions. Pure, as `tui.changes.verbs.intents`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from backend.domain.reassignment.answers import ChangeAnswer, Result
+from backend.domain.shrink.delete_partitions import (
+    GOES,
+    NO_PARTITION,
+    DeletePartitions,
+    ShrinkAnswer,
+)
+from backend.domain.shrink.phases import CutOver, ShrinkProgress, ShrinkRequest
+from tui.changes.wizard.intent import Intent, Sending, Target
+from tui.text.formatting import duration_text, plural
+
+if TYPE_CHECKING:
+    from backend.api.client.backend_client import BackendClient
+    from backend.domain.operations.operation import Operation
+
+WITHOUT_RETURN = "Nothing is deleted before somebody types the topic's name; until then it can be"
+
+
+def shrink_intent(target: Target, request: ShrinkRequest, there: int, reason: str) -> Intent:
+    """Let a topic have fewer partitions, by copying it."""
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        return client.shrink(request, **sending.words)
+
+    return Intent(
+        title=_title(request, there),
+        button="Start it",
+        target=target,
+        touches=(("Topic", request.topic),),
+        send=send,
+        effect=f"{WITHOUT_RETURN} paused, and cancelled.",
+        reason=reason,
+        shrink=request,
+        phased=True,
+    )
+
+
+def delete_intent(target: Target, request: ShrinkRequest, there: int, reason: str) -> Intent:
+    """Let the cluster itself delete a topic's last partitions, with what they hold."""
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        wanted = {request.topic: DeletePartitions(request.total_count, request.delay_ms)}
+        return as_change(client.delete_partitions(wanted, **sending.words))
+
+    goes = plural(there - request.total_count, "partition")
+    when = f"in {duration_text(request.delay_ms / 1000)}" if request.delay_ms else "at once"
+    return Intent(
+        title=_title(request, there),
+        button="Delete them",
+        target=target,
+        touches=(("Topic", request.topic),),
+        send=send,
+        effect=f"The records of {goes} are LOST {when}: nothing is copied.",
+        reason=reason,
+        typed=(request.topic,),
+        shrink=request,
+    )
+
+
+def _title(request: ShrinkRequest, there: int) -> str:
+    return f"Shrink {request.topic} from {there} to {plural(request.total_count, 'partition')}"
+
+
+def as_change(answer: ShrinkAnswer) -> ChangeAnswer:
+    """What became of each partition, as every other change says it."""
+    results = tuple(
+        Result(
+            partition.topic if partition.partition == NO_PARTITION else str(partition),
+            one.error_code,
+            one.error_name,
+            one.message or (GOES[one.mode] if one.ok else ""),
+        )
+        for partition, one in answer.partitions
+    )
+    return ChangeAnswer(answer.validate_only, answer.operation_id, results, answer.notes)
+
+
+def confirm_intent(target: Target, operation: Operation, course: ShrinkProgress) -> Intent:
+    """Agree to what a shrink cannot take back."""
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        words = {name: value for name, value in sending.words.items() if name != "validate_only"}
+        return client.confirm_shrink(operation.id, course.topic, **words)
+
+    what = "Go on with" if course.past_no_return else "Cut over"
+    return Intent(
+        title=f"{what} {course.topic}: operation {operation.id}",
+        button=what,
+        target=target,
+        touches=(("Topic", course.topic),),
+        send=send,
+        typed=(course.topic,),
+    )
+
+
+def way_of(name: str) -> CutOver:
+    """How it is cut over; `name` is that of the smaller topic, empty for the same."""
+    return CutOver.NEW_NAME if name else CutOver.SAME_NAME

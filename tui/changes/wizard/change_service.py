@@ -1,0 +1,129 @@
+"""Between a change and the backend: look at it, rehearse it, send it. Shows nothing itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.service.status import Preview
+from backend.domain.shrink.check import ShrinkCheck
+from backend.domain.shrink.phases import ShrinkRequest
+from backend.errors import BackendError, BackendUnreachable, KshuntError
+from tui.changes.wizard.intent import Intent, Sending
+from tui.data.operator_identity import who_am_i
+
+if TYPE_CHECKING:
+    from backend.api.client.backend_client import BackendClient
+    from tui.shell.dashboard import Dashboard
+
+CONFLICT: Final = 409
+"""The cluster, or who acts for it, is not as it was."""
+
+READ_ONLY: Final = "READ-ONLY: this is what would be sent; nothing can be sent."
+
+
+class Stale(Exception):
+    """The cluster has changed since the preview that was agreed to; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePreview:
+    """What a change would touch, and what a rehearsal says."""
+
+    rehearsal: ChangeAnswer
+    preview: Preview | None = None
+    """None where the backend has no preview of it."""
+    check: ShrinkCheck | None = None
+    """The safety view of a shrink."""
+    refused: KshuntError | None = None
+    """Why a shrink would be refused, beside what its safety view says."""
+
+    @property
+    def possible(self) -> bool:
+        """False where the rehearsal says that every item would fail."""
+        return any(result.ok for result in self.rehearsal.results)
+
+
+class Desk:
+    """See the module's text."""
+
+    def __init__(self, app: Dashboard) -> None:
+        self._app = app
+
+    @property
+    def read_only(self) -> bool:
+        """True where nothing may be sent."""
+        return self._app.read_only
+
+    async def look(self, intent: Intent) -> ChangePreview:
+        """What it would touch, and what a rehearsal says.
+
+        Raises:
+            KshuntError: that cannot be known; nothing was changed.
+        """
+        if intent.shrink is not None:
+            return await self._look_at_shrink(intent, intent.shrink)
+        preview = await self._preview(intent)
+        rehearsal = await self._ask(intent, Sending(intent.target, validate_only=True))
+        return ChangePreview(rehearsal, preview)
+
+    async def _look_at_shrink(self, intent: Intent, request: ShrinkRequest) -> ChangePreview:
+        """Its safety view; it is rehearsed only where that refuses nothing."""
+        check = await self._app.link.ask(
+            lambda client: client.shrink_check(request.topic, request.total_count)
+        )
+        looked = ChangePreview(ChangeAnswer(True, None, ()), check=check)
+        if check.refusals(request.insisted):
+            return looked
+        try:
+            rehearsal = await self._ask(intent, Sending(intent.target, validate_only=True))
+        except BackendUnreachable:
+            raise
+        except KshuntError as error:
+            return replace(looked, refused=error)
+        return replace(looked, rehearsal=rehearsal)
+
+    async def send(self, intent: Intent, preview: Preview | None = None) -> ChangeAnswer:
+        """Send it in earnest.
+
+        Raises:
+            Stale: the cluster is not what the preview was made from; nothing was changed.
+            KshuntError: it was refused, or nobody knows what became of it.
+        """
+        assert not self.read_only or intent.local
+        sending = Sending(
+            intent.target,
+            validate_only=False,
+            fingerprint=preview.fingerprint if preview is not None else "",
+            who=who_am_i(),
+            reason=intent.reason,
+        )
+        try:
+            answer = await self._ask(intent, sending)
+        except BackendError as error:
+            if preview is not None and await self._is_stale(error, intent, preview):
+                raise Stale(error.message) from None
+            raise
+        self._app.rounds.nudge()
+        return answer
+
+    async def _preview(self, intent: Intent) -> Preview | None:
+        ask = intent.preview
+        return None if ask is None else await self._app.link.ask(lambda client: ask(client))
+
+    async def _ask(self, intent: Intent, sending: Sending) -> ChangeAnswer:
+        def question(client: BackendClient) -> ChangeAnswer:
+            return intent.send(client, sending)
+
+        return await self._app.link.ask(question)
+
+    async def _is_stale(self, error: BackendError, intent: Intent, preview: Preview) -> bool:
+        """Whether a conflict is about the preview: a new one differs from it."""
+        if error.status != CONFLICT or not preview.fingerprint:
+            return False
+        try:
+            newer = await self._preview(intent)
+        except KshuntError:
+            return False
+        return newer is not None and newer.fingerprint != preview.fingerprint

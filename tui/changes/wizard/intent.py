@@ -1,0 +1,102 @@
+"""One change that an operator asked for: what names it, and how it is sent. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.service.status import Preview
+from backend.domain.shrink.phases import ShrinkRequest
+from tui.text.formatting import names_text
+
+if TYPE_CHECKING:
+    from backend.api.client.backend_client import BackendClient
+
+SHORT_NAME = 6
+"""Characters of a cluster's id that name it."""
+NAMES_MOST = 8
+"""Names that are listed one by one; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The cluster that was on the screen when the operator asked."""
+
+    cluster_id: str
+    bootstrap_servers: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How a change is sent: to be rehearsed, or in earnest and by whom."""
+
+    target: Target
+    validate_only: bool
+    fingerprint: str = ""
+    """Of the preview that was agreed to; empty where there was none."""
+    who: str = ""
+    reason: str = ""
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """What every change is told."""
+        return {
+            "validate_only": self.validate_only,
+            "cluster_id": self.target.cluster_id,
+            "who": self.who,
+            "reason": self.reason,
+        }
+
+    @property
+    def previewed(self) -> dict[str, Any]:
+        """The same, for changes that have a preview."""
+        return {**self.words, "preview": self.fingerprint}
+
+
+@dataclass(frozen=True)
+class Intent:
+    """One change, ready to be previewed, rehearsed, agreed to, and sent."""
+
+    title: str
+    """What will be done, as a heading."""
+    button: str
+    """What the button says that does it."""
+    target: Target
+    touches: tuple[tuple[str, str], ...]
+    """Label and names: what it touches."""
+    send: Callable[[BackendClient, Sending], ChangeAnswer]
+    preview: Callable[[BackendClient], Preview] | None = None
+    """What it would touch; None where the backend has no preview of it."""
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """By item: before and after."""
+    effect: str = ""
+    """What an operator should know before agreeing."""
+    reason: str = ""
+    """Why, in the operator's words."""
+    lines: tuple[str, ...] = ()
+    """What the preview says besides, as it stands: before and after."""
+    outcome: Callable[[ChangeAnswer], Sequence[str]] | None = None
+    """What the answer means, likewise."""
+    typed: tuple[str, ...] = ()
+    """What an operator has to type to agree, any of it: destructive changes only."""
+    local: bool = False
+    """True where nothing in the cluster changes, so that it may be done read-only."""
+    shrink: ShrinkRequest | None = None
+    """A topic that shall have fewer partitions: its safety view takes the preview's place."""
+    phased: bool = False
+    """True where an operation comes of it that goes through phases, for hours."""
+
+
+def short_name(cluster_id: str) -> str:
+    """What an operator types to name a cluster: the start of its id."""
+    return cluster_id[:SHORT_NAME]
+
+
+def counted(names: Sequence[object]) -> str:
+    """`a, b, c (3)`: both the names and how many there are; `-` for none."""
+    if not names:
+        return "-"
+    text = names_text(names, NAMES_MOST)
+    return text if len(names) == 1 else f"{text} ({len(names):,})"

@@ -1,0 +1,175 @@
+"""What is typed into the fields of wizards, as values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from backend.domain.service.status import MoveCaps
+from backend.domain.throttles.configs import parse_rate
+from backend.errors import BadInput
+
+RATE_HINT: Final = "50MB/s, 4MiB/s, 10485760, or none"
+LIST_HINT: Final = "partition:broker pairs (0:101,0:102), * for all, or none"
+CAPS_HINT: Final = "all, or how many a broker/in the cluster: 5/200, or 5/200 smallest"
+EVERY_OPERATION: Final = "all"
+SAME: Final = "same"
+DELAY_HINT: Final = "how long nobody may have written what goes: 0, 30s, 5m, 1h30m"
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_CODE: Final = re.compile(r"[a-z0-9-]{1,64}")
+_SPAN: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_UNITS_S: Final = (86_400, 3_600, 60, 1)
+_DELAY_DAYS_MOST: Final = 365
+
+
+def a_rate(text: str) -> int | None:
+    """A rate; None for none.
+
+    Raises:
+        BadInput: it is no rate, or nothing was typed.
+    """
+    if not text.strip():
+        raise BadInput("Type a rate, or none for no throttle.")
+    return parse_rate(text)
+
+
+def default_caps() -> str:
+    """The backend's own caps, as an operator types them."""
+    from backend.api.client.operations import DEFAULT_CAPS
+
+    return f"{DEFAULT_CAPS.per_broker}/{DEFAULT_CAPS.in_cluster}"
+
+
+def parse_caps(text: str) -> MoveCaps | None:
+    """`all` is None; `5/200` is 5 moves a broker and 200 in the cluster.
+
+    Raises:
+        BadInput: it is neither.
+    """
+    limits, *order = text.split() or ["all"]
+    if limits == "all" and not order:
+        return None
+    parts = limits.split("/")
+    numbers = [int(part) for part in parts if part.isascii() and part.isdigit()]
+    if len(parts) != 2 or len(numbers) != 2 or order not in ([], ["smallest"]):
+        raise BadInput(f"'{text.strip()}' is not all, nor a cap such as 5/200.")
+    if not (1 <= numbers[0] <= 10_000 and 1 <= numbers[1] <= 200_000):
+        raise BadInput("A cap is at least 1; 10000 a broker and 200000 in the cluster at most.")
+    return MoveCaps(numbers[0], numbers[1], smallest_first=bool(order))
+
+
+def broker_ids(text: str) -> tuple[int, ...]:
+    """Ids with commas between them.
+
+    Raises:
+        BadInput: they are not.
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isascii() and part.isdigit() for part in parts):
+        raise BadInput("Type the ids of the brokers, with commas between them.")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def an_operation(text: str, known: Collection[str]) -> str:
+    """The id of an operation, or `all`.
+
+    Raises:
+        BadInput: there is none of that id.
+    """
+    if text.strip() not in {EVERY_OPERATION, *known}:
+        raise BadInput(f"There is no operation {text.strip()} here; all is for every one.")
+    return text.strip()
+
+
+def fewer_than(text: str, there: int) -> int:
+    """A number of partitions that is smaller.
+
+    Raises:
+        BadInput: it is not.
+    """
+    typed = text.strip()
+    if not (typed.isascii() and typed.isdigit() and len(typed) <= 9):
+        raise BadInput(f"Type a number from 1 to {there - 1}.")
+    if not 1 <= int(typed) < there:
+        raise BadInput(f"It has {there}: type a number from 1 to {there - 1}.")
+    return int(typed)
+
+
+def number_within(text: str, least: int, most: int) -> int:
+    """A whole number in a range.
+
+    Raises:
+        BadInput: it is none, or outside.
+    """
+    typed = text.strip()
+    if not (typed.isascii() and typed.isdigit() and len(typed) <= 9):
+        raise BadInput(f"Type a number from {least} to {most}.")
+    if not least <= int(typed) <= most:
+        raise BadInput(f"{typed} is not from {least} to {most}.")
+    return int(typed)
+
+
+def a_delay(text: str) -> int:
+    """Milliseconds, from `0`, `90s`, `5m`, `1h30m`, `2d`.
+
+    Raises:
+        BadInput: it is no time, or longer than a year.
+    """
+    typed = text.strip()
+    if typed == "0":
+        return 0
+    found = _SPAN.fullmatch(typed)
+    parts = found.groups() if found is not None else ()
+    if not any(parts) or len(typed) > 12:
+        raise BadInput(f"'{typed}' is no time; type 0, or one such as 30s, 5m, 1h30m.")
+    span_s = sum(int(part or 0) * unit for part, unit in zip(parts, _UNITS_S, strict=True))
+    if span_s > _DELAY_DAYS_MOST * _UNITS_S[0]:
+        raise BadInput("A delay is at most a year.")
+    return span_s * 1000
+
+
+def a_new_name(text: str, topic: str, known: Collection[str]) -> str:
+    """The name of a topic that there is not; empty for `same`.
+
+    Raises:
+        BadInput: it is no name, or a topic has it.
+    """
+    typed = text.strip()
+    if typed == SAME:
+        return ""
+    if typed == topic:
+        raise BadInput(f"{topic} is its present name: type {SAME} to keep it.")
+    if not _NAME.fullmatch(typed) or typed in (".", ".."):
+        raise BadInput(f"'{typed}' cannot be a topic's name: letters, digits, . _ and - only.")
+    if typed in known:
+        raise BadInput(f"There is a topic {typed} already.")
+    return typed
+
+
+def yes_or_no(text: str) -> bool:
+    """A choice.
+
+    Raises:
+        BadInput: it is neither.
+    """
+    typed = text.strip().lower()
+    if typed not in ("yes", "no", "y", "n"):
+        raise BadInput("Type yes or no.")
+    return typed.startswith("y")
+
+
+def codes(text: str) -> tuple[str, ...]:
+    """Codes of findings, with commas or blanks between them; `none` and nothing are none.
+
+    Raises:
+        BadInput: one cannot be a code.
+    """
+    typed = [one for one in re.split(r"[,\s]+", text.strip()) if one]
+    if typed == ["none"]:
+        return ()
+    wrong = [one for one in typed if not _CODE.fullmatch(one)]
+    if wrong:
+        raise BadInput(f"'{wrong[0]}' is no code; the preview names those that there are.")
+    return tuple(dict.fromkeys(typed))

@@ -1,0 +1,82 @@
+"""What the backend answered: item by item, live since then, or why it refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.errors import KshuntError
+from tui.changes.wizard.intent import Intent
+from tui.changes.wizard.question_parts import AnswerPart, error_lines
+from tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
+from tui.text.formatting import Glyphs
+from tui.views.operations.progress_text import NEXT_KEYS, Verb, show_course, verb_of
+
+if TYPE_CHECKING:
+    from tui.shell.dashboard import Dashboard
+
+
+class ResultScreen(Dialog[Verb | None]):
+    """The answer to a change that was sent; answers with what is to be done next, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *CLOSE_KEYS,
+        Binding("w", "write", "Write the way back", show=False),
+        *NEXT_KEYS,
+    ]
+    AUTO_FOCUS = None
+
+    def __init__(
+        self, app: Dashboard, intent: Intent, answer: ChangeAnswer, glyphs: Glyphs
+    ) -> None:
+        super().__init__(intent.title)
+        self.answer = answer
+        self._kshunt = app
+        self._part = AnswerPart(intent, answer, glyphs, app.downloads)
+
+    def compose_body(self) -> Iterable[Widget]:
+        """A headline, how it goes, the items."""
+        yield self._part
+        yield Lines("Esc or Enter closes", classes="hint")
+
+    def on_mount(self) -> None:
+        """Follow the operation."""
+        self._part.begin()
+        self._kshunt.changed.subscribe(self, self._on_changed)
+        self._on_changed("")
+
+    def _on_changed(self, view: str) -> None:
+        course = partial(show_course, self._kshunt.store, self._part)
+        # A callable: one that is replaced before it starts leaves no coroutine behind.
+        self.run_worker(course, group="course", exclusive=True)  # type: ignore[arg-type]
+
+    async def action_write(self) -> None:
+        """Write the plan that leads back into the working directory."""
+        await self._part.write()
+
+    def action_next(self, verb: str) -> None:
+        """Undo or cancel it, where that is possible; it is asked about as ever."""
+        able = verb_of(self._kshunt.store, self.answer, verb)
+        if able is not None:
+            self.dismiss(able)
+
+
+class ErrorScreen(Dialog[None]):
+    """Why a whole request was refused, and what to do."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*CLOSE_KEYS]
+
+    def __init__(self, title: str, error: KshuntError, *, sent: bool) -> None:
+        super().__init__(title)
+        self.error = error
+        self._sent = sent
+
+    def compose_body(self) -> Iterable[Widget]:
+        """What happened, what state the cluster is in, what to do."""
+        yield from error_lines(self.error, sent=self._sent)
+        yield Lines("Esc or Enter closes", classes="hint")

@@ -1,0 +1,372 @@
+"""From a key to an answer: ask what is needed, rehearse, ask once, send, show what came back.
+
+Nothing here touches the store: the tables change when the cluster says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import Operation
+from backend.domain.service.status import Preview, ShownDrift, ShownOrphan
+from backend.domain.shrink.delete_partitions import ShrinkSupport
+from backend.domain.throttles.configs import ThrottledRate
+from backend.errors import KshuntError
+from tui.actions import key_of
+from tui.changes.verbs import intents, operations, wizards
+from tui.changes.wizard.change_service import ChangePreview, Desk, Stale
+from tui.changes.wizard.confirm import ConfirmScreen
+from tui.changes.wizard.intent import Intent, Target
+from tui.changes.wizard.pages import Wizard
+from tui.changes.wizard.question_parts import PreviewPart
+from tui.changes.wizard.result import ErrorScreen, ResultScreen
+from tui.changes.wizard.screen import WizardScreen
+from tui.data.store import ConnectionState
+from tui.terminal.downloads import NO_FILES
+from tui.text.formatting import plural
+from tui.views.operations.progress_text import Verb
+
+if TYPE_CHECKING:
+    from backend.domain.reassignment.answers import ChangeAnswer
+    from tui.changes.verbs.alter import Present
+    from tui.facts.snapshot_facts import Facts
+    from tui.shell.dashboard import Dashboard
+
+
+def _nothing() -> None:
+    """Nothing has to be done besides."""
+
+
+class Flows:
+    """One change at a time, each in a worker of the app."""
+
+    def __init__(self, app: Dashboard) -> None:
+        self._app = app
+        self._desk = Desk(app)
+        self._unsent = ("", "")
+        """Title of the change that could not be sent, and why it was wanted: it is tried again."""
+
+    # What can be asked for
+
+    def reassign(self) -> None:
+        """Start from a JSON file."""
+        glyphs = self._app.glyphs
+        if self._app.downloads is not None:
+            self._app.say(NO_FILES.format(plan=key_of("plan")), "warn")
+            return
+        self._fill(lambda facts, target: wizards.start_wizard(facts, target, glyphs))
+
+    def plan(self, *, brokers: Sequence[int] = (), topics: Sequence[str] = ()) -> None:
+        """Make a plan for a goal; about these brokers and topics, where any are chosen."""
+        self._start(lambda facts, target: self._plan(brokers, topics))
+
+    def cancel(self, partitions: Sequence[TopicPartition] | None) -> None:
+        """Cancel the moves of these partitions, or of all."""
+        if self._chosen(partitions):
+            self._start(lambda facts, target: self._cancel(facts, target, partitions))
+
+    def elect(self, partitions: Sequence[TopicPartition] | None) -> None:
+        """Elect the preferred leaders of these partitions, or of all."""
+        if self._chosen(partitions):
+            self._fill(lambda facts, target: wizards.election_wizard(facts, target, partitions))
+
+    def edit_rates(self, brokers: Sequence[int] | None) -> None:
+        """Edit the rates of these brokers, or of all."""
+
+        def filled(facts: Facts, target: Target) -> Wizard:
+            ids = sorted(facts.snapshot.brokers) if brokers is None else list(brokers)
+            return wizards.rates_wizard(facts, target, self._app.glyphs, ids)
+
+        self._fill(filled)
+
+    def set_rates(
+        self, rates: Mapping[int, ThrottledRate], done: Callable[[], None] = _nothing
+    ) -> None:
+        """Set rates that were edited in place; `done` is called once they were sent."""
+
+        async def flow(facts: Facts, target: Target) -> None:
+            glyphs = self._app.glyphs
+            await self._carry_out(lambda: intents.rates_intent(facts, target, rates, glyphs), done)
+
+        self._start(flow)
+
+    def edit_lists(self, topic: str) -> None:
+        """Edit a topic's throttled replicas."""
+        self._fill(lambda facts, target: wizards.lists_wizard(facts, target, topic))
+
+    def shrink(self, topic: str) -> None:
+        """Let a topic have fewer partitions: by the cluster itself, or by a copy."""
+        self._start(lambda facts, target: self._shrink(facts, target, topic))
+
+    def alter(self, topic: str) -> None:
+        """Give a topic more partitions, or another replication factor."""
+
+        def filled(facts: Facts, target: Target) -> Wizard:
+            from tui.changes.verbs.alter_wizard import alter_wizard
+
+            return alter_wizard(target, _present(facts, topic), self._app.glyphs)
+
+        self._fill(filled)
+
+    def confirm_shrink(self, operation: Operation) -> None:
+        """The point of no return of a shrink."""
+        self._start(lambda facts, target: self._confirm_shrink(target, operation))
+
+    def steer(self, operation: Operation, verb: operations.Verb) -> None:
+        """Pause, resume, cancel or undo an operation."""
+        self._start(lambda facts, target: self._steer(target, operation, verb))
+
+    def abandon(self, operation: Operation) -> None:
+        """End an operation although brokers that are gone for good have its throttle."""
+        self._fill(lambda facts, target: wizards.abandon_wizard(facts, target, operation))
+
+    def settle(self, drift: Sequence[ShownDrift], *, ours: bool) -> None:
+        """Put our throttles back or keep theirs."""
+
+        async def flow(facts: Facts, target: Target) -> None:
+            glyphs = self._app.glyphs
+            await self._carry_out(lambda: operations.drift_intent(target, drift, glyphs, ours=ours))
+
+        self._start(flow)
+
+    def remove_orphans(self, orphans: Sequence[ShownOrphan], *, every: bool = False) -> None:
+        """Take off throttles that no move justifies; `every` one has to be meant."""
+
+        async def flow(facts: Facts, target: Target) -> None:
+            await self._carry_out(lambda: operations.orphans_intent(target, orphans, every=every))
+
+        self._start(flow)
+
+    def adopt(self) -> None:
+        """Take over the throttle of moves that somebody else started."""
+
+        async def flow(facts: Facts, target: Target) -> None:
+            moves = self._app.store.foreign
+            await self._carry_out(lambda: operations.adopt_intent(target, moves))
+
+        self._start(flow)
+
+    def export(self, operation: Operation | None) -> None:
+        """Write the audit to a file."""
+        known = [one.id for one in self._app.store.operations]
+        chosen = "" if operation is None else operation.id
+        downloads = self._app.downloads
+        self._fill(lambda facts, target: wizards.audit_wizard(target, known, chosen, downloads))
+
+    # How it goes
+
+    def _chosen(self, partitions: Sequence[TopicPartition] | None) -> bool:
+        """Whether there is anything to act upon; says so if not."""
+        if partitions is not None and not partitions:
+            self._app.say("There is no partition to act upon here.", "warn")
+            return False
+        return True
+
+    def _fill(self, build: Callable[[Facts, Target], Wizard]) -> None:
+        """Show a wizard, and whatever is asked for at its end."""
+
+        async def flow(facts: Facts, target: Target) -> None:
+            await self._filled(build(facts, target))
+
+        self._start(flow)
+
+    async def _filled(self, wizard: Wizard) -> None:
+        screen = WizardScreen(self._app, wizard, self._desk)
+        then = await self._app.push_screen_wait(screen)
+        if screen.answer is None and not screen.failed:
+            self._app.say("Nothing was changed.")
+        await self._then(then)
+
+    def _start(self, flow: Callable[[Facts, Target], Coroutine[Any, Any, None]]) -> None:
+        app, store = self._app, self._app.store
+        if store.facts is None or not store.cluster_id:
+            app.say("There is no cluster to change yet.", "warn")
+        elif store.connection.state is not ConnectionState.LIVE:
+            app.say("The connection is lost: nothing can be sent until it is back.", "bad")
+        elif app.changing:
+            app.say("A change is under way; wait for its answer.", "warn")
+        else:
+            target = Target(store.facts.snapshot.cluster_id, store.bootstrap_servers)
+            app.run_worker(self._alone(flow(store.facts, target)), group="change")
+
+    async def _alone(self, flow: Coroutine[Any, Any, None]) -> None:
+        self._app.changing = True
+        try:
+            await flow
+        finally:
+            self._app.changing = False
+
+    async def _steer(self, target: Target, operation: Operation, verb: operations.Verb) -> None:
+        await self._carry_out(lambda: operations.operation_intent(target, operation, verb))
+
+    async def _then(self, then: Verb | None) -> None:
+        """What an operator wants next of the operation that was just started."""
+        store = self._app.store
+        if then is None:
+            return
+        target = Target(store.cluster_id, store.bootstrap_servers)
+        if then.name == "confirm":
+            await self._confirm_shrink(target, then.operation)
+        else:
+            await self._steer(target, then.operation, operations.verb_named(then.name))
+
+    async def _plan(self, brokers: Sequence[int], topics: Sequence[str]) -> None:
+        from tui.changes.plan.screen import Beginning, PlanScreen
+
+        chosen = {"brokers": brokers, "topics": topics}
+        texts = {name: ", ".join(map(str, names)) for name, names in chosen.items() if names}
+        screen = PlanScreen(self._app, self._desk, Beginning(texts))
+        then = await self._app.push_screen_wait(screen)
+        if not screen.started and not screen.failed:
+            self._app.say("Nothing was changed.")
+        await self._then(then)
+
+    async def _shrink(self, facts: Facts, target: Target, topic: str) -> None:
+        from tui.changes.verbs.shrink_wizard import Shrunk, delete_wizard, shrink_wizard
+
+        app = self._app
+        there = facts.partitions_in(topic)
+        if there < 2:
+            app.say(f"{topic} has {plural(there, 'partition')}: it cannot have fewer.", "warn")
+            return
+        try:
+            support = await app.link.ask(lambda client: client.shrink_support())
+        except KshuntError as error:
+            await app.push_screen_wait(ErrorScreen(f"Shrink {topic}", error, sent=False))
+            return
+        about = Shrunk(topic, there, frozenset(facts.snapshot.topics))
+        native = support is ShrinkSupport.ENABLED
+        await self._filled((delete_wizard if native else shrink_wizard)(target, about))
+
+    async def _confirm_shrink(self, target: Target, operation: Operation) -> None:
+        from tui.changes.verbs.cut_over import CutOverScreen
+        from tui.changes.verbs.shrink import confirm_intent
+        from tui.facts.shrink_phases import course_of, waits_for_name
+
+        app = self._app
+        newest = app.store.operation(operation.id) or operation
+        course = course_of(newest)
+        if course is None or not waits_for_name(newest):
+            app.say("It does not wait for the name of its topic now.", "warn")
+            return
+        intent = confirm_intent(target, operation, course)
+        question = CutOverScreen(app, intent, operation.id)
+        if not await app.push_screen_wait(question):
+            app.say("Nothing was changed.")
+            return
+        answer = await self._sent(replace(intent, reason=question.reason), None)
+        if answer is not None:
+            await self._show(intent, answer)
+
+    async def _cancel(
+        self, facts: Facts, target: Target, partitions: Sequence[TopicPartition] | None
+    ) -> None:
+        from tui.facts.progress import unstarted
+
+        # What waits for its turn would start after everything else was cancelled.
+        waiting = await asyncio.to_thread(unstarted, facts, self._app.store.operations)
+        able = waiting.union(facts.moving_partitions)
+        chosen = sorted(able if partitions is None else able.intersection(partitions))
+        if not chosen:
+            self._app.say(_not_moving(partitions, len(able)), "warn")
+            return
+        every = partitions is None
+        await self._carry_out(lambda: intents.cancel_intent(facts, target, chosen, every=every))
+
+    def carry_out(self, build: Callable[[], Intent]) -> None:
+        """Ask about an intent that needs no more words, and send it."""
+        self._start(lambda facts, target: self._carry_out(build))
+
+    # Rehearse, ask, send, show
+
+    async def _carry_out(
+        self, build: Callable[[], Intent], done: Callable[[], None] = _nothing
+    ) -> None:
+        """Ask until it is agreed to by what the cluster is like, or not at all."""
+        app = self._app
+        # Thousands of partitions take a while to describe.
+        intent = await asyncio.to_thread(build)
+        title, reason = self._unsent
+        if title == intent.title and not intent.reason:
+            intent = replace(intent, reason=reason)
+        changed = ""
+        while True:
+            looked = await self._look(intent)
+            if looked is None:
+                return
+            read_only = self._desk.read_only
+            preview = PreviewPart(intent, looked, app.glyphs, changed, read_only=read_only)
+            question = ConfirmScreen(preview)
+            if not await app.push_screen_wait(question):
+                app.say("Nothing was changed.")
+                return
+            intent = replace(intent, reason=question.reason or intent.reason)
+            try:
+                answer = await self._sent(intent, looked.preview)
+            except Stale as stale:
+                changed = str(stale)
+                continue
+            self._unsent = (intent.title, intent.reason) if answer is None else ("", "")
+            if answer is not None:
+                done()
+                app.clear_marks()
+                await self._show(intent, answer)
+            return
+
+    async def _show(self, intent: Intent, answer: ChangeAnswer) -> None:
+        app = self._app
+        await self._then(await app.push_screen_wait(ResultScreen(app, intent, answer, app.glyphs)))
+
+    async def _look(self, intent: Intent) -> ChangePreview | None:
+        """What it would touch, and what a rehearsal says; None where that cannot be known."""
+        app = self._app
+        app.say("Rehearsing; nothing is changed yet.")
+        try:
+            looked = await self._desk.look(intent)
+        except KshuntError as error:
+            app.say("")
+            await app.push_screen_wait(ErrorScreen(intent.title, error, sent=False))
+            return None
+        app.say("")
+        return looked
+
+    async def _sent(self, intent: Intent, preview: Preview | None) -> ChangeAnswer | None:
+        """The answer to a change that was agreed to; None where it was refused, which is said.
+
+        Raises:
+            Stale: the cluster is not what the preview was made from; nothing was changed.
+        """
+        app = self._app
+        app.say("Sent; waiting.")
+        try:
+            answer = await self._desk.send(intent, preview)
+        except KshuntError as error:
+            app.say("")
+            await app.push_screen_wait(ErrorScreen(intent.title, error, sent=True))
+            return None
+        app.say("")
+        return answer
+
+
+def _not_moving(partitions: Sequence[TopicPartition] | None, moving: int) -> str:
+    if not moving:
+        return "Nothing moves."
+    what = "it does" if partitions is not None and len(partitions) == 1 else "they do"
+    every = key_of("cancel_all")
+    return f"Nothing to cancel here: {what} not move. {every} cancels all {moving:,} that do."
+
+
+def _present(facts: Facts, topic: str) -> Present:
+    """A topic as it is."""
+    from tui.changes.verbs.alter import Present
+
+    places = facts.rows_of(topic, 0)
+    rows = facts.rows
+    factor = sum(1 for place in places if not rows.adding[place])
+    up = [status for status in facts.snapshot.brokers.values() if status.broker.host]
+    moving = facts.summary.moving_partitions > 0
+    return Present(topic, facts.partitions_in(topic), factor, len(up), moving)

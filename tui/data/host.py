@@ -1,0 +1,62 @@
+"""The application as its parts below the screens know it: facts, the feed, and saying something.
+
+`tui.app.KshuntApp` is it. Parts name this class, so that none of them depends on what is built of
+them; what screens may ask for besides is `tui.shell.dashboard`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from tui.terminal.input import InputApp
+
+if TYPE_CHECKING:
+    from textual.signal import Signal
+
+    from tui.data.store import Store
+    from tui.feed.link import Link
+    from tui.feed.messages import Feed, Scene
+    from tui.terminal.downloads import Downloads
+    from tui.text.formatting import Glyphs
+
+
+class Host(InputApp):
+    """See the module's text."""
+
+    address: str
+    read_only: bool
+    downloads: Downloads | None
+    """Where files go; None: the dashboard uses the files of the host that it runs on."""
+    glyphs: Glyphs
+    store: Store
+    live: Link
+    """The feed of the present, whatever is shown; silent while a recording is replayed."""
+    changed: Signal[str]
+    """The store changed: the name of a view, or empty for all of them."""
+    changing: bool
+    """True while a change is being asked for, sent or answered."""
+    underway: bool
+    """True while the cursor is on its way to a row of another view."""
+
+    @property
+    @abstractmethod
+    def link(self) -> Feed:
+        """Whom to ask about what is shown; in the past nobody answers."""
+
+    @property
+    @abstractmethod
+    def seen(self) -> tuple[str, str]:
+        """The view in sight, and what is under its cursor, for others to read."""
+
+    @abstractmethod
+    def say(self, text: str, tone: str = "") -> None:
+        """Say something on the last line of the view in sight."""
+
+    @abstractmethod
+    def derive(self, view: str) -> None:
+        """Compute a view's table from the newest snapshot."""
+
+    @abstractmethod
+    def show_scene(self, scene: Scene) -> None:
+        """Show all that was known at one moment."""

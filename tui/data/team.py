@@ -1,0 +1,212 @@
+"""People who share a backend: who is here, who steers what, and what waits for a second one. Pure.
+
+Names are those that the backend knows, or what people say of themselves where it asks for nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from backend.domain.operations.approval import ShownProposal
+from backend.domain.operations.operation import Operation
+from backend.domain.operations.team import Claim, ConnectedSession, Presence
+from backend.domain.reassignment.answers import ChangeAnswer, Result
+from backend.domain.service.status import Preview
+from backend.domain.text.formatting import moment_text
+from tui.actions.view_names import TITLES
+from tui.changes.wizard.intent import Intent, Sending, Target
+from tui.data.operator_identity import who_am_i
+from tui.facts.drift_words import readable
+from tui.text.formatting import duration_text, printable
+
+if TYPE_CHECKING:
+    from backend.api.client.backend_client import BackendClient
+    from backend.domain.operations.approval import ProposalEffect
+    from tui.data.store import Store
+
+SELECTED_MAX: Final = 300
+STATES: Final = {
+    "waiting": "warn",
+    "approved": "warn",
+    "done": "good",
+    "failed": "bad",
+    "rejected": "dim",
+    "withdrawn": "dim",
+    "expired": "dim",
+}
+
+
+LOSSES: Final[Mapping[str, str]] = {
+    "unclean_election": "What the elected replica has not copied is LOST for good.",
+    "delete_partitions": "The records of what goes are LOST: nothing is copied.",
+    "cut_over": "This cannot be taken back.",
+}
+"""By what is proposed; nothing is lost by the start of a shrink."""
+
+
+def my_name(store: Store) -> str:
+    """What the backend calls whoever sits here."""
+    return (store.presence.you if store.presence is not None else "") or who_am_i()
+
+
+# Who is here
+
+
+def others(presence: Presence | None) -> tuple[ConnectedSession, ...]:
+    """Everybody else."""
+    if presence is None:
+        return ()
+    return tuple(one for one in presence.present if one.session != presence.session)
+
+
+def presence_forms(presence: Presence | None) -> tuple[str, ...]:
+    """`2 here: you, bob`, and shorter forms of it; none where nobody else is here."""
+    found = others(presence)
+    if not found:
+        return ()
+    names = list(dict.fromkeys(printable(one.who.partition("@")[0]) or "?" for one in found))
+    count = f"{len(found) + 1} here"
+    few = names if len(names) <= 3 else [*names[:2], f"{len(names) - 2} more"]
+    return f"{count}: you, {', '.join(few)}", count
+
+
+def presence_facts(presence: Presence | None) -> list[tuple[str, str]]:
+    """Name, and what is looked at since when; whoever sits here stands first."""
+    if presence is None:
+        return []
+    mine = [one for one in presence.present if one.session == presence.session]
+    return [
+        (
+            f"{one.who or '?'}{' (you)' if one in mine else ''}",
+            f"{looks_at(one)} (here since {moment_text(one.since_ms)[11:16]} UTC)",
+        )
+        for one in (*mine, *others(presence))
+    ]
+
+
+def looks_at(one: ConnectedSession) -> str:
+    """`Partitions: orders-0 on 3`."""
+    title = TITLES[one.screen].full if one.screen in TITLES else one.screen
+    if not title:
+        return "does not say what it looks at"
+    return f"{title}: {readable(one.selected)}" if one.selected else title
+
+
+def selected_words(key: object) -> str:
+    """What is under a cursor, for others to read."""
+    if isinstance(key, tuple):
+        words = "-".join(str(part) for part in key)
+    else:
+        words = "" if key is None else str(key)
+    return "".join(c if c.isprintable() else " " for c in words)[:SELECTED_MAX]
+
+
+# Claims
+
+
+def claim_words(operation: Operation, me: str) -> str:
+    """`claimed by ada`, or `yours`; empty where nobody steers it."""
+    claim = operation.claim
+    if claim is None:
+        return ""
+    return "yours" if claim.who == me else f"claimed by {claim.who}"
+
+
+def held_words(operation: Operation, me: str, key: str) -> str:
+    """Why an operation cannot be steered from here, or empty."""
+    claim = operation.claim
+    if claim is None or claim.who == me:
+        return ""
+    return f"{steered_words(claim)}. {key} takes over."
+
+
+def steered_words(claim: Claim) -> str:
+    """`ada steers it since 05:35:31 UTC: the disks are slow`."""
+    why = f": {claim.reason}" if claim.reason else ""
+    return f"{claim.who} steers it since {moment_text(claim.since_ms)[11:]}{why}"
+
+
+# Proposals
+
+
+def awaits_me(proposals: Sequence[ShownProposal]) -> tuple[ShownProposal, ...]:
+    """Those that whoever sits here may approve."""
+    return tuple(one for one in proposals if "approve" in one.actions)
+
+
+def left_text(proposal: ShownProposal, now_ms: int) -> str:
+    """How long it waits still, in minutes: what changes every second would be drawn every one."""
+    minutes = math.ceil(max(proposal.expires_ms - now_ms, 0) / 60_000)
+    return duration_text(minutes * 60.0)[:-3] if 0 < minutes < 60 else duration_text(minutes * 60.0)
+
+
+def proposal_lines(proposal: ShownProposal, now_ms: int) -> tuple[str, str]:
+    """What it is, and who stands where."""
+    head = f"{proposal.state:9} {proposal.summary}"
+    by = f"{proposal.id}, by {proposal.who}" + (f": {proposal.reason}" if proposal.reason else "")
+    if proposal.waiting:
+        able = " or ".join(proposal.actions) or "look at"
+        return head, f"{by}; dies in {left_text(proposal, now_ms)}; you may {able} it"
+    came = proposal.outcome or proposal.settled_reason
+    who = f" by {proposal.settled_by}" if proposal.settled_by else ""
+    return head, f"{by}; {proposal.state}{who}" + (f": {readable(came)}" if came else "")
+
+
+def approve_intent(target: Target, proposal: ShownProposal, now_ms: int) -> Intent:
+    """Let what another one proposed happen."""
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        if sending.validate_only:
+            return rehearsed(client.foresee_proposal(proposal.id))
+        _, answer = client.approve_proposal(
+            proposal.id,
+            preview=sending.fingerprint,
+            cluster_id=sending.target.cluster_id,
+            reason=sending.reason,
+        )
+        return answer
+
+    def preview(client: BackendClient) -> Preview:
+        foreseen = client.foresee_proposal(proposal.id)
+        warnings = tuple(warnings_of(proposal, foreseen))
+        return Preview(f"{proposal.summary}.", warnings, foreseen.fingerprint)
+
+    return Intent(
+        title=f"Approve proposal {proposal.id}",
+        button="Approve it",
+        target=target,
+        touches=(
+            ("Proposed by", proposal.who),
+            ("Why", proposal.reason or "-"),
+            ("Dies in", left_text(proposal, now_ms)),
+        ),
+        send=send,
+        preview=preview,
+        effect="It happens at once, as it was proposed, and once. The audit names both of you.",
+        typed=(proposal.id,),
+    )
+
+
+def warnings_of(proposal: ShownProposal, foreseen: ProposalEffect) -> Iterator[str]:
+    """What whoever approves it must not overlook: a table cuts what is long."""
+    if foreseen.changed:
+        yield "It would do something else than when it was proposed."
+    if proposal.action in LOSSES:
+        yield LOSSES[proposal.action]
+    if len(foreseen.lines) == 1:
+        yield foreseen.lines[0]
+
+
+def rehearsed(foreseen: ProposalEffect) -> ChangeAnswer:
+    """What a proposal would do, as every other change says it."""
+    parts = [line.partition(": ") for line in foreseen.lines]
+    results = tuple(Result(item, 0, "NONE", words) for item, _, words in parts)
+    return ChangeAnswer(True, None, results, foreseen.notes)
+
+
+def words_of(proposal: ShownProposal, now_ms: int, key: str) -> str:
+    """One sentence about a proposal that waits for whoever sits here."""
+    left = left_text(proposal, now_ms)
+    return f"{proposal.who} proposes: {proposal.summary} ({key} shows it; it dies in {left})."

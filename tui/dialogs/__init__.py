@@ -1,0 +1,1 @@
+"""Dialogs that any view opens, and what every dialog is made of."""

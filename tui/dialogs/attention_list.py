@@ -1,0 +1,68 @@
+"""Everything that is wrong, in full; Enter goes where it is to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+
+from tui.dialogs.dialog import Dialog, Lines
+
+if TYPE_CHECKING:
+    from tui.tables.targets import Item
+
+
+class AttentionScreen(Dialog[None]):
+    """The lines of which the head of the screen shows the first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,exclamation_mark", "close", "Close", show=False),
+        Binding("enter", "go", "Go there", show=False),
+        Binding("j,down", "choose(1)", "Down", show=False),
+        Binding("k,up", "choose(-1)", "Up", show=False),
+    ]
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        super().__init__("Attention")
+        self._items = tuple(items)
+        self._chosen = 0
+
+    def compose_body(self) -> Iterable[Widget]:
+        """The lines, the most urgent first."""
+        with VerticalScroll(id="details", can_focus=False):
+            for item in self._items:
+                keys = f"  [{item.target.keys}]" if item.target is not None else ""
+                yield Lines(f"! {item.text}{keys}", classes="effect item")
+            if not self._items:
+                yield Lines("Nothing is wrong, as far as the backend knows.")
+        hint = "j k choose, Enter goes there, Esc closes" if self._items else "Esc closes"
+        yield Lines(hint, classes="hint")
+
+    def on_mount(self) -> None:
+        """The first one is chosen."""
+        self._show_chosen()
+
+    def _show_chosen(self) -> None:
+        for place, line in enumerate(self.query(".item")):
+            line.set_class(place == self._chosen, "-chosen")
+            if place == self._chosen:
+                line.scroll_visible(animate=False)
+
+    def action_choose(self, steps: int) -> None:
+        """Choose another line."""
+        self._chosen = min(max(self._chosen + steps, 0), max(len(self._items) - 1, 0))
+        self._show_chosen()
+
+    def action_go(self) -> None:
+        """Close, and go where the line leads."""
+        from tui.shell.dashboard import Dashboard
+        from tui.shell.navigation import go
+
+        item = self._items[self._chosen] if self._items else None
+        self.dismiss(None)
+        if item is not None and item.target is not None:
+            assert isinstance(self.app, Dashboard)
+            go(self.app, item.target)

@@ -1,0 +1,125 @@
+"""What every dialogue is made of: a box with a title that Escape always closes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import ClassVar, Final, TypeVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.css.query import NoMatches
+from textual.screen import ModalScreen
+from textual.widget import MountError, Widget
+from textual.widgets import Static
+
+from tui.text.formatting import printable
+
+T = TypeVar("T")
+
+SCROLL_KEYS: Final[tuple[Binding, ...]] = (
+    Binding("down,j", "scroll(1)", "Down", show=False),
+    Binding("up,k", "scroll(-1)", "Up", show=False),
+)
+"""Of a dialogue with more lines than there is room for; vim's and the arrows."""
+PAGE_KEYS: Final[tuple[Binding, ...]] = (
+    Binding("pagedown", "page(1)", "Page down", show=False),
+    Binding("pageup", "page(-1)", "Page up", show=False),
+)
+CLOSE_KEYS: Final[tuple[Binding, ...]] = (Binding("enter,q", "close", "Close", show=False),)
+"""Of a dialogue that asks nothing."""
+
+
+class Dialog(ModalScreen[T]):
+    """A box over the view. Subclasses say what is in it, and what it answers."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close", show=False)]
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        """The box."""
+        with Vertical(id="dialog") as box:
+            box.border_title = Text(printable(self._title))
+            yield from self.compose_body()
+
+    def call_it(self, title: str) -> None:
+        """Show another title."""
+        self.query_one("#dialog").border_title = Text(printable(title))
+
+    def compose_body(self) -> Iterable[Widget]:
+        """What is in the box."""
+        raise NotImplementedError
+
+    def ask(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do what waits for the backend; its answer is nobody's once the dialogue was closed.
+
+        It takes the place of what was asked before.
+        """
+
+        async def unless_closed() -> None:
+            try:
+                await work()
+            except (NoMatches, MountError):
+                if self in self.app.screen_stack:
+                    raise
+
+        # A callable: one that is replaced before it starts leaves no coroutine behind.
+        self.run_worker(unless_closed, group="ask", exclusive=True)  # type: ignore[arg-type]
+
+    def action_close(self) -> None:
+        """Close without an answer."""
+        self.dismiss(None)
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Close with an answer; a dialogue that is no longer in sight has given its own."""
+        return super().dismiss(result) if self.app.screen is self else AwaitComplete()
+
+
+class Lines(Static):
+    """Text that is shown as it is: nothing in it is markup."""
+
+    def __init__(self, text: Text | str = "", *, id: str | None = None, classes: str = "") -> None:
+        super().__init__(id=id, classes=classes, markup=False)
+        self.say(text)
+
+    def say(self, text: Text | str) -> None:
+        """Show another text."""
+        shown = text if isinstance(text, Text) else Text(printable(text))
+        self.plain = shown.plain
+        self.update(shown)
+
+
+async def replace_children(place: Widget, *widgets: Widget) -> None:
+    """Remove what a widget holds, and mount others in it."""
+    await remove_children(place, place.children)
+    await place.mount(*widgets)
+
+
+async def remove_children(place: Widget, children: Sequence[Widget]) -> None:
+    """Remove some of what a widget holds, to the end even where the caller is cancelled.
+
+    Textual waits for the tasks of the removed widgets by `asyncio.gather`. A worker that is
+    cancelled there cancels those tasks, and the application waits for the same ones: it would end.
+    """
+
+    async def removed() -> None:
+        await place.remove_children(list(children))
+
+    await asyncio.shield(asyncio.ensure_future(removed()))
+
+
+def fact_lines(facts: Sequence[tuple[str, str]]) -> Iterable[Widget]:
+    """Label and value, one a line; long values wrap under themselves."""
+    width = max((len(label) for label, _ in facts), default=0)
+    for label, value in facts:
+        yield Horizontal(
+            Lines(label.ljust(width + 2), classes="label"),
+            Lines(value, classes="value"),
+            classes="fact",
+        )

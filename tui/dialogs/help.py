@@ -1,0 +1,63 @@
+"""Every key of a view, by group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+
+from tui.actions import Action, help_groups, key_name
+from tui.dialogs.dialog import SCROLL_KEYS, Dialog, Lines, fact_lines
+
+SIGNS: Final = (
+    ("?", "Not known; it is not 0."),
+    ("3*", "The preferred replica; it should lead, and is coloured where it does not."),
+    ("leader -", "It leads, and is being removed."),
+    ("L F", "Throttled on the leader's side, on the follower's side."),
+    ("never", "Not at this rate: it falls behind faster than it catches up."),
+    (">1m00s", "At least; some replicas do not say."),
+)
+
+
+class HelpScreen(Dialog[None]):
+    """From the registry, so that it cannot lie."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,q,question_mark", "close", "Close", show=False),
+        *SCROLL_KEYS,
+    ]
+
+    def __init__(self, view: str) -> None:
+        super().__init__(f"Keys of the {view} view")
+        self._view = view
+
+    def compose_body(self) -> Iterable[Widget]:
+        """The groups."""
+        with VerticalScroll(id="help"):
+            for group, actions in help_groups(self._view).items():
+                yield Lines(group, classes="group")
+                yield from fact_lines(
+                    [
+                        (" ".join(key_name(key) for key in action.keys).ljust(12), words(action))
+                        for action in actions
+                    ]
+                )
+            yield Lines("Signs", classes="group")
+            yield from fact_lines([(sign.ljust(12), meaning) for sign, meaning in SIGNS])
+        yield Lines("Esc closes", classes="hint")
+
+    def on_mount(self) -> None:
+        """Let the arrow keys scroll."""
+        self.query_one("#help").focus()
+
+    def action_scroll(self, rows: int) -> None:
+        """Scroll as the arrow keys do."""
+        self.query_one("#help").scroll_relative(y=rows, animate=False)
+
+
+def words(action: Action) -> str:
+    """What an action is called, and what it does where the name does not say it all."""
+    return action.title if action.group == "Move" else f"{action.title}. {action.help}"

@@ -1,0 +1,109 @@
+"""What the data pipeline forecasts of moves that run, counted from the present moment, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from backend.domain.pipeline.delivered import ETA_FRESH_MS, EtaRow
+from tui.text.formatting import NEVER_TEXT, duration_text, printable
+
+PIPELINE: Final = "pipeline"
+LIVE: Final = "live"
+"""Where an ETA is from: the pipeline's results, or the rates of this moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """When something will be done, from now on."""
+
+    p10_s: float
+    p50_s: float
+    p90_s: float
+    """Nine in ten are done so soon; infinite for never."""
+    age_ms: int
+    bound: str = ""
+    """What holds it up."""
+    why: str = ""
+    """Why there is no end in sight."""
+
+    @property
+    def never(self) -> bool:
+        """It is not done before something changes."""
+        return math.isinf(self.p50_s)
+
+
+def fresh(rows: Iterable[EtaRow], now_ms: int) -> tuple[EtaRow, ...]:
+    """The rows that may be shown for what runs."""
+    return tuple(row for row in rows if now_ms - row.at_ms < ETA_FRESH_MS)
+
+
+def of_operation(rows: Iterable[EtaRow], operation_id: str, now_ms: int) -> Forecast | None:
+    """An operation's; None where nobody forecasts it, or not of late."""
+    row = next((row for row in fresh(rows, now_ms) if row.operation_id == operation_id), None)
+    return None if row is None else _forecast(row, now_ms)
+
+
+def of_all(rows: Iterable[EtaRow], operation_ids: Collection[str], now_ms: int) -> Forecast | None:
+    """When the last of these operations will be done; None unless all are forecast."""
+    rows = tuple(rows)
+    found = [of_operation(rows, id, now_ms) for id in operation_ids]
+    known = [one for one in found if one is not None]
+    if not known or len(known) < len(found):
+        return None
+    last = max(known, key=lambda one: one.p50_s)
+    return Forecast(
+        max(one.p10_s for one in known),
+        last.p50_s,
+        max(one.p90_s for one in known),
+        max(one.age_ms for one in known),
+        last.bound,
+        last.why,
+    )
+
+
+def _forecast(row: EtaRow, now_ms: int) -> Forecast | None:
+    """None where the pipeline says that it does not know."""
+    age_ms = max(now_ms - row.at_ms, 0)
+    if row.p50_s is None:
+        if not row.never:
+            return None
+        return Forecast(math.inf, math.inf, math.inf, age_ms, row.bound or "", row.why or "")
+    ends = (row.p10_s, row.p50_s, row.p90_s)
+    low, middle, high = (math.inf if end is None else max(end - age_ms / 1000, 0.0) for end in ends)
+    return Forecast(low, middle, high, age_ms, row.bound or "", row.why or "")
+
+
+def range_text(forecast: Forecast, to: str = " to ", never: str = NEVER_TEXT) -> str:
+    """`12m00s to 31m00s`; or that it never ends."""
+    if forecast.never:
+        return never
+    low, high = duration_text(forecast.p10_s), duration_text(forecast.p90_s)
+    return low if low == high else f"{low}{to}{high}"
+
+
+def end_text(forecast: Forecast) -> str:
+    """The range and its middle; or why there is no end in sight."""
+    if forecast.never:
+        return printable(forecast.why or NEVER_TEXT)
+    return f"{range_text(forecast)} (8 in 10), half by {duration_text(forecast.p50_s)}"
+
+
+def full_text(forecast: Forecast) -> str:
+    """The same with what it waits for, and where it is from."""
+    bound = f"; {printable(forecast.bound)}" if forecast.bound and not forecast.never else ""
+    return f"{end_text(forecast)}{bound} ({PIPELINE}, {age_text(forecast.age_ms)} old)"
+
+
+def age_text(age_ms: float) -> str:
+    """An age that does not change with every second: `<10s`, `40s`, `3m`, `2h10m`, `3d02h`."""
+    seconds = max(age_ms, 0) / 1000
+    if seconds < 10:
+        return "<10s"
+    if seconds < 60:
+        return f"{seconds // 10 * 10:.0f}s"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f}m"
+    return duration_text(seconds // 600 * 600 if seconds < 86_400 else seconds)

@@ -1,0 +1,88 @@
+"""What becomes of the throttles of moves that somebody else started, once these end. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from backend.domain.operations.operation import Operation, OperationKind
+from backend.domain.throttles.configs import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    Throttles,
+)
+from tui.text.formatting import names_text, plural
+
+if TYPE_CHECKING:
+    from backend.domain.throttles.owners import OwnedThrottle
+
+PASSING: Final = (OperationKind.THROTTLED_RATES, OperationKind.THROTTLED_REPLICAS)
+"""An operation of these kinds runs on only where what it set shall come off with moves of others;
+where it stays, the operation ends with its answer."""
+
+
+class Left(NamedTuple):
+    """What stays on in the end."""
+
+    operations: tuple[str, ...] = ()
+    """Ids of those that take off what they set when the moves end."""
+    stays: int | None = None
+    """So many rates and lists that nobody here takes off; None where that is not known."""
+
+    @property
+    def nothing(self) -> bool:
+        """True where it is known that all of it comes off."""
+        return bool(self.operations) and self.stays == 0
+
+
+def foreign_throttles_left(
+    operations: Iterable[Operation],
+    throttles: Throttles | None,
+    owned: Sequence[OwnedThrottle] | None,
+) -> Left:
+    """What stays of the throttles that stand; `owned` None where nobody has said whose they are."""
+    ids = tuple(
+        one.id
+        for one in operations
+        if one.kind in PASSING and not one.state.ended and one.auto_remove_throttle
+    )
+    if throttles is None or owned is None:
+        return Left(ids)
+    held = {
+        (cell.setting, cell.topic if cell.broker is None else cell.broker)
+        for cell in owned
+        if any(share.state != "left" for share in cell.shares)
+    }
+    return Left(ids, sum(1 for cell in _standing(throttles) if cell not in held))
+
+
+def _standing(throttles: Throttles) -> Iterator[tuple[str, int | str]]:
+    """Every rate and every list that is set."""
+    for broker, throttle in throttles.rates.items():
+        rate = throttle.rate
+        if rate.leader_bytes_per_s is not None:
+            yield LEADER_RATE, broker
+        if rate.follower_bytes_per_s is not None:
+            yield FOLLOWER_RATE, broker
+    for topic, lists in throttles.replicas.items():
+        if lists.leaders:
+            yield LEADER_REPLICAS, topic
+        if lists.followers:
+            yield FOLLOWER_REPLICAS, topic
+
+
+def left_words(left: Left) -> str:
+    """`op-3 takes the throttles off when they end`, or that nobody does; without a full stop."""
+    if not left.operations:
+        return "throttles stay on when they end"
+    who = names_text(left.operations, 2)
+    takes = "takes" if len(left.operations) == 1 else "take"
+    if left.nothing:
+        return f"{who} {takes} the throttles off when they end"
+    own = "its own" if len(left.operations) == 1 else "their own"
+    if left.stays is None:
+        return f"{who} {takes} {own} throttles off, others may stay on"
+    stay = "stays" if left.stays == 1 else "stay"
+    return f"{who} {takes} {own} throttles off, {plural(left.stays, 'other')} {stay} on"

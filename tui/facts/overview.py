@@ -1,0 +1,289 @@
+"""What the home screen says of a snapshot: health, progress, operations, the worst replicas.
+
+Computed off the event loop; `tui.views.overview.layout` writes it for a size of the terminal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from backend.domain.operations.operation import Operation
+from backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
+from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
+from tui.actions.view_names import OVERVIEW
+from tui.facts.finished_moves import Batch
+from tui.facts.forecast import Forecast, of_all, of_operation
+from tui.facts.health import Health, health_of
+from tui.facts.progress import Progress, all_held, copied_rows, held, progress_of, throttled
+from tui.facts.snapshot_facts import Facts, Summary, known_sum
+from tui.facts.transfer_history import Course, Moment
+from tui.views.partitions.table import ReplicaKey
+
+if TYPE_CHECKING:
+    from tui.facts.view_query import Job
+
+WORST_MOST: Final = 20
+OPERATIONS_MOST: Final = 20
+_UNKNOWN_IS: Final = 1e19
+"""Of a replica that is being added; worse than any number of bytes."""
+_NEVER_IS: Final = 1e21
+_STUCK_IS: Final = 1e23
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How far all that moves is; what waits for its turn is only counted."""
+
+    done_bytes: int = UNKNOWN
+    left_bytes: int = UNKNOWN
+    left_unknown: int = 0
+    """Replicas that do not say how much they lack."""
+    waiting: int = 0
+    """Partitions that wait for their turn."""
+
+    @property
+    def known(self) -> bool:
+        """True where a share can be told."""
+        return self.done_bytes >= 0 and self.left_bytes >= 0 and self.whole_bytes > 0
+
+    @property
+    def whole_bytes(self) -> int:
+        """What is copied and what is left together; UNKNOWN where either is."""
+        if self.done_bytes < 0 or self.left_bytes < 0:
+            return UNKNOWN
+        return self.done_bytes + self.left_bytes
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1; NaN if unknown. It is 1 only when nothing is left."""
+        return self.done_bytes / self.whole_bytes if self.known else math.nan
+
+
+def share_text(total: Total) -> str:
+    """`45%`; at most that, where replicas do not say how much they lack; 100% only at the end."""
+    if not total.known:
+        return "?%"
+    percent = f"{min(math.floor(total.share * 100), 99) if total.left_bytes else 100}%"
+    return f"<{percent}" if total.left_unknown else percent
+
+
+@dataclass(frozen=True, slots=True)
+class OperationLine:
+    """An operation and how far it is."""
+
+    operation: Operation
+    progress: Progress | None
+    """None where it has ended, or moves nothing."""
+    forecast: Forecast | None = None
+    """What the data pipeline says of its end; None where it says nothing, or nothing fresh."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorstReplica:
+    """A replica that needs longest, or never arrives."""
+
+    key: ReplicaKey
+    status: str
+    """One or two words."""
+    tone: str
+    lag_bytes: int
+    rate_bytes_per_s: float
+    """What it fetches; NaN if unknown."""
+    eta_s: float
+    cause: str
+    """Why it does not come nearer, in a few words; empty where it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Everything that the home screen tells of one snapshot."""
+
+    taken_ms: int
+    summary: Summary
+    health: Health
+    total: Total
+    running: tuple[OperationLine, ...] = ()
+    """Operations that have not ended, the newest first."""
+    running_more: int = 0
+    """So many more run than are listed."""
+    ended: tuple[Operation, ...] = ()
+    """The newest of those that have ended."""
+    worst: tuple[WorstReplica, ...] = ()
+    behind: int = 0
+    """Replicas from which the worst ones were taken."""
+    permitted_bytes_per_s: int | None = None
+    """What the throttles of everything that moves let through; None where that has no bound."""
+    throttled: bool = False
+    """Whether any throttle is set."""
+    now_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """What the head and the home screen share."""
+
+    total: Total
+    health: Health
+    overview: Overview | None = None
+    """The newest; None until the home screen was looked at."""
+    forecast: Forecast | None = None
+    """When all that moves will be done, as the data pipeline says; None where it does not."""
+    has_pipeline: bool = False
+    """There are results of a data pipeline."""
+    held: bool = False
+    """All that moves stands still on purpose."""
+    course: tuple[Moment, ...] = ()
+    """Of the time up to the newest snapshot; computed for the views that plot it."""
+
+
+class HomeBuilder:
+    """Makes a `Home` of each job, and remembers the course and the batch. For one thread."""
+
+    def __init__(self) -> None:
+        self._course = Course()
+        self._batch = Batch()
+        self._home = Home(Total(), Health())
+        self._of: object = None
+        self._cluster_id = ""
+
+    def home(self, facts: Facts, job: Job, *, plots: bool) -> Home:
+        """What there is to say of a job's snapshot; `plots` where its view shows the course."""
+        snapshot = facts.snapshot
+        self._course.take(facts)
+        if self._cluster_id != snapshot.cluster_id:
+            self._cluster_id, self._home = snapshot.cluster_id, Home(Total(), Health())
+            self._batch = Batch()
+        of = (snapshot.cluster_id, snapshot.version, snapshot.taken_ms, job.operations)
+        if self._of != of:
+            self._of = of
+            health, total = health_of(facts), total_of(facts, job.operations, self._batch)
+            held = all_held(facts, job.operations)
+            self._home = replace(self._home, total=total, health=health, held=held)
+        self._home = replace(
+            self._home, forecast=forecast_of(facts, job), has_pipeline=job.has_pipeline
+        )
+        if job.view == OVERVIEW:
+            self._home = replace(
+                self._home, overview=overview_of(facts, job, self._home.health, self._home.total)
+            )
+        if plots:
+            self._home = replace(self._home, course=self._course.until(snapshot.taken_ms))
+        return self._home
+
+
+def overview_of(facts: Facts, job: Job, health: Health, total: Total) -> Overview:
+    """The home screen's facts."""
+    newest = sorted(job.operations, key=lambda one: (one.started_ms, one.id), reverse=True)
+    running = [one for one in newest if not one.state.ended]
+    history = facts.snapshot.history
+    bound = history[-1].permitted_bytes_per_s if history and facts.arriving.any() else None
+    worst, behind = worst_replicas(facts)
+    return Overview(
+        taken_ms=facts.snapshot.taken_ms,
+        summary=facts.summary,
+        health=health,
+        total=total,
+        running=tuple(
+            OperationLine(
+                one, progress_of(facts, one), of_operation(job.forecasts, one.id, job.now_ms)
+            )
+            for one in running[:OPERATIONS_MOST]
+        ),
+        running_more=max(len(running) - OPERATIONS_MOST, 0),
+        ended=tuple([one for one in newest if one.state.ended][:OPERATIONS_MOST]),
+        worst=worst,
+        behind=behind,
+        permitted_bytes_per_s=bound,
+        throttled=throttled(facts),
+        now_ms=job.now_ms,
+    )
+
+
+def forecast_of(facts: Facts, job: Job) -> Forecast | None:
+    """When all that moves will be done; None unless operations that are forecast move all of it."""
+    if not job.forecasts:
+        return None
+    running = [one for one in job.operations if not one.state.ended and one.partitions]
+    if any(held(one) for one in running):
+        return None
+    ours = {partition for one in running for partition in one.partitions}
+    if not ours.issuperset(facts.moving_partitions):
+        return None
+    return of_all(job.forecasts, [one.id for one in running], job.now_ms)
+
+
+def total_of(facts: Facts, operations: Sequence[Operation], batch: Batch | None = None) -> Total:
+    """What was copied by the moves that run and what is left.
+
+    An operation's replicas that have arrived count as copied. Of moves that have ended, or that no
+    operation here owns, `batch` remembers what it has seen of them while others go on.
+    """
+    running = [one for one in operations if not one.state.ended and one.partitions]
+    counted = facts.arriving.copy()
+    for one in running:
+        counted |= copied_rows(facts, one)
+    arriving = bool(facts.arriving.any())
+    done = (batch or Batch()).take(facts, counted, lives=arriving or bool(running))
+    if not arriving:
+        return Total()
+    left, left_unknown = known_sum(facts.rows.lag_bytes[facts.arriving])
+    return Total(done, left, left_unknown, sum(one.waiting for one in running))
+
+
+def worst_replicas(facts: Facts, most: int = WORST_MOST) -> tuple[tuple[WorstReplica, ...], int]:
+    """Stuck replicas, then those that never arrive at their rate, then the furthest from done.
+
+    And how many replicas have not arrived at all.
+    """
+    rows = facts.rows
+    places = np.flatnonzero((facts.behind & ~rows.in_isr) | facts.stuck)
+    if not len(places):
+        return (), 0
+    lag = rows.lag_bytes[places].astype(np.float64)
+    never = rows.adding[places] & np.isinf(rows.eta_s[places])
+    unknown = np.where(rows.adding[places], _UNKNOWN_IS, 0.0)
+    badness = np.where(lag < 0, unknown, lag) + never * _NEVER_IS
+    badness += facts.stuck[places] * _STUCK_IS
+    few = np.argpartition(-badness, min(most, len(places)) - 1)[:most]
+    chosen = places[few[np.lexsort((places[few], -badness[few]))]]
+    return tuple(_worst(facts, int(place)) for place in chosen), len(places)
+
+
+_STATUS: Final = {
+    ReplicaStatus.IN_SYNC: ("in sync", ""),
+    ReplicaStatus.BEHIND: ("behind", ""),
+    ReplicaStatus.LAG_UNKNOWN: ("unknown", "warn"),
+    ReplicaStatus.OFFLINE: ("offline", "bad"),
+}
+
+
+def _state_word(cause: Cause, status: str) -> str:
+    """How a replica stands, in one word."""
+    if cause is Cause.PAUSED:
+        return "paused"
+    return "stuck" if cause.is_stuck else status
+
+
+def _worst(facts: Facts, place: int) -> WorstReplica:
+    rows = facts.rows
+    cause = Cause(int(rows.cause[place]))
+    status, tone = _STATUS[ReplicaStatus(int(rows.status[place]))]
+    stuck = bool(facts.stuck[place])
+    eta_s = float(rows.eta_s[place])
+    never = math.isinf(eta_s) and not stuck
+    return WorstReplica(
+        key=ReplicaKey(
+            facts.snapshot.topic_of(place), int(rows.partition[place]), int(rows.broker[place])
+        ),
+        status=_state_word(cause, status),
+        tone="bad" if stuck or never else tone,
+        lag_bytes=int(rows.lag_bytes[place]),
+        rate_bytes_per_s=float(rows.fetched_bytes_per_s[place]),
+        eta_s=eta_s,
+        cause="" if cause is Cause.NONE else CAUSE_TEXTS[cause].short,
+    )

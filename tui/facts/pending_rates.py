@@ -1,0 +1,225 @@
+"""Rates that an operator has typed or stepped to, before anybody was asked to set them. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from backend.domain.throttles.configs import (
+    RATE_MAX_BYTES_PER_S,
+    RATE_MIN_BYTES_PER_S,
+    ThrottledRate,
+    Throttles,
+    parse_rate,
+)
+from backend.errors import BadInput
+from tui.text.formatting import duration_text, names_text, plural, rate_text
+
+if TYPE_CHECKING:
+    from backend.domain.replicas.snapshot import Snapshot
+    from backend.domain.replicas.stuck_causes import RateNeed
+    from backend.domain.replicas.what_if import Forecast
+
+STEP: Final = 1.1
+FIGURES: Final = 3
+"""Significant figures of a rate that was stepped to: what is shown is what is sent."""
+BROKERS_MOST: Final = 4
+
+Pending = tuple[tuple[int, ThrottledRate], ...]
+"""Rates by broker, sorted by id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """What pending rates would do, beside what the present ones do."""
+
+    pending: Pending
+    before: Throttles
+    now: Forecast
+    then: Forecast
+    needs: tuple[RateNeed, ...] = ()
+    """Of what is stuck under a throttle that is too low."""
+
+    @property
+    def lowest(self) -> RateNeed | None:
+        """The rate that would fall short the most of what is stuck under it; None where all do."""
+        wanted = dict(self.pending)
+        present = {broker: found.rate for broker, found in self.before.rates.items()}
+        short = []
+        for need in self.needs:
+            rate = wanted.get(need.broker, present.get(need.broker))
+            if rate is None:
+                continue
+            leads = need.key.startswith("leader")
+            value = rate.leader_bytes_per_s if leads else rate.follower_bytes_per_s
+            if value is not None and value < need.needs_bytes_per_s:
+                short.append((need.needs_bytes_per_s - value, need))
+        return max(short, key=lambda found: found[0])[1] if short else None
+
+    @property
+    def told(self) -> bool:
+        """Whether anything is copied at present from which an ETA can be reckoned."""
+        return any(use.received_bytes_per_s > 0 for use in self.now.brokers.values())
+
+
+def needs_of(snapshot: Snapshot) -> tuple[RateNeed, ...]:
+    """Rates that would do for what is stuck."""
+    found = {need for one in snapshot.explained.values() for need in one.rates}
+    return tuple(sorted(found, key=str))
+
+
+def stepped(rate: ThrottledRate, *, up: bool) -> ThrottledRate:
+    """A tenth more, or as much less as takes that back; a side without a rate stays so."""
+    return ThrottledRate(_step(rate.leader_bytes_per_s, up), _step(rate.follower_bytes_per_s, up))
+
+
+def _step(value: int | None, up: bool) -> int | None:
+    if value is None:
+        return None
+    wanted = float(f"{value * STEP if up else value / STEP:.{FIGURES}g}")
+    return min(max(round(wanted), RATE_MIN_BYTES_PER_S), RATE_MAX_BYTES_PER_S)
+
+
+def typed_rates(text: str) -> ThrottledRate:
+    """`50MB/s` for both sides, or `50MB/s 40MB/s`: leader, follower.
+
+    Raises:
+        BadInput: it is neither.
+    """
+    parts = text.split()
+    if not 1 <= len(parts) <= 2:
+        raise BadInput("Type one rate for both sides, or two: leader, follower; none lifts it.")
+    first, *second = [parse_rate(part) for part in parts]
+    return ThrottledRate(first, second[0] if second else first)
+
+
+def with_rates(pending: Pending, rates: Mapping[int, ThrottledRate], present: Throttles) -> Pending:
+    """With these rates too; without those that are what is set already."""
+    wanted = {**dict(pending), **rates}
+    changed = {
+        broker: rate
+        for broker, rate in wanted.items()
+        if broker not in present.rates or present.rates[broker].rate != rate
+    }
+    return tuple(sorted(changed.items()))
+
+
+def pair_text(rate: ThrottledRate | None) -> str:
+    """`25.0 MB/s`, or both sides where they differ; `?` where it is not known."""
+    if rate is None:
+        return "?"
+    leader, follower = rate_text(rate.leader_bytes_per_s), rate_text(rate.follower_bytes_per_s)
+    return leader if leader == follower else f"{leader} / {follower}"
+
+
+def change_lines(seen: Foresight) -> list[str]:
+    """`broker 2: 25.0 MB/s -> 27.5 MB/s`; brokers that change alike together."""
+    alike: dict[str, list[int]] = {}
+    for broker, rate in seen.pending:
+        found = seen.before.rates.get(broker)
+        before = pair_text(None if found is None else found.rate)
+        alike.setdefault(f"{before} -> {pair_text(rate)}", []).append(broker)
+    lines = [f"{some_brokers(ids)}: {change}" for change, ids in alike.items()]
+    more = len(lines) - 2
+    return lines if more <= 0 else [*lines[:2], f"and {plural(more, 'other change')}"]
+
+
+def typed_back(rate: ThrottledRate) -> str:
+    """As an operator would type it, exactly: `25MB/s`, or both sides where they differ."""
+    leader, follower = map(typed_rate, (rate.leader_bytes_per_s, rate.follower_bytes_per_s))
+    return leader if leader == follower else f"{leader} {follower}"
+
+
+def typed_rate(rate_bytes_per_s: int | None) -> str:
+    """One rate as an operator would type it, exactly: `25MB/s`, or all its digits."""
+    if rate_bytes_per_s is None:
+        return rate_text(None)
+    for size, unit in ((10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s")):
+        if rate_bytes_per_s and rate_bytes_per_s % size == 0:
+            return f"{rate_bytes_per_s // size}{unit}"
+    return str(rate_bytes_per_s)
+
+
+def some_brokers(ids: Sequence[int]) -> str:
+    """`broker 2`, or `brokers 1, 2, 3, 4 and 3 more`."""
+    if len(ids) == 1:
+        return f"broker {ids[0]}"
+    return f"brokers {names_text(ids, BROKERS_MOST)}"
+
+
+def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
+    """`At 55.0 MB/s: ETA 12m to 19m (was 14m to 22m); 2 replicas never arrive`."""
+    rates = {pair_text(rate) for _, rate in seen.pending}
+    at = f"At {rates.pop()}" if len(rates) == 1 else "Then"
+    if not seen.then.copies:
+        return f"{at}: nothing is being copied, so no ETA changes"
+    if seen.needs and (seen.lowest is None or not seen.told):
+        return f"{at}: {_needed_text(seen)}"
+    now, then = eta_text(seen.now), eta_text(seen.then)
+    parts = [f"{at}: ETA {then} ({'as it is' if now == then else f'was {now}'})"]
+    room = tight_text(seen.then, brokers, "would use ")
+    parts += [room] if room else []
+    parts += [_needed_text(seen)] if seen.needs else []
+    return "; ".join([*parts, *_apart(seen.then)])
+
+
+def _apart(then: Forecast) -> list[str]:
+    """What the ETA leaves out, or takes for granted: copies in words."""
+    parts = []
+    if then.estimated:
+        verb = "receives" if then.estimated == 1 else "receive"
+        parts.append(f"{plural(then.estimated, 'replica')} {verb} nothing yet, reckoned by a share")
+    if then.never:
+        verb = "arrives" if then.never == 1 else "arrive"
+        parts.append(f"{plural(then.never, 'replica')} never {verb}")
+    if then.unknown:
+        why = ", ".join(
+            str(why) if count == then.unknown else f"{count:,} {why}"
+            for why, count in then.why.items()
+        )
+        parts.append(f"unknown of {plural(then.unknown, 'replica')}{f' ({why})' if why else ''}")
+    return parts
+
+
+def _needed_text(seen: Foresight) -> str:
+    """Whether what is stuck would arrive: what passes now, if anything, does not tell."""
+    short = seen.lowest
+    if short is None:
+        return "enough for all that is stuck; ETA not known yet"
+    side = "leader" if short.key.startswith("leader") else "follower"
+    needs = rate_up_text(short.needs_bytes_per_s)
+    return f"too low, broker {short.broker} needs a {side} rate of {needs}"
+
+
+def rate_up_text(bytes_per_s: int) -> str:
+    """In three figures, and never less than it is: `31.6 MB/s`."""
+    step = 10 ** max(len(str(bytes_per_s)) - FIGURES, 0)
+    return rate_text(-(-bytes_per_s // step) * step)
+
+
+def eta_text(forecast: Forecast) -> str:
+    """From and to, of the copies that arrive; `about` where shares of a rate were reckoned with."""
+    if forecast.copies and forecast.never == forecast.copies:
+        return "never"
+    first, last = duration_text(forecast.rest_s), duration_text(forecast.rest_latest_s)
+    about = "about " if forecast.estimated and not math.isnan(forecast.rest_s) else ""
+    return about + (first if first == last else f"{first} to {last}")
+
+
+def tight_text(forecast: Forecast, most: int, verb: str = "") -> str:
+    """`broker 3 48.0 of 55.0 MB/s`, the fullest first; empty where no rate is used."""
+    sides = [(use.broker, use.tightest) for use in forecast.brokers.values()]
+    known = [(broker, *side) for broker, side in sides if side is not None]
+    fullest = sorted(known, key=lambda found: (-found[1] / found[2], found[0]))[:most]
+    return ", ".join(
+        f"broker {broker} {verb}{_of(min(used, rate), rate)}" for broker, used, rate in fullest
+    )
+
+
+def _of(used: float, rate: int) -> str:
+    """`48.0 of 55.0 MB/s`: one unit where both have the same."""
+    first, last = rate_text(used), rate_text(rate)
+    unit = last.partition(" ")[2]
+    return f"{first.removesuffix(f' {unit}')} of {last}"

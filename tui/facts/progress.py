@@ -1,0 +1,269 @@
+"""How far an operation is: its partitions joined with the rows of the snapshot.
+
+Arrays of each operation are made once; what is done for each snapshot is a few passes over its
+rows, whatever the size of the plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import Operation, OperationState
+from backend.domain.replicas.snapshot import UNKNOWN
+from tui.facts.snapshot_facts import Facts, eta_range, known_sum
+
+PLANS_KEPT: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Of what an operation has started; what waits for its turn is only counted."""
+
+    arrived: int = 0
+    """Replicas that were copied and are in sync."""
+    replicas: int = 0
+    """Replicas that are copied, and those that have arrived."""
+    left_bytes: int = UNKNOWN
+    """What is still to be copied, as far as is known."""
+    left_unknown: int = 0
+    """Replicas that do not say how much they lack."""
+    copy_bytes: int = UNKNOWN
+    """What is copied and what is left together, as far as is known."""
+    eta_s: float = math.nan
+    eta_latest_s: float = math.nan
+    eta_never: int = 0
+    eta_unknown: int = 0
+    waiting: int = 0
+    """Partitions that wait for their turn."""
+
+    @property
+    def at_least(self) -> bool:
+        """True where there is more to copy than `left_bytes` and the ETA say."""
+        return bool(self.left_unknown or self.waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanArrays:
+    """Partitions as arrays, and replicas of each: where it was before, or where it shall be."""
+
+    topics: tuple[str, ...]
+    topic: NDArray[np.int64]
+    """Places in `topics`."""
+    partition: NDArray[np.int64]
+    entry: NDArray[np.int64]
+    """Places in `partition`, one for each replica."""
+    broker: NDArray[np.int64]
+
+
+class _ById:
+    """An operation as a key. Its partitions never change; another cluster may have its id."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+
+    def __hash__(self) -> int:
+        return hash(self.operation.id)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _ById)
+            and other.operation.id == self.operation.id
+            and other.operation.partitions == self.operation.partitions
+        )
+
+
+def originals(operation: Operation) -> Mapping[TopicPartition, tuple[int, ...]]:
+    """Where an operation's partitions were before it, as far as the backend says."""
+    return _originals(_ById(operation))
+
+
+@lru_cache(PLANS_KEPT)
+def _originals(key: _ById) -> dict[TopicPartition, tuple[int, ...]]:
+    plan = key.operation.details.get("rollback_plan") or {}
+    return {
+        TopicPartition(entry["topic"], entry["partition"]): tuple(entry["replicas"])
+        for entry in plan.get("partitions", ())
+    }
+
+
+@lru_cache(PLANS_KEPT)
+def _plan(key: _ById) -> PlanArrays:
+    return plan_arrays(key.operation.partitions, originals(key.operation))
+
+
+def plan_arrays(
+    partitions: Sequence[TopicPartition], replicas_of: Mapping[TopicPartition, tuple[int, ...]]
+) -> PlanArrays:
+    """Partitions with the replicas of those of which they are known."""
+    topics = tuple(sorted({partition.topic for partition in partitions}))
+    places = {topic: place for place, topic in enumerate(topics)}
+    replicas = [
+        (entry, broker)
+        for entry, partition in enumerate(partitions)
+        for broker in replicas_of.get(partition, ())
+    ]
+    return PlanArrays(
+        topics,
+        np.array([places[p.topic] for p in partitions], np.int64),
+        np.array([p.partition for p in partitions], np.int64),
+        np.array([entry for entry, _ in replicas], np.int64),
+        np.array([broker for _, broker in replicas], np.int64),
+    )
+
+
+def places_of(facts: Facts, plan: PlanArrays) -> NDArray[np.int64]:
+    """Where each partition of the plan stands among the snapshot's; -1 where it is not."""
+    rows, starts = facts.rows, facts.starts
+    keys = (rows.topic_index[starts].astype(np.int64) << 32) | rows.partition[starts]
+    numbers = np.array([facts.topic_places.get(topic, -1) for topic in plan.topics], np.int64)
+    if not len(keys) or not len(plan.partition):
+        return np.full(len(plan.partition), -1, np.int64)
+    topic = numbers[plan.topic]
+    wanted = (topic << 32) | plan.partition
+    found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where((topic >= 0) & (keys[found] == wanted), found, -1)
+
+
+def rows_among(facts: Facts, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The rows of some of the snapshot's partitions."""
+    counts = np.diff(np.append(facts.starts, len(facts.rows)))
+    return np.repeat(members, counts)
+
+
+def members_of(facts: Facts, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the snapshot's partitions have one of these places."""
+    members = np.zeros(len(facts.starts), np.bool_)
+    members[places[places >= 0]] = True
+    return members
+
+
+def operation_rows(facts: Facts, operation: Operation) -> NDArray[np.bool_]:
+    """The rows of an operation's partitions."""
+    if not operation.partitions:
+        return np.zeros(len(facts.rows), np.bool_)
+    return rows_among(facts, members_of(facts, places_of(facts, _plan(_ById(operation)))))
+
+
+def moving_first(facts: Facts, operation: Operation, most: int) -> list[TopicPartition]:
+    """So many of an operation's partitions, those that move before the others."""
+    if not operation.partitions:
+        return []
+    places = places_of(facts, _plan(_ById(operation)))
+    moving = np.zeros(len(places), np.bool_)
+    known = places >= 0
+    moving[known] = facts.moving[facts.starts[places[known]]]
+    order = np.argsort(~moving, kind="stable")[:most]
+    return [operation.partitions[int(place)] for place in order]
+
+
+def unstarted(facts: Facts, operations: Iterable[Operation]) -> set[TopicPartition]:
+    """Partitions that wait for their turn in an operation: still where they were before it.
+
+    One by one: for a thread, where plans are large.
+    """
+    moving = set(facts.moving_partitions)
+    return {
+        partition
+        for operation in operations
+        if operation.waiting and not operation.state.ended
+        for partition, before in originals(operation).items()
+        if partition not in moving and set(facts.replicas_of(partition)) == set(before)
+    }
+
+
+def foreign_moves(facts: Facts, operations: Iterable[Operation]) -> int:
+    """Partitions that move and that no operation here owns, while throttles stand."""
+    if not facts.moving.any() or not throttled(facts):
+        return 0
+    moving = facts.moving[facts.starts].copy()
+    for operation in operations:
+        if not operation.state.ended and operation.partitions:
+            moving &= ~members_of(facts, places_of(facts, _plan(_ById(operation))))
+    return int(moving.sum())
+
+
+def held(operation: Operation) -> bool:
+    """True where its copies stand still on purpose, so that an ETA would mean nothing."""
+    return operation.state in (OperationState.PAUSED, OperationState.PAUSING)
+
+
+def all_held(facts: Facts, operations: Iterable[Operation]) -> bool:
+    """Whether everything that moves belongs to operations that are held."""
+    moving = facts.moving[facts.starts].copy()
+    if not moving.any():
+        return False
+    for operation in operations:
+        if held(operation) and operation.partitions:
+            moving &= ~members_of(facts, places_of(facts, _plan(_ById(operation))))
+    return not moving.any()
+
+
+def throttled(facts: Facts) -> bool:
+    """Whether any rate or list is set."""
+    throttles = facts.snapshot.throttles
+    rates = (one.rate for one in throttles.rates.values())
+    return bool(throttles.replicas) or any(
+        rate.leader_bytes_per_s is not None or rate.follower_bytes_per_s is not None
+        for rate in rates
+    )
+
+
+def progress_of(facts: Facts, operation: Operation) -> Progress | None:
+    """How far an operation is; None where it has ended, or moves nothing."""
+    if operation.state.ended or not operation.partitions or "shrink" in operation.details:
+        return None
+    plan = _plan(_ById(operation))
+    places = places_of(facts, plan)
+    mine = rows_among(facts, members_of(facts, places))
+    rows = facts.rows
+    copied = rows.adding & mine
+    arrived = _arrived(facts, plan, places, mine & ~facts.moving)
+    left, left_unknown = known_sum(rows.lag_bytes[copied])
+    present = rows.size_bytes[copied | arrived]
+    earliest, latest, never, unknown = eta_range(rows, copied & ~rows.in_isr)
+    here = int(present[present >= 0].sum())
+    return Progress(
+        arrived=int(arrived.sum()) + int((copied & rows.in_isr).sum()),
+        replicas=int(arrived.sum()) + int(copied.sum()),
+        left_bytes=left,
+        left_unknown=left_unknown,
+        copy_bytes=UNKNOWN if left < 0 else left + here,
+        eta_s=earliest,
+        eta_latest_s=latest,
+        eta_never=never,
+        eta_unknown=unknown,
+        waiting=operation.waiting,
+    )
+
+
+def copied_rows(facts: Facts, operation: Operation) -> NDArray[np.bool_]:
+    """The rows that an operation copies, and those that it has copied; none where it has ended."""
+    if operation.state.ended or not operation.partitions:
+        return np.zeros(len(facts.rows), np.bool_)
+    plan = _plan(_ById(operation))
+    places = places_of(facts, plan)
+    mine = rows_among(facts, members_of(facts, places))
+    return (facts.rows.adding & mine) | _arrived(facts, plan, places, mine & ~facts.moving)
+
+
+def _arrived(
+    facts: Facts, plan: PlanArrays, places: NDArray[np.int64], still: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Of rows whose partition does not move any more, those that were not there before."""
+    if not len(plan.broker) or not still.any():
+        return np.zeros(len(still), np.bool_)
+    counts = np.diff(np.append(facts.starts, len(facts.rows)))
+    entries = np.repeat(np.arange(len(facts.starts), dtype=np.int64), counts)
+    codes = (entries << 32) | facts.rows.broker
+    before = (places[plan.entry] << 32) | plan.broker
+    # A partition of which it is not known where it was tells nothing.
+    known = members_of(facts, places[np.unique(plan.entry)])
+    return still & rows_among(facts, known) & ~np.isin(codes, before)

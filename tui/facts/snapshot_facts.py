@@ -1,0 +1,306 @@
+"""What every view needs of a snapshot, computed once for each, off the event loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.replicas.snapshot import (
+    UNKNOWN,
+    Replicas,
+    ReplicaStatus,
+    Snapshot,
+    moving_rows,
+    partition_starts,
+    stuck_rows,
+)
+from backend.domain.replicas.stuck_causes import Cause
+from tui.facts.leaving_partitions import Leaving, leaving_of
+
+_FOLLOWS_FROM: Final[Mapping[str, tuple[str, ...]]] = {
+    "starts": ("topic_index", "partition"),
+    "moving": ("topic_index", "partition", "adding", "removing"),
+    "moving_partitions": ("topic_index", "partition", "adding", "removing"),
+    "behind": ("status", "adding", "mode"),
+    "going": ("mode",),
+    "leaving": ("topic_index", "partition", "position", "mode"),
+    "stuck": ("cause",),
+    "counts": (
+        *("topic_index", "partition", "position", "broker"),
+        *("adding", "removing", "status", "leader", "mode"),
+    ),
+}
+"""The columns that decide a fact. Where they are those of the last snapshot, so is the fact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What is counted over all rows, and rarely changes."""
+
+    offline: int
+    behind: int
+    """Replicas out of the in-sync set that nothing moves."""
+    leaderless: int
+    misled: int
+    """Partitions that are not led by their preferred replica."""
+
+
+class Facts:
+    """A snapshot and what follows from it; each part is computed when it is first asked for."""
+
+    def __init__(self, snapshot: Snapshot, before: Facts | None = None) -> None:
+        """What is known of the snapshot `before` is taken over as far as it still holds.
+
+        Snapshots of one stream share the columns in which nothing changed.
+        """
+        self.snapshot = snapshot
+        self.rows: Replicas = snapshot.replicas
+        if before is not None and before.snapshot.topics is snapshot.topics:
+            self._take_over(before)
+
+    def _take_over(self, before: Facts) -> None:
+        known = before.__dict__
+        for fact, columns in _FOLLOWS_FROM.items():
+            same = all(getattr(self.rows, c) is getattr(before.rows, c) for c in columns)
+            if fact in known and same:
+                self.__dict__[fact] = known[fact]
+        if "topic_places" in known:
+            self.__dict__["topic_places"] = known["topic_places"]
+
+    @cached_property
+    def starts(self) -> NDArray[np.intp]:
+        """The first row of each partition."""
+        return partition_starts(self.rows)
+
+    @cached_property
+    def moving(self) -> NDArray[np.bool_]:
+        """Rows of partitions that gain or lose a replica."""
+        return moving_rows(self.rows, self.starts)
+
+    @cached_property
+    def stale(self) -> NDArray[np.bool_]:
+        """Rows whose broker has not answered in time."""
+        brokers = [id for id, status in self.snapshot.brokers.items() if status.stale]
+        if not brokers:
+            return np.zeros(len(self.rows), np.bool_)
+        found: NDArray[np.bool_] = np.isin(self.rows.broker, brokers)
+        return found
+
+    @cached_property
+    def arriving(self) -> NDArray[np.bool_]:
+        """Replicas that are being added."""
+        return self.rows.adding
+
+    @cached_property
+    def behind(self) -> NDArray[np.bool_]:
+        """Replicas that still have to copy: added ones, and ones out of the in-sync set."""
+        copying: NDArray[np.bool_] = self.rows.status != ReplicaStatus.IN_SYNC
+        return (copying | self.rows.adding) & ~self.going
+
+    @cached_property
+    def going(self) -> NDArray[np.bool_]:
+        """Rows of partitions that are being deleted: nobody leads them, and nothing is copied."""
+        found: NDArray[np.bool_] = self.rows.mode == PartitionMode.NONE
+        return found
+
+    @cached_property
+    def leaving(self) -> tuple[Leaving, ...]:
+        """The partitions that are read-only or being deleted, by topic and mode."""
+        return leaving_of(self.snapshot) if self.rows.mode.any() else ()
+
+    @cached_property
+    def stuck(self) -> NDArray[np.bool_]:
+        """Replicas that cannot arrive before somebody does something."""
+        return stuck_rows(self.rows)
+
+    @cached_property
+    def topic_places(self) -> dict[str, int]:
+        """Where each topic's name is."""
+        return {name: place for place, name in enumerate(self.snapshot.topics)}
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What is counted over all rows."""
+        rows, stays = self.rows, ~self.going
+        return Counts(
+            offline=int(((rows.status == ReplicaStatus.OFFLINE) & stays).sum()),
+            behind=int(((rows.status == ReplicaStatus.BEHIND) & ~self.moving).sum()),
+            leaderless=int(((rows.leader < 0) & stays)[self.starts].sum()),
+            misled=int(((rows.position == 0) & (rows.leader != rows.broker) & stays).sum()),
+        )
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The whole cluster in one line."""
+        return _summary(self)
+
+    @cached_property
+    def moving_partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions that gain or lose a replica."""
+        return tuple(
+            self.snapshot.partition_of(int(row)) for row in self.starts[self.moving[self.starts]]
+        )
+
+    def rows_of(self, topic: str, partition: int) -> range:
+        """A partition's rows; empty where there is no such partition."""
+        place = self.topic_places.get(topic)
+        if place is None:
+            return range(0)
+        first, last = np.searchsorted(self.rows.topic_index, [place, place + 1])
+        within = self.rows.partition[first:last]
+        start, end = np.searchsorted(within, [partition, partition + 1])
+        return range(int(first + start), int(first + end))
+
+    def partitions_in(self, topic: str) -> int:
+        """How many partitions a topic has; 0 where there is no such topic."""
+        place = self.topic_places.get(topic)
+        if place is None:
+            return 0
+        first, last = np.searchsorted(self.rows.topic_index, [place, place + 1])
+        return len(np.unique(self.rows.partition[first:last]))
+
+    def replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
+        """A partition's brokers in the order of its replica list."""
+        rows = self.rows_of(*partition)
+        return tuple(int(broker) for broker in self.rows.broker[rows.start : rows.stop])
+
+    def broker_age_s(self, broker: int) -> float:
+        """How old a broker's rows were when the snapshot was taken; NaN if it never answered."""
+        status = self.snapshot.brokers.get(broker)
+        if status is None or status.answered_ms is None:
+            return math.nan
+        return max(self.snapshot.taken_ms - status.answered_ms, 0) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the head of the screen says."""
+
+    moving_partitions: int = 0
+    moving_replicas: int = 0
+    remaining_bytes: int = UNKNOWN
+    """Bytes that moving replicas still lack, as far as is known."""
+    remaining_unknown: int = 0
+    """Moving replicas that have not said how much they lack."""
+    rate_bytes_per_s: float = math.nan
+    """What the moving replicas fetch together."""
+    eta_s: float = math.nan
+    """When the last broker will have what moves to it, of replicas that will be done at all;
+    NaN where none will, or nothing is known of any."""
+    eta_latest_s: float = math.nan
+    """When the slowest of these will have arrived, should its rate stay as it is."""
+    eta_never: int = 0
+    """Moving replicas that will not be done at this rate: they are in no ETA."""
+    eta_unknown: int = 0
+    """Moving replicas of which too little is known for an ETA."""
+    paused: int = 0
+    """Moving replicas that a paused operation holds: they are in no ETA."""
+    offline_replicas: int = 0
+    behind_replicas: int = 0
+    """Replicas out of the in-sync set that nothing moves."""
+    leaderless_partitions: int = 0
+    misled_partitions: int = 0
+    """Partitions that are not led by their preferred replica."""
+    stuck: Mapping[Cause, int] = field(default_factory=dict)
+    """How many replicas each cause keeps from arriving."""
+    problems: tuple[str, ...] = ()
+    leaving: tuple[Leaving, ...] = ()
+    """Partitions that are read-only or being deleted."""
+
+    @property
+    def stuck_replicas(self) -> int:
+        """How many replicas are stuck."""
+        return sum(self.stuck.values())
+
+
+def known_sum(values: NDArray[np.int64]) -> tuple[int, int]:
+    """The sum of the known values, UNKNOWN if none is; and how many are unknown."""
+    known = values[values >= 0]
+    missing = len(values) - len(known)
+    return (UNKNOWN if missing and not len(known) else int(known.sum())), missing
+
+
+def rate_sum(values: NDArray[np.float32]) -> float:
+    """The sum of the known rates; NaN if there are rows and none is known."""
+    known = values[~np.isnan(values)]
+    return math.nan if len(values) and not len(known) else float(known.sum(dtype=np.float64))
+
+
+def _summary(facts: Facts) -> Summary:
+    rows, arriving = facts.rows, facts.arriving
+    remaining, remaining_unknown = known_sum(rows.lag_bytes[arriving])
+    earliest, latest, eta_never, eta_unknown = eta_range(rows, arriving & ~rows.in_isr)
+    return Summary(
+        moving_partitions=int(facts.moving[facts.starts].sum()),
+        moving_replicas=int(arriving.sum()),
+        remaining_bytes=remaining,
+        remaining_unknown=remaining_unknown,
+        rate_bytes_per_s=rate_sum(rows.fetched_bytes_per_s[arriving]),
+        eta_s=earliest,
+        eta_latest_s=latest,
+        eta_never=eta_never,
+        eta_unknown=eta_unknown,
+        paused=int((arriving & (rows.cause == Cause.PAUSED)).sum()),
+        offline_replicas=facts.counts.offline,
+        behind_replicas=facts.counts.behind,
+        leaderless_partitions=facts.counts.leaderless,
+        misled_partitions=facts.counts.misled,
+        stuck=_stuck(facts),
+        problems=facts.snapshot.problems,
+        leaving=facts.leaving,
+    )
+
+
+def _stuck(facts: Facts) -> dict[Cause, int]:
+    counts = np.bincount(facts.rows.cause[facts.stuck])
+    return {Cause(value): int(counts[value]) for value in np.flatnonzero(counts).tolist()}
+
+
+def eta_range(rows: Replicas, copying: NDArray[np.bool_]) -> tuple[float, float, int, int]:
+    """When the move will be done, from and to, and how many replicas have no ETA.
+
+    From: the copies on their way to one broker share its throttle and its network, and when one of
+    them is done the others go faster. To: each keeps the rate that it has. Counted are replicas
+    that will not be done at their rate, and then those of which too little is known; neither are in
+    the range, which is that of the rest. Nor are those that a pause holds; no ETA is known where
+    it holds all of them.
+    """
+    if not copying.any():
+        return 0.0, 0.0, 0, 0
+    copying = copying & (rows.cause != Cause.PAUSED)
+    if not copying.any():
+        return math.nan, math.nan, 0, 0
+    # Few of all rows are: their places are found once, not for each column.
+    places = np.flatnonzero(copying)
+    broker, eta = rows.broker[places], rows.eta_s[places]
+    lag, rate = rows.lag_bytes[places], rows.catch_up_bytes_per_s[places]
+    never, known = np.isinf(eta), (lag >= 0) & ~np.isnan(rate)
+    unknown = int((~known).sum())
+    counted = known & ~never
+    # A broker that has received nothing for a moment has no ETA yet; "never" takes longer to say.
+    earliest = _slowest_broker(broker[counted], lag[counted], rate[counted])
+    finite = eta[np.isfinite(eta)]
+    latest = float(finite.max()) if len(finite) else math.nan
+    return earliest, latest, int(never.sum()), unknown
+
+
+def _slowest_broker(
+    broker: NDArray[np.int32], lag: NDArray[np.int64], rate: NDArray[np.float32]
+) -> float:
+    """When the last broker has received what it lacks; NaN where one receives nothing."""
+    longest = 0.0 if len(broker) else math.nan
+    for id in np.unique(broker):
+        there = broker == id
+        left, speed = float(lag[there].sum()), float(rate[there].sum(dtype=np.float64))
+        if left > 0 and speed <= 0:
+            return math.nan
+        longest = max(longest, left / speed if left > 0 else 0.0)
+    return longest

@@ -1,0 +1,121 @@
+"""Why replicas are stuck, in the dashboard's words, and which keys lead to the remedy.
+
+The backend says what is so and what to do next; only the dashboard knows its own keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause, Stuck
+from tui.actions import key_of as _key
+from tui.actions.view_names import BROKERS, OPERATIONS, THROTTLES
+from tui.facts.drift_words import SETTINGS
+from tui.facts.pending_rates import rate_up_text
+from tui.text.formatting import names_text
+
+if TYPE_CHECKING:
+    from backend.domain.replicas.snapshot import Snapshot
+
+STUCK: Final = "Stuck"
+"""The state in one word; the filter knows it too."""
+
+
+def stuck_word(cause: Cause, width: int) -> str:
+    """`Stuck: throttle too low`, or `Stuck` where there is no room for the cause."""
+    words = f"{STUCK}: {CAUSE_TEXTS[cause].short}"
+    return words if len(words) <= width else STUCK
+
+
+def stuck_sentence(counts: Mapping[Cause, int]) -> str:
+    """How many are stuck and why, the most frequent cause first, and how to see them."""
+    if not counts:
+        return ""
+    ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+    said = [
+        f"{CAUSE_TEXTS[cause].short} {count:,}" if len(ordered) > 1 else CAUSE_TEXTS[cause].short
+        for cause, count in ordered
+    ]
+    lists, tells = f"{_key('filter')}stuck", _key("details")
+    total = sum(counts.values())
+    return f"{total:,} stuck: {', '.join(said)}. {lists} lists, {tells} explains."
+
+
+def why_lines(stuck: Stuck | None, snapshot: Snapshot) -> list[tuple[str, str]]:
+    """Label and text for the details: the cause, what is so, what to do, what to press."""
+    if stuck is None:
+        return []
+    short = CAUSE_TEXTS[stuck.cause].short
+    label = STUCK if stuck.cause.is_stuck else "Not nearer"
+    lines = [(label, short), ("Why", _plain(stuck.reason)), ("Do next", _plain(stuck.action))]
+    if stuck.cause in _PRESS:
+        lines.append(("Press", _PRESS[stuck.cause](stuck, snapshot)))
+    return [(name, text) for name, text in lines if text]
+
+
+def _plain(text: str) -> str:
+    """A backend's sentence with short names of settings, and rates never less than they are."""
+    for name, words in SETTINGS.items():
+        text = text.replace(name, words)
+    text = _BARE_RATE.sub(r"\1 B/s", text)
+    return _RATE.sub(lambda found: typed_rate(int(found[1])), text)
+
+
+_BARE_RATE: Final = re.compile(r"\b(has \d+)\b(?! B/s)")
+_RATE: Final = re.compile(r"\b(\d+) B/s")
+
+
+_BROKERS, _THROTTLES, _OPERATIONS = (f"view('{view}')" for view in (BROKERS, THROTTLES, OPERATIONS))
+
+
+_OF_MOVES: Final = (Cause.THROTTLE_FLOOR, Cause.THROTTLE_TOO_LOW)
+
+
+def _rates(stuck: Stuck, snapshot: Snapshot) -> str:
+    """Where rates are edited, and one rate under which every stuck replica arrives."""
+    others = (one for one in snapshot.explained.values() if one.cause in _OF_MOVES)
+    needs = [rate.needs_bytes_per_s for one in (stuck, *others) for rate in one.rates]
+    typed = f" with {typed_rate(max(needs))}" if needs else ""
+    return (
+        f"{_key(_BROKERS)}, then {_key('edit_all')}{typed} for every broker"
+        f"{_rows(stuck, ', or ' + _key('edit'))}."
+    )
+
+
+def _rows(stuck: Stuck, keys: str) -> str:
+    """`, or e on the rows of brokers 2, 5`; nothing where no broker is named."""
+    brokers = sorted({rate.broker for rate in stuck.rates})
+    rows = "row of broker" if len(brokers) == 1 else "rows of brokers"
+    return f"{keys} on the {rows} {names_text(brokers)}" if brokers else ""
+
+
+def typed_rate(bytes_per_s: int) -> str:
+    """A rate as it can be typed, in three figures, and never less than it was: `31.6MB/s`."""
+    return rate_up_text(bytes_per_s).replace(" ", "")
+
+
+def _cancel(stuck: Stuck, snapshot: Snapshot) -> str:
+    return f"{_key('cancel')} on its row cancels the move of {stuck.partition}, if it moves."
+
+
+def _resume(stuck: Stuck, snapshot: Snapshot) -> str:
+    return f"{_key(_OPERATIONS)}, then {_key('pause')} on the operation resumes it."
+
+
+def _orphan(stuck: Stuck, snapshot: Snapshot) -> str:
+    return f"{_key(_THROTTLES)}, then {_key('remove_orphans')}: it takes off what no move needs."
+
+
+_PRESS: Final[Mapping[Cause, Callable[[Stuck, Snapshot], str]]] = {
+    Cause.BROKER_DOWN: _cancel,
+    Cause.LOG_DIR_OFFLINE: _cancel,
+    Cause.SOURCE_UNREACHABLE: _cancel,
+    Cause.DISK_FULL: _cancel,
+    Cause.COPY_TOO_SLOW: _cancel,
+    Cause.THROTTLE_FLOOR: _rates,
+    Cause.PAUSED: _resume,
+    Cause.THROTTLE_TOO_LOW: _rates,
+    Cause.THROTTLE_ORPHAN: _orphan,
+}

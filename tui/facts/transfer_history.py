@@ -1,0 +1,181 @@
+"""The course of the moves since the dashboard was started, and small plots of it.
+
+Goals
+    What an operator saw can be looked back at for half a day, whatever the cluster's size.
+Constraints
+    Bounded: one point a second for a quarter of an hour, then one every half minute. A snapshot
+    from before the newest point (the operator looks at the past) adds nothing.
+Algorithm
+    Two rings. What the backend remembers from before the first snapshot, or from while the
+    connection was lost, fills the first one without what only a whole snapshot tells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint
+from tui.facts.snapshot_facts import Facts
+
+FINE_POINTS: Final = 900
+COARSE_POINTS: Final = 1_440
+COARSE_MS: Final = 30_000
+STEADY_MS: Final = 4_000
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Load:
+    """What moves cost each broker at one moment. Arrays have shape (brokers,)."""
+
+    brokers: tuple[int, ...]
+    in_bytes_per_s: NDArray[np.float32]
+    """What its added replicas fetch; NaN if unknown."""
+    out_bytes_per_s: NDArray[np.float32]
+    """What added replicas fetch from it; NaN if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One point of the course."""
+
+    point: HistoryPoint
+    load: Load | None = None
+    """None where only the backend's history tells of this moment."""
+
+    @property
+    def at_ms(self) -> int:
+        """By the backend's clock."""
+        return self.point.at_ms
+
+
+class Course:
+    """Remembers what was seen of one cluster."""
+
+    def __init__(self) -> None:
+        self._cluster_id = ""
+        self._fine: deque[Moment] = deque(maxlen=FINE_POINTS)
+        self._coarse: deque[Moment] = deque(maxlen=COARSE_POINTS)
+
+    def take(self, facts: Facts) -> None:
+        """A snapshot came."""
+        snapshot = facts.snapshot
+        if snapshot.cluster_id != self._cluster_id:
+            self._cluster_id = snapshot.cluster_id
+            self._fine.clear()
+            self._coarse.clear()
+        newest = self._fine[-1].at_ms if self._fine else -1
+        if snapshot.taken_ms <= newest:
+            return
+        for point in snapshot.history:
+            if newest < point.at_ms < snapshot.taken_ms:
+                self._add(Moment(point))
+        self._add(Moment(_point(facts), load_of(facts)))
+
+    def _add(self, moment: Moment) -> None:
+        self._fine.append(moment)
+        if not self._coarse or moment.at_ms - self._coarse[-1].at_ms >= COARSE_MS:
+            self._coarse.append(moment)
+
+    def until(self, at_ms: int) -> tuple[Moment, ...]:
+        """Every moment up to then, the oldest first."""
+        first = self._fine[0].at_ms if self._fine else 0
+        older = [moment for moment in self._coarse if moment.at_ms < first]
+        return tuple(one for one in (*older, *self._fine) if one.at_ms <= at_ms)
+
+
+def _point(facts: Facts) -> HistoryPoint:
+    """What the backend says of this moment; it says nothing while nothing moves."""
+    history, taken_ms = facts.snapshot.history, facts.snapshot.taken_ms
+    summary = facts.summary
+    if history and history[-1].at_ms == taken_ms:
+        said = history[-1]
+        # An older backend says nothing of rates.
+        unsaid = math.isnan(said.rate_bytes_per_s)
+        return replace(said, rate_bytes_per_s=summary.rate_bytes_per_s) if unsaid else said
+    return HistoryPoint(
+        taken_ms,
+        summary.remaining_bytes,
+        summary.moving_replicas,
+        summary.rate_bytes_per_s,
+        None,
+        int((facts.stuck & facts.arriving).sum()),
+    )
+
+
+def load_of(facts: Facts) -> Load:
+    """Of every broker of a snapshot."""
+    rows, ids = facts.rows, tuple(sorted(facts.snapshot.brokers))
+    moving = np.flatnonzero(facts.arriving)
+    rate = rows.fetched_bytes_per_s[moving]
+    return Load(ids, _by(rows.broker[moving], rate, ids), _by(rows.leader[moving], rate, ids))
+
+
+def _by(
+    broker: NDArray[np.int32], rate: NDArray[np.float32], ids: tuple[int, ...]
+) -> NDArray[np.float32]:
+    """The sum of the known rates of each broker; NaN where there are rates and none is known."""
+    numbers = np.array(ids, np.int64)
+    if not len(numbers):
+        return np.zeros(0, np.float32)
+    place = np.minimum(np.searchsorted(numbers, broker), len(numbers) - 1)
+    mine = numbers[place] == broker
+    known = mine & ~np.isnan(rate)
+    total = np.bincount(place[known], rate[known], len(numbers)).astype(np.float64)
+    silent = (np.bincount(place[mine], minlength=len(numbers)) > 0) & (
+        np.bincount(place[known], minlength=len(numbers)) == 0
+    )
+    total[silent] = np.nan
+    return total.astype(np.float32)
+
+
+def within(moments: Sequence[Moment], span_s: float) -> Sequence[Moment]:
+    """The moments of the last so many seconds."""
+    if not moments:
+        return moments
+    first = moments[-1].at_ms - round(span_s * 1000)
+    return [moment for moment in moments if moment.at_ms >= first]
+
+
+def steady(moments: Sequence[Moment]) -> Sequence[Moment]:
+    """Without the newest few: a plot moves as a whole, so it moves once in `STEADY_MS`."""
+    if not moments:
+        return moments
+    last = moments[-1].at_ms // STEADY_MS * STEADY_MS
+    kept = [moment for moment in moments if moment.at_ms <= last]
+    return kept if len(kept) > 1 else moments
+
+
+def broker_course(moments: Sequence[Moment], broker: int) -> tuple[list[float], list[float]]:
+    """What a broker received and sent at each moment; NaN where nobody knows."""
+    received, sent = [], []
+    for moment in moments:
+        load = moment.load
+        place = load.brokers.index(broker) if load and broker in load.brokers else None
+        known = load is not None and place is not None
+        received.append(float(load.in_bytes_per_s[place]) if known and load else math.nan)
+        sent.append(float(load.out_bytes_per_s[place]) if known and load else math.nan)
+    return received, sent
+
+
+def rates(moments: Sequence[Moment]) -> list[float]:
+    """What was moved at each moment, in bytes a second; NaN where nobody knows."""
+    return [moment.point.rate_bytes_per_s for moment in moments]
+
+
+def remaining(moments: Sequence[Moment]) -> list[float]:
+    """What was left at each moment, in bytes; NaN where nobody knows."""
+    found = (float(moment.point.remaining_bytes) for moment in moments)
+    return [math.nan if value == UNKNOWN else value for value in found]
+
+
+def permitted(moments: Sequence[Moment]) -> list[float]:
+    """What the throttles let through at each moment; NaN where they bound nothing."""
+    found = (moment.point.permitted_bytes_per_s for moment in moments)
+    return [math.nan if value is None else float(value) for value in found]

@@ -1,0 +1,59 @@
+"""What an operator wants to see of a view, and what is needed to compute it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tui.tables.model import NATURAL, Order
+
+if TYPE_CHECKING:
+    from backend.domain.operations.operation import Operation
+    from backend.domain.pipeline.delivered import EtaRow
+    from backend.domain.replicas.snapshot import Snapshot
+    from backend.domain.service.status import ShownDrift, ShownOrphan
+    from backend.domain.throttles.owners import OwnedThrottle
+    from tui.facts.filter_terms import Term
+    from tui.facts.pending_rates import Pending
+    from tui.facts.replica_groups import GroupKey
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What an operator wants to see of a view."""
+
+    order: Order = NATURAL
+    terms: tuple[Term, ...] = ()
+    filter_text: str = ""
+    """What was typed, from which `terms` were read."""
+    follow: bool = False
+    """Only replicas of moving partitions."""
+    group: str = ""
+    """What replicas are grouped by (`tui.facts.replica_groups`); empty for one row a replica.
+    Of brokers, which matrix is shown in their place (`tui.views.brokers.matrix`)."""
+    shift: int = 0
+    """How many columns of a matrix are passed over at the left."""
+    inside: GroupKey | None = None
+    """The group that is opened: its replicas are shown, one row each."""
+    pending: Pending = ()
+    """Rates that were typed or stepped to, and not asked for yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One table to be computed."""
+
+    view: str
+    query: Query
+    snapshot: Snapshot
+    operations: tuple[Operation, ...]
+    now_ms: int
+    """By the backend's clock."""
+    drift: tuple[ShownDrift, ...] = ()
+    orphans: tuple[ShownOrphan, ...] = ()
+    owned: tuple[OwnedThrottle, ...] | None = None
+    """Whose the throttles are; None while nobody has said."""
+    forecasts: tuple[EtaRow, ...] = ()
+    """What the data pipeline forecasts of operations, fresh or not."""
+    has_pipeline: bool = False
+    """There are results of a data pipeline: it is said whose word an ETA is."""

@@ -1,0 +1,1 @@
+"""What a backend tells, as messages; the link is the only module that touches the network."""

@@ -1,0 +1,265 @@
+"""The only module that touches the network: facts in, intents out.
+
+Two daemon threads read the backend's streams, reconnect with growing pauses, and resume where they
+were; each posts Textual messages and touches nothing else. Intents run in threads of their own.
+httpx and the data libraries are loaded in these threads, after the first paint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+from textual.message import Message
+
+from backend.errors import BackendError, BackendUnreachable, KshuntError
+from tui.feed.messages import (
+    AlertArrived,
+    Connected,
+    Disconnected,
+    OperationsArrived,
+    SnapshotArrived,
+)
+
+if TYPE_CHECKING:
+    from backend.api.client.backend_client import BackendClient
+    from backend.api.client.events import Event
+    from backend.domain.operations.operation import Operation
+
+__all__ = [
+    "RETRY_S",
+    "AlertArrived",
+    "Connected",
+    "Disconnected",
+    "Link",
+    "OperationsArrived",
+    "SnapshotArrived",
+]
+
+T = TypeVar("T")
+
+RETRY_S: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Pauses between attempts; the last one repeats."""
+
+
+@dataclass
+class _Pauses:
+    """How long to wait before the next attempt."""
+
+    pauses: Sequence[float]
+    failures: int = 0
+
+    def after_failure(self) -> float:
+        pause = self.pauses[min(self.failures, len(self.pauses) - 1)]
+        self.failures += 1
+        return pause
+
+
+class Link:
+    """The live feed: one backend. `post` is called from other threads."""
+
+    def __init__(
+        self,
+        address: str,
+        post: Callable[[Message], object],
+        *,
+        retry_s: Sequence[float] = RETRY_S,
+        revive: Callable[[], object] | None = None,
+    ) -> None:
+        """Connect later, in `start`.
+
+        Args:
+            address: `unix:/path/to.sock` or `http://host:port`.
+            post: Takes a message, from any thread.
+            retry_s: Pauses between attempts; the last one repeats.
+            revive: Starts a private backend again that has gone; None for a shared one.
+        """
+        self.address = address
+        self._revive = revive
+        self._post_message = post
+        self._retry_s = retry_s
+        self._stopped = threading.Event()
+        self._client: BackendClient | None = None
+        self._client_lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Start reading; returns at once."""
+        for target in (self._follow_snapshots, self._follow_events):
+            thread = threading.Thread(target=target, name=f"kshunt{target.__name__}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop reading, and wait for the threads a little; may block for a moment."""
+        self._stopped.set()
+        with self._client_lock:
+            if self._client is not None:
+                self._client.close()
+        for thread in self._threads:
+            thread.join(2.0)
+
+    async def ask(self, question: Callable[[BackendClient], T]) -> T:
+        """Put a question to the backend in a thread.
+
+        Raises:
+            KshuntError: the backend refused, or does not answer.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        # A daemon, not a worker of the loop's pool: leaving does not wait for a slow answer.
+        threading.Thread(
+            target=self._answer, args=(question, loop, answer), name="kshunt-ask", daemon=True
+        ).start()
+        return await answer
+
+    def _answer(
+        self,
+        question: Callable[[BackendClient], T],
+        loop: asyncio.AbstractEventLoop,
+        answer: asyncio.Future[T],
+    ) -> None:
+        def settle(outcome: T | None, error: Exception | None) -> None:
+            if answer.done():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(cast(T, outcome))
+
+        try:
+            outcome, failure = question(self._connection()), None
+        except KshuntError as error:
+            outcome, failure = None, error
+        # An answer that cannot be read is the backend's failure, not the dashboard's end.
+        except Exception as error:  # noqa: BLE001
+            outcome, failure = None, BackendError(f"The backend's answer is unusable: {error!r}.")
+        # The loop may have been closed while this waited.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, outcome, failure)
+
+    def _connection(self) -> BackendClient:
+        from tui.feed.recording_client import RecordingClient
+
+        with self._client_lock:
+            if self._client is None:
+                self._client = RecordingClient(self.address, self._post)
+            return self._client
+
+    # Facts in
+
+    def _follow_snapshots(self) -> None:
+        """Snapshots until the end; this thread alone says whether the backend is there."""
+        pauses = _Pauses(self._retry_s)
+        while not self._stopped.is_set():
+            reason = self._read_snapshots(pauses)
+            if self._stopped.is_set():
+                return
+            self._post(Disconnected(reason))
+            self._revive_backend()
+            self._stopped.wait(pauses.after_failure())
+
+    def _revive_backend(self) -> None:
+        """Have a private backend started again, or say why it cannot be."""
+        if self._revive is None:
+            return
+        try:
+            self._revive()
+        except KshuntError as error:
+            self._post(Disconnected(error.message))
+
+    def _read_snapshots(self, pauses: _Pauses) -> str:
+        """Read one stream to its end; why it ended."""
+        try:
+            client = self._connection()
+            info = client.cluster()
+            for number, snapshot in enumerate(client.snapshots()):
+                if not number:
+                    self._post(Connected(info))
+                    pauses.failures = 0
+                self._post(SnapshotArrived(snapshot))
+        except KshuntError as error:
+            return error.message
+        # The edge between a stream of bytes and the screen: whatever breaks here must not end
+        # the thread, or the dashboard would stay frozen with a healthy backend.
+        except Exception as error:  # noqa: BLE001
+            return f"The stream of {self.address} broke: {error!r}."
+        return f"The backend at {self.address} ended the stream."
+
+    def _follow_events(self) -> None:
+        """Operations and alerts until the end, resumed after the last event that was seen."""
+        pauses = _Pauses(self._retry_s)
+        ledger = _Ledger()
+        said = ""
+        while not self._stopped.is_set():
+            failure = self._read_events(ledger, pauses)
+            if failure and failure != said:
+                self._post(AlertArrived(f"Operations may be out of date: {failure}"))
+            said = failure
+            self._stopped.wait(pauses.after_failure())
+
+    def _read_events(self, ledger: _Ledger, pauses: _Pauses) -> str:
+        """Read one stream to its end; why it broke, where the other thread does not say so."""
+        try:
+            client = self._connection()
+            if ledger.last_event_id is None:
+                self._read_list(client, ledger)
+            for event in client.events(ledger.last_event_id or 0):
+                pauses.failures = 0
+                self._take_event(client, ledger, event)
+        except BackendUnreachable:
+            return ""
+        # As in `_read_snapshots`.
+        except Exception as error:  # noqa: BLE001
+            return error.message if isinstance(error, KshuntError) else repr(error)
+        return ""
+
+    def _read_list(self, client: BackendClient, ledger: _Ledger) -> None:
+        ledger.replace(client.operations())
+        self._post(OperationsArrived(ledger.newest_first()))
+
+    def _take_event(self, client: BackendClient, ledger: _Ledger, event: Event) -> None:
+        ledger.last_event_id = event.id
+        if event.kind == "operation":
+            ledger.take(event.operation)
+            self._post(OperationsArrived(ledger.newest_first()))
+        elif event.kind == "reset":
+            self._read_list(client, ledger)
+        elif event.kind == "alert":
+            self._post(AlertArrived(str(event.document.get("message", ""))))
+
+    def _post(self, message: Message) -> None:
+        """Post to the app, unless it is gone."""
+        if self._stopped.is_set():
+            return
+        try:
+            self._post_message(message)
+        except RuntimeError:
+            # The event loop was closed between the check and the call.
+            self._stopped.set()
+
+
+class _Ledger:
+    """The operations, and the last event that changed them."""
+
+    def __init__(self) -> None:
+        self.last_event_id: int | None = None
+        self._operations: dict[str, Operation] = {}
+
+    def replace(self, operations: Sequence[Operation]) -> None:
+        self._operations = {operation.id: operation for operation in operations}
+
+    def take(self, operation: Operation) -> None:
+        """An operation that has ended never changes again: an older event cannot reopen it."""
+        known = self._operations.get(operation.id)
+        if known is None or not known.state.ended or operation.state.ended:
+            self._operations[operation.id] = operation
+
+    def newest_first(self) -> tuple[Operation, ...]:
+        return tuple(
+            sorted(self._operations.values(), key=lambda o: (o.started_ms, o.id), reverse=True)
+        )

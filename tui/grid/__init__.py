@@ -1,0 +1,1 @@
+"""Widgets: the grid of every table, panes, plots, tabs, key bar."""

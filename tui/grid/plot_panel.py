@@ -1,0 +1,85 @@
+"""A plot over time: built off the event loop, and only while it is in sight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.widget import Widget
+
+from tui.text.formatting import Glyphs
+
+if TYPE_CHECKING:
+    from backend.domain.replicas.snapshot import HistoryPoint
+
+REBUILD_MS = 4_000
+"""A plot moves as a whole: oftener than this, it would cost a slow line more than it tells."""
+
+Build = Callable[[int, int], Text]
+"""Draws it for a width and a height, in a thread."""
+
+
+class PlotPanel(Widget):
+    """A plot with axes. Shown by default where the terminal is large."""
+
+    def __init__(self, *, glyphs: Glyphs, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._glyphs = glyphs
+        self._text = Text("")
+        self._build: Build | None = None
+        self._of: Hashable = None
+        self._building = False
+        self._drawn: object = None
+
+    def toggle(self) -> None:
+        """Show or hide it, whatever the size of the terminal says."""
+        shown = self.display and self.size.height > 0
+        self.set_class(not shown, "-on")
+        self.set_class(shown, "-off")
+
+    def render(self) -> Text:
+        """The plot as it was built last."""
+        return self._text
+
+    def on_resize(self) -> None:
+        """Build it again for its new size."""
+        self._build_soon()
+
+    def show_history(self, history: Sequence[HistoryPoint]) -> None:
+        """Plot the bytes that remained at these points."""
+        points, glyphs = tuple(history), self._glyphs
+
+        def build(width: int, height: int) -> Text:
+            from tui.text.plots import plot_remaining
+
+            return plot_remaining(points, width, height, glyphs)
+
+        self.show(build, points[-1].at_ms if points else 0)
+
+    def show(self, build: Build, newest_ms: int, about: Hashable = "") -> None:
+        """Plot something up to a time; anew as time goes on, and at once if `about` differs."""
+        self._build = build
+        self._of = (newest_ms // REBUILD_MS, about)
+        self._build_soon()
+
+    def _build_soon(self) -> None:
+        wanted = (self.size, self._of)
+        if self._build is None or self.size.height < 4 or self._building or wanted == self._drawn:
+            return
+        self._building = True
+        self._drawn = wanted
+        self.run_worker(self._draw(self._build), exclusive=False, exit_on_error=True)
+
+    async def _draw(self, build: Build) -> None:
+        width, height = self.size.width, self.size.height
+        try:
+            text = await asyncio.to_thread(build, width, height)
+        finally:
+            self._building = False
+        if text.plain != self._text.plain:
+            self._text = text
+            self.refresh()
+        # What came while this was built is drawn next.
+        self._build_soon()

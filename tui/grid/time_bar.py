@@ -1,0 +1,113 @@
+"""One line above the keys while the screens do not show the present: which moment, how it moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual.widget import Widget
+
+from tui.text.formatting import Glyphs, duration_text, fit, join_fitting
+
+if TYPE_CHECKING:
+    from tui.data.playback import Playback
+
+LINE_LEAST: Final = 10
+LINE_MOST: Final = 60
+NARROW: Final = 40
+WIDE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What the bar says."""
+
+    replay: bool
+    wall_ms: int
+    """Of the moment that is shown."""
+    ago_s: float
+    """How far that lies back; means nothing in a replay."""
+    position_ms: int
+    first_ms: int
+    last_ms: int
+    playing: bool
+    speed: int
+
+
+def bar_text(moment: Moment, width: int, glyphs: Glyphs) -> str:
+    """The bar in exactly `width` cells, the most important words first."""
+    at = datetime.fromtimestamp(moment.wall_ms / 1000, UTC)
+    name = "REPLAY" if moment.replay else "BACK IN TIME"
+    ago = "" if moment.replay else f"{rounded_text(moment.ago_s)} ago"
+    how = f"playing x{moment.speed}" if moment.playing else f"held, x{moment.speed}"
+    span = max(moment.last_ms - moment.first_ms, 0)
+    gone = min(max(moment.position_ms - moment.first_ms, 0), span)
+    of = f"{duration_text(gone / 1000)} of {duration_text(span / 1000)}"
+    if width < NARROW:
+        parts = ["REPLAY" if moment.replay else "PAST", ago, f"{at:%H:%M:%S}Z"]
+    else:
+        long = moment.replay or width >= WIDE
+        day = f"{at:%Y-%m-%d %H:%M:%S}Z" if long else f"{at:%H:%M:%S}Z"
+        parts = [name, ago, day, how, of]
+    separator = f" {glyphs.dot} "
+    line = " " + join_fitting([part for part in parts if part], width - 1, separator)
+    room = min(width - cell_len(line) - 5, LINE_MOST)
+    if room >= LINE_LEAST:
+        place = round(gone / span * (room - 1)) if span else room - 1
+        line += "  [" + "=" * place + "|" + "-" * (room - 1 - place) + "]"
+    return fit(line, width, glyphs)
+
+
+def rounded_text(seconds: float) -> str:
+    """A duration that does not change every second: what does is sent every second."""
+    step = 1 if seconds < 10 else 5 if seconds < 60 else 10 if seconds < 3600 else 60
+    return duration_text(seconds // step * step)
+
+
+class TimeBar(Widget):
+    """Shown only while the past is."""
+
+    def __init__(self, travel: Playback, *, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._travel = travel
+        self._glyphs = glyphs
+        self._said: object = None
+
+    def on_mount(self) -> None:
+        """How far the past lies back changes by itself."""
+        self.set_interval(1.0, self.update_bar)
+        self.update_bar()
+
+    def on_resize(self) -> None:
+        """Fit the line again."""
+        self.update_bar()
+
+    def update_bar(self) -> None:
+        """Repaint if what is said has changed."""
+        past = self._travel.past
+        self.set_class(past, "-shown")
+        said = self._text() if past else ""
+        if said != self._said:
+            self._said = said
+            self.refresh()
+
+    def render(self) -> Text:
+        """The line."""
+        return Text(self._text(), no_wrap=True, end="")
+
+    def _text(self) -> str:
+        travel = self._travel
+        moment = Moment(
+            travel.replay,
+            travel.wall_ms,
+            travel.ago_s(),
+            travel.position_ms,
+            travel.first_ms,
+            travel.last_ms,
+            travel.playing,
+            travel.speed,
+        )
+        return bar_text(moment, max(self.size.width, 1), self._glyphs)

@@ -1,0 +1,1 @@
+"""Notes for whoever takes over, written from a recording."""

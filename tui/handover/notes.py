@@ -1,0 +1,287 @@
+"""Notes in Markdown: for whoever takes over, and of what happened. Pure functions."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from backend.domain.operations.lifecycle import OperationState
+from backend.domain.operations.operation import Operation
+from backend.domain.replicas.snapshot import HistoryPoint, Snapshot
+from tui.data.questions import OWNED, put_answers
+from tui.data.store import Store
+from tui.feed.messages import ActionTaken, Scene
+from tui.handover.text_plot import text_plot
+from tui.recorder.event_markers import INCIDENT, action_words
+from tui.recorder.reader import Stop
+from tui.text.formatting import bytes_text, duration_text, plural, printable, rate_text
+from tui.views.attention import attention
+
+if TYPE_CHECKING:
+    from tui.facts.snapshot_facts import Summary
+
+HOURS: Final = 6
+"""Of the past that a hand-over tells."""
+THROTTLES_MOST: Final = 40
+_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|#])")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a note is made of."""
+
+    scene: Scene
+    """At the moment of the note, which for a timeline is its end."""
+    at_ms: int
+    """That moment by the clock on the wall."""
+    stops: tuple[Stop, ...]
+    actions: tuple[tuple[int, ActionTaken], ...]
+    points: tuple[HistoryPoint, ...]
+    began_ms: int
+    """When the recording began, by the clock on the wall."""
+    trouble: tuple[str, ...] = ()
+    """What of the recording could not be read."""
+
+
+def handover(told: Told) -> str:
+    """What runs, how far, what is wrong, what was done, what to watch."""
+    scene, snapshot = told.scene, told.scene.snapshot
+    lines = [f"# Hand-over of {_cluster(scene)}", "", f"As of {_time(told.at_ms)}.", ""]
+    if snapshot is None:
+        return "\n".join([*lines, "Nothing was known of the cluster by then.", ""])
+    store = _store(told)
+    assert store.summary is not None
+    lines += [_progress(store.summary), ""]
+    lines += ["## What runs", "", *_running(scene.operations, told.at_ms), ""]
+    lines += ["## What is wrong", ""]
+    lines += [f"- {_md(str(item))}" for item in attention(store)] or [
+        "Nothing, as far as is known."
+    ]
+    lines += ["", "## Throttles", "", *_throttles(scene, snapshot), ""]
+    lines += [f"## Done in the last {HOURS} hours", "", *_done(told), ""]
+    lines += ["## What to watch, and next steps", "", *_next_steps(store, told.at_ms), ""]
+    return "\n".join([*lines, *_source(told)])
+
+
+def timeline(told: Told) -> str:
+    """Every change, incident and action with its time, and how the moves went."""
+    incidents = [stop for stop in told.stops if stop.mark.kind == INCIDENT]
+    took = duration_text((told.at_ms - told.began_ms) / 1000)
+    lines = [
+        f"# Timeline of {_cluster(told.scene)}",
+        "",
+        f"From {_time(told.began_ms)} to {_time(told.at_ms)}, {took}: "
+        f"{plural(len(incidents), 'incident')}, "
+        f"{plural(len(told.stops) - len(incidents), 'change')}.",
+        "",
+        "## Operations",
+        "",
+        *_operations(told.scene.operations, told.at_ms),
+        "",
+        *_plots(told.points),
+        "## What happened",
+        "",
+        "| UTC | After | What | |",
+        "|---|---|---|---|",
+        *_happened(told),
+        "",
+    ]
+    return "\n".join([*lines, *_source(told)])
+
+
+def _store(told: Told) -> Store:
+    """The scene as the screens would have it: their words are used."""
+    from tui.facts.snapshot_facts import Facts
+
+    scene = told.scene
+    assert scene.snapshot is not None
+    store = Store(lambda: scene.received_s)
+    store.take_snapshot(scene.snapshot)
+    store.info, store.connection, store.operations = scene.info, scene.connection, scene.operations
+    put_answers(store, scene)
+    store.facts = Facts(scene.snapshot)
+    store.summary = store.facts.summary
+    return store
+
+
+def _cluster(scene: Scene) -> str:
+    if scene.snapshot is None:
+        return "an unknown cluster"
+    where = f" at {scene.info.bootstrap_servers}" if scene.info is not None else ""
+    return _md(f"cluster {scene.snapshot.cluster_id}{where}")
+
+
+def _progress(summary: Summary) -> str:
+    if not summary.moving_partitions:
+        return "Nothing moves."
+    return (
+        f"{plural(summary.moving_partitions, 'partition')} move "
+        f"({plural(summary.moving_replicas, 'replica')}), "
+        f"{bytes_text(summary.remaining_bytes)} left at {rate_text(summary.rate_bytes_per_s)}. "
+        f"{_eta(summary)}"
+    )
+
+
+def _eta(summary: Summary) -> str:
+    early, late = summary.eta_s, summary.eta_latest_s
+    parts = []
+    if math.isfinite(early):
+        until = f" to {duration_text(late)}" if math.isfinite(late) and late > early else ""
+        parts.append(f"Done in {duration_text(early)}{until}")
+    if summary.eta_never:
+        parts.append(f"{plural(summary.eta_never, 'replica')} not at this rate")
+    if summary.eta_unknown:
+        parts.append(f"{plural(summary.eta_unknown, 'replica')} without an ETA yet")
+    return f"{'; '.join(parts) or 'When it will be done is not known'}."
+
+
+def _running(operations: Iterable[Operation], at_ms: int) -> list[str]:
+    lines = []
+    for one in operations:
+        if one.state.ended:
+            continue
+        since = duration_text(max(at_ms - one.started_ms, 0) / 1000)
+        by = f" by {one.who}" if one.who else ""
+        why = f" Why: {one.reason}." if one.reason else ""
+        rate = one.throttle_bytes_per_s
+        held = f" Throttled to {rate_text(rate)}." if rate is not None else ""
+        lines.append(
+            f"- **{_md(one.id)}**, {one.state}, since {since}{_md(by)}: "
+            f"{_md(one.summary)}.{held}{_md(why)}"
+        )
+    return lines or ["No operation runs."]
+
+
+def _throttles(scene: Scene, snapshot: Snapshot) -> list[str]:
+    owners = _owners(scene)
+    lines = []
+    for id, one in sorted(snapshot.throttles.rates.items()):
+        rate = one.rate
+        if rate.leader_bytes_per_s is None and rate.follower_bytes_per_s is None:
+            continue
+        lines.append(
+            f"- Broker {id}: sends {rate_text(rate.leader_bytes_per_s)}, "
+            f"fetches {rate_text(rate.follower_bytes_per_s)}"
+            f"{_md(owners.get(('broker', str(id)), ''))}"
+        )
+    for topic, lists in sorted(snapshot.throttles.replicas.items()):
+        sides = f"{_entries(lists.leaders)} sending, {_entries(lists.followers)} fetching"
+        owner = owners.get(("topic", topic), "")
+        lines.append(f"- Topic {_md(topic)}: {sides}{_md(owner)}")
+    more = [f"- and {len(lines) - THROTTLES_MOST} more"] if len(lines) > THROTTLES_MOST else []
+    return [*lines[:THROTTLES_MOST], *more] or ["None stands, as far as is known."]
+
+
+def _entries(replicas: object) -> str:
+    text = str(replicas)
+    return "all replicas" if text == "*" else plural(len(text.split(",")) if text else 0, "replica")
+
+
+def _owners(scene: Scene) -> dict[tuple[str, str], str]:
+    """By broker or topic: whose its throttles are, where the backend has said."""
+    named: dict[tuple[str, str], dict[str, None]] = {}
+    for one in scene.answers.get(OWNED, ()):
+        key = ("topic", str(one.topic)) if one.broker is None else ("broker", str(one.broker))
+        shares = {f"{share.operation} of {share.who or '?'}": None for share in one.shares}
+        named[key] = {**named.get(key, {}), **shares}
+    return {key: f" (operation {', '.join(who)})" for key, who in named.items() if who}
+
+
+def _done(told: Told) -> list[str]:
+    since = told.at_ms - HOURS * 3_600_000
+    lines = [
+        f"- {_time(at_ms)} {_md(action_words(action))}"
+        for at_ms, action in told.actions
+        if since <= at_ms <= told.at_ms and action.stage in ("answered", "refused")
+    ]
+    ended = [one for one in told.scene.operations if (one.ended_ms or 0) >= since]
+    for one in reversed(ended):
+        how = f": {one.outcome}" if one.outcome else ""
+        by = f" (asked by {one.who})" if one.who else ""
+        lines.append(
+            f"- {_time(one.ended_ms or 0)} Operation {_md(one.id + by)} ended, "
+            f"{one.state}{_md(how)}"
+        )
+    return lines or ["Nothing was asked for."]
+
+
+def _next_steps(store: Store, at_ms: int) -> list[str]:
+    summary, snapshot = store.summary, store.snapshot
+    assert summary is not None
+    assert snapshot is not None
+    steps = []
+    if summary.moving_partitions and math.isfinite(summary.eta_s):
+        latest = summary.eta_latest_s if math.isfinite(summary.eta_latest_s) else summary.eta_s
+        first, last = (at_ms + round(s * 1000) for s in (summary.eta_s, latest))
+        steps.append(f"- The moves should be done between {_time(first)} and {_time(last)}.")
+    steps += [
+        f"- {_md(f'{stuck.reason} {stuck.action}')}"
+        for stuck in list(snapshot.explained.values())[:5]
+    ]
+    for one in store.operations:
+        if one.state is OperationState.PAUSED:
+            steps.append(f"- Operation {_md(one.id)} is paused: resume or cancel it.")
+    if store.drift:
+        steps.append(f"- Settle {plural(len(store.drift), 'throttle')} that somebody else changed.")
+    if any(not one.state.ended for one in store.operations):
+        steps.append("- Watch that the throttles come off when the operations end.")
+    return steps or ["- Nothing has to be done."]
+
+
+def _operations(operations: Sequence[Operation], at_ms: int) -> list[str]:
+    if not operations:
+        return ["None was seen."]
+    lines = ["| Operation | Who | What | Began | Took | State |", "|---|---|---|---|---|---|"]
+    for one in reversed(operations):
+        took = duration_text(max((one.ended_ms or at_ms) - one.started_ms, 0) / 1000)
+        how = f"{one.state}{f': {one.outcome}' if one.outcome else ''}"
+        cells = (one.id, one.who or "?", one.summary)
+        row = " | ".join(map(_md, cells))
+        lines.append(f"| {row} | {_time(one.started_ms)} | {took} | {_md(how)} |")
+    return lines
+
+
+def _plots(points: Sequence[HistoryPoint]) -> list[str]:
+    times = [point.at_ms for point in points]
+    if len(times) < 2:
+        return []
+    left = [float(p.remaining_bytes) if p.remaining_bytes >= 0 else math.nan for p in points]
+    rates = [point.rate_bytes_per_s for point in points]
+    permitted = [point.permitted_bytes_per_s for point in points]
+    limits = [math.nan if limit is None else float(limit) for limit in permitted]
+    return [
+        *("## Bytes that remain", "", "```text", *text_plot(times, left, bytes_text), "```", ""),
+        "## Throughput (`-` is what the throttles let through)",
+        "",
+        "```text",
+        *text_plot(times, rates, rate_text, limits),
+        "```",
+        "",
+    ]
+
+
+def _happened(told: Told) -> list[str]:
+    return [
+        f"| {_time(stop.wall_ms)} | {duration_text(max(stop.wall_ms - told.began_ms, 0) / 1000)} "
+        f"| {_md(stop.mark.text)} | {'**incident**' if stop.mark.kind == INCIDENT else ''} |"
+        for stop in told.stops
+    ]
+
+
+def _source(told: Told) -> list[str]:
+    lines = [f"Written by kshunt from what one dashboard saw since {_time(told.began_ms)}."]
+    lines += [f"Not all of it could be read: {_md(text)}" for text in told.trouble]
+    return [*lines, ""]
+
+
+def _time(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def _md(text: str) -> str:
+    """The text on one line, with nothing in it that Markdown or a terminal would act upon."""
+    return _SPECIAL.sub(r"\\\1", printable(text))

@@ -1,1 +1,0 @@
-"""From a goal to a plan that can be started: questions to the planners, and how answers read."""

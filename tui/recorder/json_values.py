@@ -1,0 +1,164 @@
+"""Domain values as JSON and back, exactly: what a recording holds besides columns.
+
+Goals
+    Whatever a feed tells can be recorded without a line of code here, and a later version with
+    more fields reads what an earlier one wrote.
+Constraints
+    A file is not trusted: it can only name plain values of `backend.domain`.
+Algorithm
+    A dataclass, a named tuple or an enumeration is written under its name, which no other of the
+    domain has, so that modules may move. Fields that are not known are passed over when reading;
+    fields that are missing take their defaults. Earlier versions wrote the module before the name.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import math
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Final
+
+import backend.domain
+from backend.domain.untrusted.field_types import wrong_field
+from backend.errors import KshuntError
+
+JSON_BYTES_MAX: Final = 1 << 26
+"""Of what a record holds besides columns: a plan of 200,000 partitions is about 12 MB."""
+_DOMAIN: Final = "backend.domain."
+
+
+class UnreadableValue(ValueError):
+    """A recorded value names something that this version does not have."""
+
+
+def encode(value: Any) -> Any:
+    """The value as JSON.
+
+    Raises:
+        TypeError: it is none that can be recorded.
+    """
+    if isinstance(value, enum.Enum):
+        return {"e": _tag(type(value)), "v": encode(value.value)}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"f": str(value)}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        members = zip(value._fields, value, strict=True)
+        return {"o": _tag(type(value)), "v": {name: encode(one) for name, one in members}}
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {f.name: encode(getattr(value, f.name)) for f in fields(value) if f.init}
+        return {"o": _tag(type(value)), "v": named}
+    return _encode_many(value)
+
+
+def _encode_many(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [encode(one) for one in value]
+    if isinstance(value, list):
+        return {"l": [encode(one) for one in value]}
+    if isinstance(value, Mapping):
+        return {"d": [[encode(key), encode(one)] for key, one in value.items()]}
+    if isinstance(value, set | frozenset):
+        return {"s": sorted((encode(one) for one in value), key=repr)}
+    raise TypeError(f"{type(value).__name__} cannot be recorded")
+
+
+def decode(document: Any) -> Any:
+    """The opposite of `encode`.
+
+    Raises:
+        UnreadableValue: it was written by a version that knows more, or is damaged.
+    """
+    if isinstance(document, list):
+        return tuple(decode(one) for one in document)
+    if not isinstance(document, dict):
+        return document
+    try:
+        return _decode_tagged(document)
+    except UnreadableValue:
+        raise
+    # Values check themselves, each in its own way.
+    except (
+        *(LookupError, TypeError, ValueError, AttributeError, ImportError, ArithmeticError),
+        *(AssertionError, RecursionError, KshuntError),
+    ) as error:
+        raise UnreadableValue(f"a recorded value cannot be read: {error}") from None
+
+
+def _decode_tagged(document: Mapping[str, Any]) -> Any:
+    match next(iter(document), ""):
+        case "f":
+            return float(document["f"])
+        case "e":
+            return _named(document["e"])(decode(document["v"]))
+        case "o":
+            return _object(_named(document["o"]), document["v"])
+        case "l":
+            return [decode(one) for one in document["l"]]
+        case "d":
+            return {decode(key): decode(one) for key, one in document["d"]}
+        case "s":
+            return frozenset(decode(one) for one in document["s"])
+        case unknown:
+            raise UnreadableValue(f"'{unknown}' is no kind of value")
+
+
+def _object(kind: type[Any], members: Mapping[str, Any]) -> Any:
+    if is_dataclass(kind):
+        known = {field.name for field in fields(kind) if field.init}
+    else:
+        known = set(getattr(kind, "_fields", ()))
+    made = kind(**{name: decode(one) for name, one in members.items() if name in known})
+    check_fields(made)
+    return made
+
+
+def check_fields(value: Any) -> None:
+    """See that the fields of a value are of the types that it declares.
+
+    Whoever shows a value relies on them. Values within it were checked when they were made.
+
+    Raises:
+        UnreadableValue: one is not.
+    """
+    if wrong := wrong_field(value):
+        raise UnreadableValue(f"{wrong} is not what it has to be")
+
+
+def _tag(kind: type[Any]) -> str:
+    if kind.__module__.startswith(_DOMAIN):
+        return kind.__qualname__
+    raise TypeError(f"{kind.__module__}.{kind.__qualname__} cannot be recorded")
+
+
+def _named(tag: str) -> type[Any]:
+    """The class of a tag: a plain value of the domain."""
+    kind = values_by_name().get(tag.rpartition(":")[2])
+    if kind is None:
+        raise UnreadableValue(f"'{tag}' is nothing that is recorded")
+    return kind
+
+
+@cache
+def values_by_name() -> Mapping[str, type[Any]]:
+    """The classes that a recording may name: every plain value of `backend.domain`.
+
+    Raises:
+        ValueError: two have the same name, which is a defect.
+    """
+    found: dict[str, type[Any]] = {}
+    for module in pkgutil.walk_packages(backend.domain.__path__, _DOMAIN):
+        for name, kind in vars(importlib.import_module(module.name)).items():
+            if not isinstance(kind, type) or kind.__module__ != module.name:
+                continue
+            if not (is_dataclass(kind) or issubclass(kind, enum.Enum) or hasattr(kind, "_fields")):
+                continue
+            if name in found:
+                raise ValueError(f"{name} is a value of {found[name].__module__} and {module.name}")
+            found[name] = kind
+    return found

@@ -1,0 +1,1 @@
+"""The application as dialogs and views know it: the protocol, navigation, themes."""

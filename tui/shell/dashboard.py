@@ -1,0 +1,89 @@
+"""The application as its screens know it: what a key may bring about, and the time that is shown.
+
+`tui.app.KshuntApp` is it. Flows open screens and screens ask for flows; so screens know flows by
+what they can be asked for alone.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from tui.data.host import Host
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from backend.domain.cluster.metadata import TopicPartition
+    from backend.domain.operations.operation import Operation
+    from backend.domain.service.status import ShownDrift, ShownOrphan
+    from backend.domain.throttles.configs import ThrottledRate
+    from tui.changes.verbs import operations
+    from tui.changes.wizard.intent import Intent
+    from tui.data.playback import Playback
+    from tui.data.polling import Rounds
+    from tui.shell.theme_manager import ThemeManager
+    from tui.tables.model import RowKey
+
+
+class Changes(Protocol):
+    """What changes the cluster, once it was looked at and agreed to: `tui.changes.workflows`."""
+
+    def reassign(self) -> None: ...
+    def plan(self, *, brokers: Sequence[int] = (), topics: Sequence[str] = ()) -> None: ...
+    def cancel(self, partitions: Sequence[TopicPartition] | None) -> None: ...
+    def elect(self, partitions: Sequence[TopicPartition] | None) -> None: ...
+    def edit_rates(self, brokers: Sequence[int] | None) -> None: ...
+    def set_rates(self, rates: Mapping[int, ThrottledRate], done: Callable[[], None]) -> None: ...
+    def edit_lists(self, topic: str) -> None: ...
+    def shrink(self, topic: str) -> None: ...
+    def alter(self, topic: str) -> None: ...
+    def confirm_shrink(self, operation: Operation) -> None: ...
+    def steer(self, operation: Operation, verb: operations.Verb) -> None: ...
+    def abandon(self, operation: Operation) -> None: ...
+    def settle(self, drift: Sequence[ShownDrift], *, ours: bool) -> None: ...
+    def remove_orphans(self, orphans: Sequence[ShownOrphan], *, every: bool = False) -> None: ...
+    def adopt(self) -> None: ...
+    def export(self, operation: Operation | None) -> None: ...
+    def carry_out(self, build: Callable[[], Intent]) -> None: ...
+
+
+class Others(Protocol):
+    """What other people see: `tui.changes.teamwork`."""
+
+    def here(self) -> None: ...
+    def claim(self, operation: Operation) -> None: ...
+    def remark(self, operation: Operation) -> None: ...
+    def proposals(self) -> None: ...
+
+
+class Dashboard(Host):
+    """See the module's text."""
+
+    travel: Playback
+    rounds: Rounds
+    wardrobe: ThemeManager
+
+    @property
+    @abstractmethod
+    def flows(self) -> Changes:
+        """What changes the cluster."""
+
+    @property
+    @abstractmethod
+    def teamwork(self) -> Others:
+        """What others see."""
+
+    @property
+    @abstractmethod
+    def view(self) -> Screen[None]:
+        """The view in sight, perhaps below a dialogue."""
+
+    @abstractmethod
+    def clear_marks(self) -> None:
+        """Nothing is marked in the view in sight."""
+
+    @abstractmethod
+    def show_row(self, key: RowKey) -> None:
+        """The cursor of the view in sight goes to a row, or the view says that it is gone."""

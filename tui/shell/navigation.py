@@ -1,0 +1,68 @@
+"""Going where something is to be seen: another view, its filter, the cursor on a row by key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.actions.view_names import PARTITIONS
+from tui.facts.filter_terms import parse_filter
+from tui.tables.targets import Target
+
+if TYPE_CHECKING:
+    from tui.shell.dashboard import Dashboard
+
+
+def go(app: Dashboard, target: Target) -> None:
+    """Show a view as the target wants it. The cursor follows once the view's rows are there."""
+    if target.view == PARTITIONS:
+        # Whatever was narrowed there could hide the row.
+        text = target.filter_text or ""
+        app.store.ask(
+            PARTITIONS,
+            terms=parse_filter(text),
+            filter_text=text,
+            follow=False,
+            group="",
+            inside=None,
+        )
+    if target.key is not None:
+        _Arrival(app, target).wait()
+    if app.current_mode != target.view:
+        app.switch_mode(target.view)
+    app.derive(target.view)
+
+
+class _Arrival:
+    """Puts the cursor on a row as soon as the view shows rows of its present query, once."""
+
+    def __init__(self, app: Dashboard, target: Target) -> None:
+        self._app = app
+        self._target = target
+        self._query = app.store.queries[target.view]
+
+    def wait(self) -> None:
+        """Look whenever the store changes."""
+        # Until then the cursor is on another row, which nobody means.
+        self._app.underway = self._app.store.snapshot is not None
+        self._app.changed.unsubscribe(self._app)
+        self._app.changed.subscribe(self._app, self._changed)
+
+    def _end(self) -> None:
+        self._app.underway = False
+        self._app.changed.unsubscribe(self._app)
+
+    def _changed(self, view: str) -> None:
+        app, target = self._app, self._target
+        job = app.store.jobs.get(target.view)
+        left = app.current_mode != target.view or app.store.queries[target.view] != self._query
+        if left:
+            self._end()
+        elif view == target.view and job is not None and job.query == self._query:
+            app.changed.unsubscribe(app)
+            # The view shows its rows, and what it says of the first one, before this is called.
+            app.call_after_refresh(self._arrive)
+
+    def _arrive(self) -> None:
+        self._app.underway = False
+        if self._app.current_mode == self._target.view and self._target.key is not None:
+            self._app.show_row(self._target.key)

@@ -1,0 +1,92 @@
+"""Which theme the dashboard wears: those that are shipped, an operator's own, read anew as they
+change, and the one that is chosen."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from backend.errors import ConfigError
+from tui.shell.theme_files import ANSI, DEFAULT, ThemeFolder, ThemeNews, builtin_themes
+
+if TYPE_CHECKING:
+    from textual.theme import Theme
+
+    from tui.data.host import Host
+
+LOOK_S: Final = 2.0
+"""How often the folder of an operator's own themes is looked at."""
+
+
+class ThemeManager:
+    """Registers themes with the app, and puts one on."""
+
+    def __init__(self, app: Host, folder: ThemeFolder | None, *, plain: bool) -> None:
+        """`plain` leaves the terminal its own colours, whatever theme is wanted."""
+        self._app = app
+        self._folder = folder
+        self._plain = plain
+        self._news = ThemeNews()
+        self._ours: dict[str, bool] = {}
+        """By name: whether it leaves the terminal its own colours."""
+
+    def open(self, wanted: str) -> None:
+        """Register every theme and put one on; empty is the default.
+
+        Raises:
+            ConfigError: there is no theme of that name.
+        """
+        app = self._app
+        for shipped in builtin_themes():
+            self._register(shipped)
+        if self._folder is not None:
+            self._news = self._folder.look()
+            for own in self._news.themes:
+                self._register(own)
+        if wanted and wanted not in app.available_themes:
+            why = f" {' '.join(self._news.problems)}" if self._news.problems else ""
+            raise ConfigError(
+                f"There is no theme '{wanted}'.{why}", advice=f"There are {', '.join(self.names)}."
+            )
+        app.theme = ANSI if self._plain else wanted or DEFAULT
+
+    @property
+    def names(self) -> list[str]:
+        """What is offered here: ours and the operator's own; Textual's have other roles."""
+        return sorted(name for name, ansi in self._ours.items() if ansi or not self._plain)
+
+    def _register(self, theme: Theme) -> None:
+        self._app.register_theme(theme)
+        self._ours[theme.name] = theme.ansi
+
+    def watch(self) -> None:
+        """Say what could not be read, and look again from time to time."""
+        self._say(self._news)
+        if self._folder is not None:
+            self._app.set_interval(LOOK_S, self._look_soon)
+
+    def _look_soon(self) -> None:
+        self._app.run_worker(self.look(), group="themes", exclusive=True)
+
+    async def look(self) -> None:
+        """Read what has changed in the folder; a theme that is worn is put on anew."""
+        if self._folder is None:
+            return
+        app, news = self._app, await asyncio.to_thread(self._folder.look)
+        for theme in news.themes:
+            self._register(theme)
+            if theme.name == app.theme:
+                self.wear(theme.name)
+                app.say(f"Theme {theme.name} was read again.", "good")
+        self._say(news)
+
+    def wear(self, name: str) -> None:
+        """Put a theme on; one that is worn already may look different by now."""
+        app = self._app
+        if app.theme == name:
+            app.theme = ANSI if name != ANSI else DEFAULT
+        app.theme = name
+
+    def _say(self, news: ThemeNews) -> None:
+        for problem in news.problems:
+            self._app.say(f"{problem} What was shown stays.", "warn")

@@ -1,0 +1,50 @@
+"""What an operator should look at, and where it is to be seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tui.actions import key_of, view_key
+
+if TYPE_CHECKING:
+    from tui.tables.model import RowKey
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where something is to be seen, and mended."""
+
+    view: str
+    key: RowKey | None = None
+    """The row that the cursor goes to; None for wherever it was."""
+    filter_text: str | None = None
+    """The filter that is set; None leaves the filter as it is, where it shows the row."""
+    mends: str = ""
+    """The action that mends it there, by its id, or empty."""
+
+    @property
+    def keys(self) -> str:
+        """What leads there, and on: `4 d`."""
+        return f"{view_key(self.view)} {key_of(self.mends) if self.mends else ''}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that an operator should look at."""
+
+    text: str
+    """A sentence."""
+    tone: str = "warn"
+    target: Target | None = None
+    """None where no view shows more of it."""
+    id: str = ""
+    """What stays the same about it through refreshes; empty where that is its text."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def key(self) -> str:
+        """What identifies it."""
+        return self.id or self.text

@@ -1,0 +1,1 @@
+"""The terminal: output as differences, input, flow control, signals."""

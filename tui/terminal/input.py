@@ -1,0 +1,177 @@
+"""An app that takes of its terminal only what can be meant.
+
+A terminal may be of any size, also of one in which nothing can be laid out; and keys may come
+faster than the screens that they are meant for. So less than `LEAST` is never laid out: such a
+terminal is told to grow, and its keys do nothing, since nobody sees what they would act upon. And
+a key that was pressed at one screen does nothing on the next one.
+
+Keys that come in one packet, as they do over a slow line, act in the order in which they were
+pressed. Textual alone does not keep it: a letter acts in the field that has the focus, while Tab or
+Ctrl-U act only once they have come all the way up to the app, after the letters behind them.
+"""
+
+from __future__ import annotations
+
+from asyncio import get_running_loop
+from collections import deque
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+from textual import events, on
+from textual.geometry import Size
+from textual.message import Message
+
+from tui.terminal.diff_output import DiffApp
+from tui.text.formatting import printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from textual.screen import Screen
+    from textual.widget import Widget
+
+LEAST: Final = Size(20, 5)
+"""In columns and lines: what is laid out at the least."""
+
+GROW: Final = "kshunt: make the terminal larger"
+"""All that a smaller terminal shows."""
+
+ALWAYS: Final = "ctrl+q"
+"""The one key of a terminal that is too small: it leaves."""
+
+
+WAITS_S: Final = 0.5
+"""A key waits for the one before it at the most so long: what had that one may be gone."""
+
+
+class Done(Message):
+    """Follows a key up from where it acted: when this arrives, so has the key."""
+
+    def __init__(self, where: Widget, rounds: int) -> None:
+        super().__init__()
+        self._where = where
+        self.rounds = rounds
+
+    def is_lost(self, in_sight: Screen[object]) -> bool:
+        """Whether it cannot arrive: what it set out from is gone."""
+        return not self._where.is_attached or self._where.screen is not in_sight
+
+
+ROUNDS: Final = 3
+"""Later ones follow what the key brought about: that a field was submitted, a form was filled."""
+
+
+class InputApp(DiffApp):
+    """An app that holds back keys which nobody can have meant."""
+
+    def __init__(self, *, ansi_color: bool | None = None) -> None:
+        super().__init__(ansi_color=ansi_color)
+        self._terminal = LEAST
+        self._pressed_at: WeakKeyDictionary[events.Key, Screen[object]] = WeakKeyDictionary()
+        """Keys that are on their way, and the screen that was in sight as each was pressed."""
+
+        self._waiting: deque[events.Key | events.Paste] = deque()
+        self._acting: Done | None = None
+        """Of the key that acts now."""
+
+    @property
+    def size(self) -> Size:
+        """What is laid out: the terminal, or `LEAST`."""
+        return grown(super().size)
+
+    @property
+    def shown_size(self) -> Size:
+        """The part of the terminal that is painted."""
+        laid_out, terminal = super().shown_size, self._terminal
+        return Size(min(laid_out.width, terminal.width), min(laid_out.height, terminal.height))
+
+    @property
+    def too_small(self) -> bool:
+        """Whether the terminal has no room for what is laid out."""
+        return grown(self._terminal) != self._terminal
+
+    async def on_event(self, event: events.Event) -> None:
+        """Hold back what cannot be meant, and sizes in which nothing can be laid out."""
+        if isinstance(event, events.Resize):
+            event = self._resized(event)
+        elif isinstance(event, events.InputEvent | events.Paste) and self._held_back(event):
+            event.stop()
+            return
+        elif isinstance(event, events.Paste) and not event.is_forwarded:
+            # What was copied somewhere may hold what a terminal obeys.
+            event = events.Paste("\n".join(map(printable, event.text.splitlines())))
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            await self._in_order(event)
+        else:
+            await super().on_event(event)
+
+    async def _in_order(self, event: events.Key | events.Paste) -> None:
+        """Let it act once those before it have."""
+        if self._acting is None or self._acting.is_lost(self.screen):
+            await self._act(event)
+        else:
+            self._waiting.append(event)
+
+    async def _act(self, event: events.Key | events.Paste) -> None:
+        await super().on_event(event)
+        self._follow(ROUNDS)
+
+    def _follow(self, rounds: int) -> None:
+        where = self.focused or self.screen
+        self._acting = done = Done(where, rounds)
+        where.post_message(done)
+        # Should it be lost on its way, it is taken for arrived.
+        get_running_loop().call_later(WAITS_S, self.post_message, done)
+
+    @on(Done)
+    async def _acted(self, done: Done) -> None:
+        if done is not self._acting:
+            return
+        self._acting = None
+        if done.rounds > 1:
+            self._follow(done.rounds - 1)
+        while self._waiting and self._acting is None:
+            event = self._waiting.popleft()
+            if not self._held_back(event):
+                await self._act(event)
+
+    def _resized(self, event: events.Resize) -> events.Resize:
+        """The size that is laid out instead."""
+        self._terminal = event.size
+        size = grown(event.size)
+        if size == self._size:
+            # To Textual it is the same; the terminal shows what it likes until it is painted.
+            self.redraw()
+        return event if size == event.size else events.Resize(size, size)
+
+    def _held_back(self, event: events.InputEvent | events.Paste) -> bool:
+        if self.too_small:
+            return not (isinstance(event, events.Key) and event.key == ALWAYS)
+        return isinstance(event, events.Key) and self._late(event)
+
+    def _late(self, key: events.Key) -> bool:
+        """Whether a key comes back from a screen that is no longer the one in sight."""
+        if not key.is_forwarded:
+            self._pressed_at.setdefault(key, self.screen)
+        return self._pressed_at.get(key, self.screen) is not self.screen
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        if self.too_small and self._diff is not None and renderable is not None:
+            renderable = notice(self._terminal)
+        super()._display(screen, renderable)
+
+
+def grown(size: Size) -> Size:
+    """A size in which everything can be laid out."""
+    return Size(max(size.width, LEAST.width), max(size.height, LEAST.height))
+
+
+def notice(size: Size) -> RenderableType:
+    """What a terminal shows that is too small: as much of `GROW` as it holds."""
+    from rich.segment import Segment
+    from textual._compositor import LayoutUpdate
+    from textual.strip import Strip
+
+    width = max(size.width, 1)
+    starts = range(0, size.height * width, width)
+    lines = [Strip([Segment(GROW[start : start + width].ljust(width))]) for start in starts]
+    return LayoutUpdate([[line] for line in lines], size.region)

@@ -1,0 +1,1 @@
+"""How values are written in characters: amounts, rates, durations, bars and plots."""

@@ -1,0 +1,1 @@
+"""What views share: the screen of a view, of a table, of a board, and the head."""

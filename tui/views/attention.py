@@ -1,0 +1,213 @@
+"""What is wrong, the most urgent first: one list for the head, the home screen and for `!`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+from backend.domain.operations.lifecycle import OperationState
+from backend.domain.operations.operation import OperationKind
+from tui.actions import key_of, view_key
+from tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
+from tui.data.team import awaits_me, words_of
+from tui.tables.targets import Item, Target
+from tui.text.formatting import names_text, plural
+
+if TYPE_CHECKING:
+    from backend.domain.operations.operation import Operation
+    from backend.domain.service.status import BackendStatus, ShownDrift
+    from tui.data.store import Store
+
+OUT_OF_SYNC: Final = "-insync -adding"
+"""A filter: replicas that should be in sync and are not."""
+_BROKER: Final = re.compile(r"\b[Bb]roker (\d+)\b")
+_SILENT: Final = re.compile(r"Broker (\d+)\b.* did not answer within ")
+SILENT_EACH: Final = 3
+"""More brokers than that are said to be silent in one sentence."""
+
+
+def attention(store: Store) -> tuple[Item, ...]:
+    """One sentence for each thing that an operator should look at."""
+    found = _proposed(store)
+    found += [_drift(one) for one in sorted(store.drift, key=lambda one: one.id)]
+    found += _shrinking(store.operations)
+    found += _paused(store.operations)
+    found += _offline(store)
+    if store.summary is not None:
+        known = () if store.snapshot is None else store.snapshot.brokers
+        found += unread(store.summary.problems, known)
+        if store.summary.stuck:
+            from tui.facts.stuck_words import stuck_sentence
+
+            target = Target(PARTITIONS, filter_text="stuck")
+            found.append(Item(stuck_sentence(store.summary.stuck), "bad", target, "stuck"))
+    if store.standing is not None:
+        found += _standing(store.standing)
+    found += _orphans(store)
+    if store.pipeline is not None:
+        from tui.views.pipeline_alerts import pipeline_alerts
+
+        found += pipeline_alerts(store.pipeline, store.now_ms)
+    found += [
+        Item(f"{about[:1].upper()}{about[1:]} could not be read: {why}", id=f"unanswered {about}")
+        for about, why in store.unanswered.items()
+    ]
+    found += [Item(store.recording, id="recording")] if store.recording else []
+    return tuple(found)
+
+
+def _proposed(store: Store) -> list[Item]:
+    """Changes that wait for whoever sits here, before they die."""
+    target = Target(OPERATIONS, mends="proposals")
+    return [
+        Item(words_of(one, store.now_ms, key_of("proposals")), "warn", target, f"proposal {one.id}")
+        for one in awaits_me(store.proposals)
+    ]
+
+
+def overview_attention(store: Store) -> tuple[Item, ...]:
+    """What the home screen points out besides: not wrong while moves run, but to be known."""
+    found = list(attention(store))
+    summary, home = store.summary, store.home
+    waits = home is not None and home.held
+    if summary is not None and summary.eta_never > summary.stuck_replicas and not waits:
+        never = plural(summary.eta_never - summary.stuck_replicas, "replica")
+        target = Target(PARTITIONS, filter_text="eta:never")
+        found.append(Item(f"{never} will not arrive at this rate.", "bad", target, "never"))
+    if home is not None and home.health.under_replicated:
+        target = Target(PARTITIONS, filter_text=OUT_OF_SYNC)
+        text = f"{home.health.under_replicated_words}."
+        found.append(Item(text, "warn", target, "under-replicated"))
+    if store.foreign:
+        found.append(_foreign(store))
+    if summary is not None and summary.leaving and store.snapshot is not None:
+        from tui.facts.leaving_partitions import leaving_items
+
+        found += leaving_items(summary.leaving, store.snapshot.taken_ms, store.operations)
+    if summary is not None and not summary.moving_partitions and summary.misled_partitions:
+        led = plural(summary.misled_partitions, "partition")
+        target = Target(PARTITIONS, filter_text="misled", mends="elect")
+        found.append(Item(f"{led} not led by the preferred replica.", "", target, "misled"))
+    if store.standing is not None:
+        # Last: it is so all the time, and nothing is to be done about it.
+        found += [
+            Item(f"ZooKeeper does not offer {what}: {why}.", "dim", id=f"not offered {what}")
+            for what, why in store.standing.not_offered
+        ]
+    return tuple(found)
+
+
+def _foreign(store: Store) -> Item:
+    """Moves that no operation here owns, and whether what throttles them stays on."""
+    from tui.facts.foreign_throttles import foreign_throttles_left, left_words
+
+    throttles = store.snapshot.throttles if store.snapshot is not None else None
+    left = foreign_throttles_left(store.operations, throttles, store.owned)
+    text = f"{plural(store.foreign, 'move')} of others: {left_words(left)}."
+    if left.nothing:
+        return Item(text, "", Target(THROTTLES), "foreign")
+    return Item(text, "warn", Target(THROTTLES, mends="adopt"), "foreign")
+
+
+def _drift(one: ShownDrift) -> Item:
+    from tui.facts.drift_words import drift_words, owner_words
+    from tui.views.throttles.table import ListKey, RateKey
+
+    key = RateKey(one.broker) if one.broker is not None else ListKey(one.topic or "")
+    text = f"Drift: {drift_words(one)} ({owner_words(one.operations)})."
+    return Item(text, "warn", Target(THROTTLES, key, mends="reapply"), f"drift {one.setting} {key}")
+
+
+def _shrinking(operations: Sequence[Operation]) -> list[Item]:
+    """Shrinks that wait for somebody."""
+    from tui.facts.shrink_phases import course_of, needs_words, waits_for_name
+
+    found = []
+    for one in operations:
+        course = None if one.state.ended else course_of(one)
+        if course is None or not course.needs or one.state is OperationState.PAUSED:
+            continue
+        mends = "confirm_shrink" if waits_for_name(one) else ""
+        text = f"Shrink of {course.topic} waits {needs_words(course)}"
+        if mends:
+            keys = f"{view_key(OPERATIONS)}, then {key_of(mends)}"
+            text = f"Shrink of {course.topic} waits for its name to be typed: {keys}."
+        target = Target(OPERATIONS, one.id, mends=mends)
+        found.append(Item(text, "warn", target, f"shrink {one.id}"))
+    return found
+
+
+def _paused(operations: Sequence[Operation]) -> list[Item]:
+    """Said before what stands still because of it."""
+    return [
+        Item(
+            f"Operation {one.id} is paused"
+            f"{'' if one.kind is OperationKind.SHRINK else ', its copies are held'}:"
+            f" {view_key(OPERATIONS)}, then {key_of('pause')}, resumes it.",
+            "warn",
+            Target(OPERATIONS, one.id, mends="pause"),
+            f"paused {one.id}",
+        )
+        for one in operations
+        if one.state is OperationState.PAUSED
+    ]
+
+
+def _offline(store: Store) -> list[Item]:
+    """Partitions that nobody can write to."""
+    found = []
+    if store.summary is not None and store.summary.leaderless_partitions:
+        count = plural(store.summary.leaderless_partitions, "partition")
+        target = Target(PARTITIONS, filter_text="offline")
+        found.append(Item(f"{count} without a leader: offline.", "bad", target, "leaderless"))
+    if store.home is not None and store.home.health.under_min_isr:
+        count = plural(store.home.health.under_min_isr, "partition")
+        target = Target(PARTITIONS, filter_text=OUT_OF_SYNC)
+        text = f"{count} under min-ISR: producers with acks=all are refused."
+        found.append(Item(text, "bad", target, "min-ISR"))
+    return found
+
+
+def unread(texts: Sequence[str], known: Collection[int]) -> list[Item]:
+    """What could not be read, one each; of many brokers that are silent, one for all.
+
+    `known` are the brokers that have a row.
+    """
+    silent = sorted({int(found[1]) for text in texts if (found := _SILENT.match(text))})
+    if len(silent) <= SILENT_EACH:
+        return [_problem(text, known) for text in texts]
+    brokers = names_text(silent)
+    words = f"{len(silent):,} brokers did not answer in time: {brokers}."
+    others = [_problem(text, known) for text in texts if not _SILENT.match(text)]
+    return [Item(words, "bad", Target(BROKERS, silent[0]), "silent"), *others]
+
+
+def _problem(text: str, known: Collection[int]) -> Item:
+    """What could not be read; of a broker, where it names one."""
+    text = text[:1].upper() + text[1:]
+    named = _BROKER.search(text)
+    if named is None:
+        return Item(text, "warn")
+    broker = int(named[1])
+    return Item(text, "bad" if broker in known else "warn", Target(BROKERS, broker))
+
+
+def _orphans(store: Store) -> list[Item]:
+    """While moves run, lists name what has arrived already until somebody verifies."""
+    if not store.orphans or (store.summary is not None and store.summary.moving_partitions):
+        return []
+    count = plural(len(store.orphans), "orphan throttle")
+    text = f"{count}: {view_key(THROTTLES)} shows them, {key_of('remove_orphans')} removes."
+    return [Item(text, "warn", Target(THROTTLES, mends="remove_orphans"), "orphans")]
+
+
+def _standing(standing: BackendStatus) -> list[Item]:
+    target = Target(OPERATIONS)
+    return [
+        *(Item(text[:1].upper() + text[1:], "warn", target) for text in standing.remarks),
+        *(
+            Item(f"Journal entry not acted upon: {entry}", "warn", target)
+            for entry in standing.unreadable
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""The audit over the operations view: screen and table."""

@@ -1,0 +1,60 @@
+"""A view whose lines lead elsewhere: j and k choose one, Enter goes there."""
+
+from __future__ import annotations
+
+from textual import on
+
+from tui.grid.board import Board
+from tui.tables.lines import Line
+from tui.views.view_screen import ViewScreen
+
+
+class BoardScreen(ViewScreen):
+    """A view with a board. Subclasses say its lines."""
+
+    @property
+    def board(self) -> Board:
+        """The lines."""
+        return self.query_one(Board)
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        """What the board shows."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        """Ages are said although nothing arrives."""
+        self.set_interval(1.0, self._show_lines)
+
+    def update_view(self) -> None:
+        """Show what the store holds; lines that are the same are not painted again."""
+        super().update_view()
+        self._show_lines()
+
+    @on(Board.Resized)
+    def _show_lines(self) -> None:
+        # A timer may come while the screen is being taken down.
+        if self.is_current_view and self.query(Board):
+            size = self.board.size
+            if size.width and size.height:
+                self.board.show(self.lines(size.width, size.height))
+
+    def action_line(self, steps: int) -> None:
+        """Choose another line."""
+        self.board.move(steps)
+
+    def action_back(self) -> None:
+        """Choose nothing any more."""
+        self.board.leave()
+
+    @on(Board.Clicked)
+    def action_go(self) -> None:
+        """Go where the line leads."""
+        from tui.shell.navigation import go
+
+        target = self.board.target
+        if target is not None:
+            go(self.kshunt, target)
+        elif self.board.cursor_key is None:
+            self.say("j and k choose a line, Enter goes where it is to be seen and mended.")
+        else:
+            self.say("No view shows more of it; ! shows the whole sentence.")

@@ -1,0 +1,1 @@
+"""The brokers view: screen, table, cells, matrix and details."""

@@ -1,0 +1,243 @@
+"""Who feeds whom: moves as a matrix of brokers, and of partitions by brokers.
+
+The source of a copy is its partition's leader. A cell of the first matrix holds the number of
+copies and their rate together; `!` between them says that one of them is stuck. A cell of the
+second one says what a replica is: `L` leads, `=` in sync, `45%` copied so far, `~` behind, `-` goes
+when the copy is done, `!` stuck or offline, `?` being copied and nobody says how far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
+from tui.facts.snapshot_facts import Facts, known_sum, rate_sum
+from tui.tables.list_table import Field, ListTable
+from tui.tables.model import Cell, Column, Order, RowKey
+from tui.text.formatting import bytes_text, plural, rate_text
+
+FLOWS: Final = "flows"
+PLACES: Final = "places"
+MATRICES: Final = (FLOWS, PLACES)
+"""What the brokers view shows in place of brokers, in the order in which a key goes on."""
+LEGENDS: Final[Mapping[str, str]] = {
+    FLOWS: "Rows send, columns receive: copies and rate  ! one is stuck  h l shift",
+    PLACES: "L leads  = in sync  45% copied  ~ behind  - goes  ! stuck or down",
+}
+PARTITIONS_MOST: Final = 2_000
+"""Moving partitions that are listed one by one."""
+ALL: Final = "all"
+"""The key of the row and the column that hold everything."""
+NOBODY: Final = -1
+"""The source of copies of a partition that has no leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Copies from one broker to another, or from or to all."""
+
+    copies: int = 0
+    rate_bytes_per_s: float = math.nan
+    """NaN where none is known."""
+    lag_bytes: int = UNKNOWN
+    """What they still lack."""
+    stuck: int = 0
+
+    @property
+    def words(self) -> str:
+        """Everything about it."""
+        stuck = f", {self.stuck:,} stuck" if self.stuck else ""
+        rate, left = rate_text(self.rate_bytes_per_s), bytes_text(self.lag_bytes)
+        return f"{plural(self.copies, 'copy', 'copies')} at {rate}, {left} left{stuck}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What one broker sends."""
+
+    source: int | str
+    """A broker's id, `NOBODY` or `ALL`."""
+    total: Flow
+    to: Mapping[int, Flow]
+    """By the broker that receives."""
+
+
+def flow_table(facts: Facts, order: Order, shift: int = 0) -> ListTable[Sent]:
+    """One row a broker that sends, one column a broker that receives; from the `shift`-th on."""
+    rows = flows_of(facts)
+    targets = list(rows[ALL].to) if rows else []
+    most = rows[ALL].total.copies if rows else 0
+    most_to_one = max((flow.copies for flow in rows[ALL].to.values()), default=0) if rows else 0
+    first = min(max(shift, 0), max(len(targets) - 1, 0))
+    fields = [
+        Field(Column("from", "From", 4, 6, 0, 2, right=True), _source, _source_rank),
+        # Where not everything fits, the sums go before a broker does.
+        _flow_field("total", "All", most, len(targets) + 1, lambda sent: sent.total),
+        *(
+            _flow_field(f"to {target}", f">{target}", most_to_one, 1 + place, _to(target))
+            for place, target in enumerate(targets[first:])
+        ),
+    ]
+    return ListTable(fields, rows, order, more=_more)
+
+
+def flows_of(facts: Facts) -> dict[RowKey, Sent]:
+    """By the broker that sends, and everything under `ALL`; nothing where nothing is copied."""
+    rows = facts.rows
+    places = np.flatnonzero(facts.arriving)
+    if not len(places):
+        return {}
+    sources, targets = rows.leader[places], rows.broker[places]
+    receiving = sorted(set(targets.tolist()))
+    found: dict[RowKey, Sent] = {}
+    for source in sorted(set(sources.tolist())):
+        mine = places[sources == source]
+        found[source] = _sent(facts, source, mine, receiving)
+    found[ALL] = _sent(facts, ALL, places, receiving)
+    return found
+
+
+def _sent(facts: Facts, source: int | str, places: NDArray[np.intp], receiving: list[int]) -> Sent:
+    to = {}
+    for target in receiving:
+        there = places[facts.rows.broker[places] == target]
+        if len(there) or source == ALL:
+            to[target] = _flow(facts, there)
+    return Sent(source, _flow(facts, places), to)
+
+
+def _flow(facts: Facts, places: NDArray[np.intp]) -> Flow:
+    rows = facts.rows
+    return Flow(
+        len(places),
+        rate_sum(rows.fetched_bytes_per_s[places]),
+        known_sum(rows.lag_bytes[places])[0],
+        int(facts.stuck[places].sum()),
+    )
+
+
+def _to(target: int) -> Callable[[Sent], Flow]:
+    return lambda sent: sent.to.get(target, Flow())
+
+
+def _flow_field(
+    key: str, title: str, most: int, rank: int, flow: Callable[[Sent], Flow]
+) -> Field[Sent]:
+    """A column as wide as the largest number of copies, a sign and a short rate."""
+    return Field(
+        Column(key, title, len(str(most)) + 5, 12, rank, 1, right=True),
+        lambda sent, room: _flow_cell(flow(sent), room),
+        lambda sent: (flow(sent).copies, _known(flow(sent).rate_bytes_per_s)),
+    )
+
+
+def _flow_cell(flow: Flow, width: int) -> Cell:
+    """`3 25M`, or `3 25.0 MB/s`; a dot where nothing is copied."""
+    if not flow.copies:
+        return Cell(".", "dim")
+    rate = rate_text(flow.rate_bytes_per_s) if width >= 12 else short_rate(flow.rate_bytes_per_s)
+    tone = "bad" if flow.stuck else "strong" if flow.rate_bytes_per_s > 0 else "warn"
+    return Cell(f"{flow.copies}{'!' if flow.stuck else ' '}{rate}", tone)
+
+
+def short_rate(bytes_per_s: float) -> str:
+    """A rate in at most four cells: `8.3M`, `25M`, `950k`, `0`, `?`."""
+    if math.isnan(bytes_per_s):
+        return "?"
+    size, units = bytes_per_s, ["", "k", "M", "G", "T", "P"]
+    while round(size) >= 1000 and len(units) > 1:
+        size, units = size / 1000, units[1:]
+    digits = 1 if units[0] and size < 9.95 else 0
+    return f"{size:.{digits}f}{units[0]}"
+
+
+def _source(sent: Sent, width: int) -> Cell:
+    if sent.source == NOBODY:
+        return Cell("none", "bad")
+    return Cell(str(sent.source), "" if sent.source == ALL else "strong")
+
+
+def _source_rank(sent: Sent) -> float:
+    return math.inf if isinstance(sent.source, str) else sent.source
+
+
+def _known(value: float) -> float:
+    return -1.0 if math.isnan(value) else value
+
+
+def _more(sent: Sent) -> list[tuple[str, str]]:
+    """Each flow in full."""
+    flows = [(f"To {target}", flow.words) for target, flow in sent.to.items() if flow.copies]
+    look = "" if isinstance(sent.source, str) else f"leader:{sent.source} adding"
+    return [("Sends", sent.total.words), *flows, *([("Filter", look)] if look else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A moving partition: what each broker's replica of it is."""
+
+    partition: TopicPartition
+    marks: Mapping[int, Cell]
+    """By broker."""
+
+
+def place_table(facts: Facts, order: Order, shift: int = 0) -> ListTable[Placement]:
+    """One row a moving partition, one column a broker that has to do with one."""
+    starts = facts.starts[facts.moving[facts.starts]][:PARTITIONS_MOST]
+    rows: dict[RowKey, Placement] = {}
+    for start in starts.tolist():
+        partition = facts.snapshot.partition_of(start)
+        rows[partition] = Placement(partition, _marks(facts, facts.rows_of(*partition)))
+    brokers = sorted({broker for row in rows.values() for broker in row.marks})
+    first = min(max(shift, 0), max(len(brokers) - 1, 0))
+    fields = [
+        Field(
+            Column("partition", "Partition", 14, 60, 0, grows=True, comfort=30, names=True),
+            lambda row, width: Cell(str(row.partition)),
+            lambda row: row.partition,
+        ),
+        *(_mark_field(broker, 1 + place) for place, broker in enumerate(brokers[first:])),
+    ]
+    return ListTable(fields, rows, order)
+
+
+def _mark_field(broker: int, rank: int) -> Field[Placement]:
+    nothing = Cell(".", "dim")
+    return Field(
+        Column(f"on {broker}", str(broker), max(4, len(str(broker))), 0, rank, right=True),
+        lambda row, width: row.marks.get(broker, nothing),
+        lambda row: row.marks.get(broker, nothing).text,
+    )
+
+
+def _marks(facts: Facts, places: Sequence[int]) -> dict[int, Cell]:
+    return {int(facts.rows.broker[place]): _mark(facts, place) for place in places}
+
+
+def _mark(facts: Facts, place: int) -> Cell:
+    rows = facts.rows
+    leads = rows.leader[place] == rows.broker[place]
+    if facts.stuck[place] or rows.status[place] == ReplicaStatus.OFFLINE:
+        return Cell("!", "bad")
+    if rows.adding[place]:
+        return Cell(_copied(int(rows.size_bytes[place]), int(rows.lag_bytes[place])), "strong")
+    if rows.removing[place]:
+        return Cell("L-" if leads else "-", "dim")
+    if leads:
+        return Cell("L")
+    return Cell("=", "good") if rows.in_isr[place] else Cell("~", "warn")
+
+
+def _copied(size_bytes: int, lag_bytes: int) -> str:
+    """The share that is there, never all of it before it is in sync."""
+    if size_bytes < 0 or lag_bytes < 0:
+        return "?"
+    whole = size_bytes + lag_bytes
+    return f"{min(int(size_bytes * 100 / whole) if whole else 100, 100 if not lag_bytes else 99)}%"

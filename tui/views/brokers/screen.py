@@ -1,0 +1,129 @@
+"""The brokers view: who sends, who receives, and under which throttle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual.widget import Widget
+
+from tui.actions import key_of
+from tui.actions.view_names import BROKERS
+from tui.dialogs.dialog import Lines
+from tui.grid.pane import PaneLine
+from tui.tables.model import NATURAL, Order, RowKey
+from tui.views.pane_screen import PaneScreen
+
+
+class BrokersScreen(PaneScreen):
+    """One row a broker; or who feeds whom."""
+
+    VIEW: ClassVar[str] = BROKERS
+    NOUN: ClassVar[str] = "broker"
+    HAS_PLOT: ClassVar[bool] = True
+
+    _order_of_brokers: Order = NATURAL
+    """The sort order from before a matrix was shown."""
+
+    def compose_below(self) -> Iterable[Widget]:
+        """What the signs of a matrix mean, and the details of a broker."""
+        yield Lines(id="legend", classes="hint")
+        yield from super().compose_below()
+
+    # Who feeds whom
+
+    def action_matrix(self) -> None:
+        """Flows between brokers, then places of partitions, then the brokers again."""
+        from tui.views.brokers.matrix import MATRICES
+
+        query = self.kshunt.store.queries[self.VIEW]
+        kinds = ["", *MATRICES]
+        kind = kinds[(kinds.index(query.group) + 1) % len(kinds)]
+        if not query.group:
+            self._order_of_brokers = query.order
+        self._ask(group=kind, shift=0, order=NATURAL if kind else self._order_of_brokers)
+        self.update_view()
+
+    def action_shift(self, columns: int) -> None:
+        """Show columns of a matrix that do not fit."""
+        query, table = self.kshunt.store.queries[self.VIEW], self.grid.table
+        if not query.group or table is None:
+            return
+        hidden = len(table.columns) - len(self.grid.shown_columns)
+        if columns < 0 or hidden > 0:
+            self._ask(shift=max(query.shift + columns, 0))
+
+    def action_back(self) -> None:
+        """From a matrix back to the brokers."""
+        if self.kshunt.store.queries[self.VIEW].group and not self.filter_is_open:
+            self._ask(group="", shift=0, order=self._order_of_brokers)
+            self.update_view()
+        else:
+            super().action_back()
+
+    def nothing_words(self) -> str:
+        """A matrix of nothing."""
+        if self.kshunt.store.queries[self.VIEW].group:
+            keys = f"{key_of('matrix')} goes on, {key_of('back')} back"
+            return f"Nothing is being copied from broker to broker. {keys}."
+        return super().nothing_words()
+
+    def note_words(self, shown: int, total: int) -> str:
+        """Which matrix it is, and how far it is shifted."""
+        from tui.views.brokers.matrix import FLOWS
+
+        query = self.kshunt.store.queries[self.VIEW]
+        if not query.group:
+            return ""
+        words = "who feeds whom" if query.group == FLOWS else "partition by broker"
+        return f"{words} +{query.shift}" if query.shift else words
+
+    def update_view(self) -> None:
+        """The legend follows the table, too."""
+        super().update_view()
+        legend, words = self.query_one("#legend", Lines), ""
+        if group := self.kshunt.store.queries[self.VIEW].group:
+            # It needs a data library, which the first frame is shown without.
+            from tui.views.brokers.matrix import LEGENDS
+
+            words = LEGENDS.get(group, "")
+        legend.display = bool(words)
+        if words and legend.plain != f"  {words}":
+            legend.say(f"  {words}")
+
+    # Details
+
+    def can_tell(self, key: RowKey) -> bool:
+        """A broker, and no row of a matrix."""
+        return isinstance(key, int) and not self.kshunt.store.queries[self.VIEW].group
+
+    def title_of(self, key: RowKey) -> str:
+        """`Broker 3`."""
+        return f"Broker {key}"
+
+    def lines_of(self, key: RowKey) -> list[PaneLine]:
+        """Its state, its throttles and its disks."""
+        from tui.views.brokers.details import about
+
+        store = self.kshunt.store
+        assert isinstance(key, int)
+        return [] if store.facts is None else about(store.facts, key, store.operations)
+
+    # What can be done
+
+    def action_plan(self) -> None:
+        """Make a plan for the broker under the cursor."""
+        broker = self.grid.cursor_key
+        if not self.refused("plan"):
+            self.kshunt.flows.plan(brokers=(broker,) if isinstance(broker, int) else ())
+
+    def action_edit(self) -> None:
+        """Edit the rates of the broker under the cursor."""
+        broker = self.grid.cursor_key
+        if not self.refused("edit") and isinstance(broker, int):
+            self.kshunt.flows.edit_rates((broker,))
+
+    def action_edit_all(self) -> None:
+        """Edit the rates of every broker."""
+        if not self.refused("edit_all"):
+            self.kshunt.flows.edit_rates(None)

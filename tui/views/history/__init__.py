@@ -1,0 +1,1 @@
+"""The history view: screen, sections and results of the data pipeline."""

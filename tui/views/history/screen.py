@@ -1,0 +1,133 @@
+"""The history: lag and throughput over time, and what is forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual.widget import Widget
+
+from tui.actions.view_names import HISTORY
+from tui.grid.board import Board
+from tui.grid.plot_panel import PlotPanel
+from tui.tables.model import Cell
+from tui.text.formatting import duration_text
+from tui.views.board_screen import BoardScreen
+
+if TYPE_CHECKING:
+    from tui.facts.transfer_history import Moment
+    from tui.tables.lines import Line
+    from tui.views.history.sections import Chosen
+
+
+class HistoryScreen(BoardScreen):
+    """What was, and what will be."""
+
+    VIEW: ClassVar[str] = HISTORY
+
+    _chosen: Chosen | None = None
+
+    def compose_body(self) -> Iterable[Widget]:
+        """A plot, a second one where there is room, and the lines."""
+        glyphs = self.kshunt.glyphs
+        yield PlotPanel(glyphs=glyphs, id="course")
+        yield PlotPanel(glyphs=glyphs, id="course-2")
+        yield Board(glyphs=glyphs, id="past")
+
+    @property
+    def chosen(self) -> Chosen:
+        """What the operator looks at."""
+        if self._chosen is None:
+            from tui.views.history.sections import Chosen
+
+            self._chosen = Chosen()
+        return self._chosen
+
+    @property
+    def course(self) -> tuple[Moment, ...]:
+        """What was seen so far."""
+        home = self.kshunt.store.home
+        return home.course if home is not None else ()
+
+    def note(self) -> str:
+        """How much of the past is shown."""
+        if self.kshunt.store.home is None:
+            return ""
+        return f"at most {duration_text(self.chosen.span_s)}"
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        """The data pipeline, then brokers."""
+        store = self.kshunt.store
+        if store.home is None:
+            from tui.tables.lines import Line
+
+            text = f" Waiting for the first snapshot from {self.kshunt.address}"
+            return [Line((Cell(text, "dim"),))]
+        from tui.views.history.sections import history_lines
+
+        return history_lines(
+            self.course,
+            self.chosen,
+            store.pipeline,
+            store.delivered,
+            store.now_ms,
+            width,
+            self.kshunt.glyphs,
+            unknown=self.kshunt.travel.unrecorded,
+        )
+
+    def update_view(self) -> None:
+        """The plots too."""
+        super().update_view()
+        if self.kshunt.store.home is not None:
+            self._plot("#course", self.chosen)
+            self._plot("#course-2", self._after(self.chosen))
+
+    def _after(self, chosen: Chosen) -> Chosen:
+        """What stands in the second plot, and what Tab brings into the first."""
+        from tui.views.history.sections import kinds
+
+        count = len(kinds(self.kshunt.store.delivered))
+        return replace(chosen, kind=(chosen.kind % count + 1) % count)
+
+    def _plot(self, id: str, chosen: Chosen) -> None:
+        from tui.views.history.sections import KINDS, kinds
+
+        store, glyphs = self.kshunt.store, self.kshunt.glyphs
+        named = kinds(store.delivered)
+        kind = named[chosen.kind % len(named)]
+        panel = self.query_one(id, PlotPanel)
+        if kind in KINDS or store.delivered is None:
+            course = self.course
+            seen = replace(chosen, kind=KINDS.index(kind))
+
+            def build(width: int, height: int) -> Text:
+                from tui.views.history.sections import draw_course
+
+                return draw_course(course, seen, glyphs, width, height)
+
+            panel.show(build, course[-1].at_ms if course else 0, chosen)
+            return
+        days = store.delivered.course.course
+
+        def build_days(width: int, height: int) -> Text:
+            from tui.views.history.sections import draw_days
+
+            return draw_days(days, kind, glyphs, width, height)
+
+        panel.show(build_days, days.points[-1].at_ms, (chosen, len(days.points)))
+
+    def action_span(self, steps: int) -> None:
+        """Look at more of the past, or at less."""
+        from tui.views.history.sections import SPANS_S
+
+        span = min(max(self.chosen.span + steps, 0), len(SPANS_S) - 1)
+        self._chosen = replace(self.chosen, span=span)
+        self.update_view()
+
+    def action_plotted(self) -> None:
+        """Plot something else."""
+        self._chosen = self._after(self.chosen)
+        self.update_view()

@@ -1,0 +1,130 @@
+"""The history in plots and lines: what this session saw, and what the data pipeline delivered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from backend.domain.pipeline.delivered import PipelinePast, PipelineStatus, TransferHistory
+from tui.actions.view_names import BROKERS
+from tui.facts.transfer_history import Moment, broker_course, permitted, rates, remaining, within
+from tui.tables.lines import BLANK, Line, Part, fitted, labelled
+from tui.tables.model import Cell
+from tui.tables.targets import Target
+from tui.text.formatting import Glyphs, bytes_text, count_text, rate_text, sparkline
+from tui.views.history.pipeline_results import even, section_lines, sections
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+SPANS_S: Final = (300.0, 900.0, 3_600.0, 21_600.0, 43_200.0)
+"""How much of the past can be looked at."""
+SPAN_FIRST: Final = 1
+KINDS: Final = ("throughput", "remaining", "stuck")
+PAST_KINDS: Final = ("throughput over days", "lag over days")
+"""What can be plotted where the data pipeline delivered it."""
+LABEL_WIDTH: Final = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the operator looks at."""
+
+    span: int = SPAN_FIRST
+    """A place in `SPANS_S`."""
+    kind: int = 0
+    """A place in `kinds`."""
+
+    @property
+    def span_s(self) -> float:
+        """Seconds."""
+        return SPANS_S[self.span]
+
+
+def kinds(past: PipelinePast | None) -> tuple[str, ...]:
+    """What can be plotted."""
+    delivered = past is not None and len(past.course.course.points) > 1
+    return (*KINDS, *PAST_KINDS) if delivered else KINDS
+
+
+def draw_days(course: TransferHistory, kind: str, glyphs: Glyphs, width: int, height: int) -> Text:
+    """A plot of what the data pipeline delivered; for a thread."""
+    from tui.text.plots import Series, plot_course
+
+    times, copied, lag = even(course)
+    values, words = (copied, rate_text) if kind == PAST_KINDS[0] else (lag, bytes_text)
+    title = f"{kind[:1].upper()}{kind[1:]} (pipeline)"
+    return plot_course(title, times, [Series(values)], words, width, height, glyphs)
+
+
+def draw_course(
+    course: Sequence[Moment], chosen: Chosen, glyphs: Glyphs, width: int, height: int
+) -> Text:
+    """A plot of what is chosen; for a thread."""
+    from tui.text.plots import Series, plot_course
+
+    moments = within(course, chosen.span_s)
+    times = [moment.at_ms for moment in moments]
+    draw = partial(plot_course, width=width, height=height, glyphs=glyphs)
+    kind = KINDS[chosen.kind]
+    if kind == "remaining":
+        return draw("Bytes remaining", times, [Series(remaining(moments))], bytes_text)
+    if kind == "stuck":
+        counts = [float(m.point.stuck_replicas) for m in moments]
+        known = [math.nan if count < 0 else count for count in counts]
+        return draw("Stuck replicas", times, [Series(known)], count_text)
+    title = "Throughput of moves, and what throttles allow (-)"
+    # The limit first: what is moved stands before it.
+    lines = [Series(permitted(moments), "-"), Series(rates(moments))]
+    return draw(title, times, lines, rate_text)
+
+
+def history_lines(
+    course: Sequence[Moment],
+    chosen: Chosen,
+    pipeline: PipelineStatus | None,
+    delivered: PipelinePast | None,
+    now_ms: int,
+    width: int,
+    glyphs: Glyphs,
+    *,
+    unknown: str = "",
+) -> list[Line]:
+    """How the data pipeline stands and what it delivered; then brokers, as this session saw them.
+
+    `unknown` is why nobody will say anything of the pipeline, where nobody has.
+    """
+    label = LABEL_WIDTH if width >= 60 else 0
+    room = max(width - label - 2, 1)
+    parts = sections(pipeline, delivered, now_ms, room, glyphs, unknown=unknown)
+    found = section_lines(parts, label)
+    brokers = _brokers(within(course, chosen.span_s), room, glyphs)
+    found += [BLANK, *labelled("Brokers", brokers, label)]
+    return [line._replace(spans=(Cell(" "), *line.spans)) if line.spans else line for line in found]
+
+
+# Brokers
+
+
+def _brokers(moments: Sequence[Moment], width: int, glyphs: Glyphs) -> list[Line]:
+    load = next((moment.load for moment in reversed(moments) if moment.load is not None), None)
+    if load is None:
+        return [Line((Cell("No snapshot yet.", "dim"),))]
+    return [_broker(moments, id, width, glyphs) for id in load.brokers]
+
+
+def _broker(moments: Sequence[Moment], id: int, width: int, glyphs: Glyphs) -> Line:
+    received, sent = broker_course(moments, id)
+    room = min(max((width - 40) // 2, 0), 40)
+    parts = [Part(Cell(f"broker {id}", "strong"), 11)]
+    for word, values in (("in", received), ("out", sent)):
+        parts.append(Part(Cell(word, "dim"), 3))
+        if room >= 6:
+            parts.append(Part(Cell(sparkline(values, room, glyphs), "good"), room, 2))
+        quiet = values[-1] == 0
+        text = "-" if quiet else rate_text(values[-1], tight=True) + "/s"
+        parts.append(Part(Cell(text, "dim" if quiet else ""), 8, right=True))
+    return Line(fitted(parts, width, glyphs), ("broker", id), Target(BROKERS, id))

@@ -1,0 +1,1 @@
+"""The operations view: screen, table and details."""

@@ -1,0 +1,257 @@
+"""One operation in full, for the pane below the table: plan, progress, history, next keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.service.status import AuditLine
+from backend.domain.shrink.phases import ShrinkProgress
+from backend.domain.text.formatting import moment_text
+from tui.actions import ACTIONS, can, key_of
+from tui.facts.drift_words import drift_words, readable
+from tui.facts.forecast import LIVE, full_text
+from tui.facts.progress import held, moving_first, originals
+from tui.facts.shrink_phases import course_of, phase_lines
+from tui.facts.snapshot_facts import Facts
+from tui.grid.pane import PaneLine
+from tui.text.formatting import NEVER_TEXT, Glyphs, bytes_text, duration_text, plural, rate_text
+from tui.views.operations.table import TONES, OperationRow, eta_words, kind_words, left_text
+
+NOTES_SHOWN: Final = 2
+"""The newest ones; the others are in the audit."""
+OUTCOME_LINES: Final = 3
+"""The most lines of what came of a shrink."""
+SHARES: Final = (2, 1)
+"""Of the lines that are left, how they are shared between moves and audit lines."""
+
+
+def title_of(row: OperationRow) -> str:
+    """The pane's title."""
+    operation = row.operation
+    return f"{kind_words(operation)} {operation.id}: {operation.state.words}"
+
+
+def about(
+    row: OperationRow,
+    facts: Facts,
+    audit: Sequence[AuditLine] | None,
+    glyphs: Glyphs,
+    room: int,
+    *,
+    unknown: str = "",
+    looks: bool = True,
+    shared: bool = False,
+) -> list[PaneLine]:
+    """What there is to say in so many lines; what can be done is always among it.
+
+    `audit` None: nobody has said; `unknown` is why, where nobody will. `looks`: the keys that look
+    at the audit are named; `shared`: somebody else is here, and so are those that they would see.
+    """
+    course, keys = course_of(row.operation), _can(row, looks=looks, shared=shared)
+    if course is not None:
+        return _shrink(row, course, audit, glyphs, room, keys)
+    head = [*_drift(row), *_facts(row)][: room - 1]
+    left = max(room - len(head) - 1, 0)
+    moves = list(_moves(row.operation, facts, glyphs, left))
+    history = [_history(line) for line in audit or ()]
+    if audit is None and unknown:
+        history = [PaneLine("", unknown, "dim")]
+    audit_room = min(len(history), max(left - len(moves), left * SHARES[1] // sum(SHARES)))
+    moves = _first(moves, left - audit_room, len(row.operation.partitions))
+    audit_room = min(len(history), left - len(moves))
+    newest = history[len(history) - audit_room :] if audit_room else []
+    return [*head, *_labelled("Moves", moves), *_labelled("Audit", newest), keys]
+
+
+def _shrink(
+    row: OperationRow,
+    course: ShrinkProgress,
+    audit: Sequence[AuditLine] | None,
+    glyphs: Glyphs,
+    room: int,
+    keys: PaneLine,
+) -> list[PaneLine]:
+    """A shrink: its phases before anything else; who asked, what happened, where there is room."""
+    tail = [keys] if keys.text else []
+    outcome = [one._replace(lines=OUTCOME_LINES) for one in _outcome(row.operation)]
+    if row.operation.state.ended:
+        # What it says then is the outcome, which stands above.
+        course = replace(course, words="")
+    said = list(_said(row.operation))
+    taken = OUTCOME_LINES * len(outcome) + len(tail) + len(said)
+    lines = phase_lines(course, glyphs, room - taken)
+    left = room - sum(one.lines for one in lines) - taken
+    head = list(_asked(row))[: max(left, 0)]
+    history = [_history(line) for line in audit or ()][-max(left - len(head), 0) :]
+    newest = history if left > len(head) else []
+    return [*head, *said, *outcome, *lines, *_labelled("Audit", newest), *tail]
+
+
+def _asked(row: OperationRow) -> Iterable[PaneLine]:
+    operation = row.operation
+    who = operation.who or "somebody"
+    why = f": {operation.reason}" if operation.reason else ""
+    ago = f"{moment_text(operation.started_ms)} ({duration_text(row.age_s)} ago)"
+    yield PaneLine("Asked by", f"{who}{why}")
+    took = f", took {duration_text(row.took_s)}" if operation.ended_ms else ""
+    yield PaneLine("Began", f"{ago}{took}")
+
+
+def _said(operation: Operation) -> Iterable[PaneLine]:
+    """Who steers it, and the newest notes on it."""
+    claim, notes = operation.claim, operation.notes
+    if claim is not None:
+        why = f": {claim.reason}" if claim.reason else ""
+        since = f"since {moment_text(claim.since_ms)[11:]}"
+        yield PaneLine("Claimed", f"by {claim.who}, {since}{why}", "strong")
+    older = len(notes) - NOTES_SHOWN
+    for number, note in enumerate(notes[-NOTES_SHOWN:]):
+        label = "" if number else "Notes" if len(notes) > 1 else "Note"
+        text = f"{moment_text(note.at_ms)[11:19]} {note.who or '?'}: {note.text}"
+        yield PaneLine(label, text)
+    if older > 0:
+        yield PaneLine("", f"and {older} before; {key_of('audit')} shows all", "dim")
+
+
+def _outcome(operation: Operation) -> Iterable[PaneLine]:
+    if operation.outcome:
+        tone = TONES.get(operation.state, "") if operation.state.ended else "warn"
+        yield PaneLine("Outcome", readable(operation.outcome), tone)
+
+
+def _facts(row: OperationRow) -> Iterable[PaneLine]:
+    operation = row.operation
+    yield from _asked(row)
+    yield from _said(operation)
+    if operation.throttle_bytes_per_s is not None or operation.partitions:
+        yield PaneLine("Throttle", _throttle_words(operation))
+    if row.progress is not None:
+        yield from _progress(row)
+    yield from _outcome(operation)
+
+
+def _throttle_words(operation: Operation) -> str:
+    if operation.kind is OperationKind.ADOPT:
+        return "as it was found; comes off when the moves end"
+    if operation.throttle_bytes_per_s is None:
+        return "none"
+    stays = "comes off when the move ends" if operation.auto_remove_throttle else "stays on"
+    if operation.state.ended:
+        stays = "has come off" if operation.auto_remove_throttle else "was left on"
+    return f"{rate_text(operation.throttle_bytes_per_s)} a broker, {stays}"
+
+
+def _progress(row: OperationRow) -> Iterable[PaneLine]:
+    progress = row.progress
+    assert progress is not None
+    of = f"{progress.arrived:,} of {plural(progress.replicas, 'replica')}"
+    left = f"{left_text(progress)} of {bytes_text(progress.copy_bytes)} left"
+    yield PaneLine("Copied", f"{of}, {left}")
+    turn = f"; {plural(progress.waiting, 'partition')} waiting" if progress.waiting else ""
+    if held(row.operation):
+        yield PaneLine("ETA", f"held by the pause{turn}", "warn")
+    else:
+        yield from _etas(row, turn)
+
+
+def _etas(row: OperationRow, turn: str) -> Iterable[PaneLine]:
+    """The pipeline's forecast, where there is one; what the rates of this moment say."""
+    assert row.progress is not None
+    forecast, never = row.forecast, row.progress.eta_never > 0
+    live = eta_words(row.progress, " to ", NEVER_TEXT)
+    if forecast is not None:
+        yield PaneLine("ETA", f"{full_text(forecast)}{turn}", "bad" if forecast.never else "", 2)
+        yield PaneLine("", f"{live} ({LIVE}, by the rates of this moment)", "dim")
+    else:
+        source = f" ({LIVE}: nothing fresh from the pipeline)" if row.has_pipeline else ""
+        yield PaneLine("ETA", f"{live}{turn}{source}", "bad" if never else "")
+
+
+def _drift(row: OperationRow) -> Iterable[PaneLine]:
+    for one in row.drift[:2]:
+        yield PaneLine("Drift", drift_words(one), "bad")
+    if len(row.drift) > 2:
+        yield PaneLine("", f"and {len(row.drift) - 2} more", "bad")
+
+
+def _moves(operation: Operation, facts: Facts, glyphs: Glyphs, most: int) -> Iterable[PaneLine]:
+    """From where to where each partition goes, those that still move first."""
+    before = originals(operation)
+    for partition in moving_first(facts, operation, most):
+        yield _move(partition, before.get(partition, ()), facts, glyphs)
+
+
+def _move(
+    partition: TopicPartition, before: tuple[int, ...], facts: Facts, glyphs: Glyphs
+) -> PaneLine:
+    span = facts.rows_of(*partition)
+    rows = facts.rows
+    here = [(int(rows.broker[row]), row) for row in span]
+    moving = any(rows.adding[row] or rows.removing[row] for _, row in here)
+    was = before or tuple(b for b, row in here if not rows.adding[row])
+    target = tuple(b for b, row in here if not rows.removing[row])
+    name = str(partition)
+    if not here:
+        return PaneLine("", f"{name}  is gone", "warn")
+    if not moving and target == was:
+        return PaneLine("", f"{name}  {_ids(was)}", "dim")
+    words = f"{name}  {_ids(was)} {glyphs.arrow} {_ids(target)}"
+    return PaneLine("", words) if moving else PaneLine("", f"{words}  there", "good")
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers)) or "?"
+
+
+def _history(line: AuditLine) -> PaneLine:
+    at = "unknown time" if line.time_ms is None else moment_text(line.time_ms)[11:19]
+    who = f" by {line.who}" if line.who and line.event == "requested" else ""
+    text = f": {readable(line.text)}" if line.text else ""
+    tone = "bad" if line.event in ("unreadable", "refused") else ""
+    return PaneLine("", f"{at} {line.event.replace('_', ' ')}{who}{text}", tone)
+
+
+def _first(lines: list[PaneLine], room: int, total: int) -> list[PaneLine]:
+    """So many of them, the last one saying how many more there are."""
+    if total <= room:
+        return lines[:room]
+    if room < 1:
+        return []
+    return [*lines[: room - 1], PaneLine("", f"and {total - room + 1:,} more", "dim")]
+
+
+def _labelled(label: str, lines: Sequence[PaneLine]) -> list[PaneLine]:
+    return [line._replace(label="" if number else label) for number, line in enumerate(lines)]
+
+
+def _can(row: OperationRow, *, looks: bool, shared: bool) -> PaneLine:
+    """What can be done, each with its key; what is wrong comes first."""
+    operation = row.operation
+    keys = {
+        condition.removeprefix("can "): key_of(action.id)
+        for action in ACTIONS
+        for condition in action.when
+        if condition == can(condition.removeprefix("can "))
+    }
+    offered = [f"{keys[name]} {name}" for name in operation.actions if name in keys]
+    mending = (
+        [f"{key_of('reapply')} put back", f"{key_of('accept')} keep theirs"] if row.drift else []
+    )
+    seen = [f"{key_of('audit')} audit", f"{key_of('export')} write audit"] if looks else []
+    words = "   ".join([*mending, *offered, *_together(operation, shared=shared), *seen])
+    waits = operation.state is OperationState.LIFTING
+    note = "   (waits until its throttle is off)" if waits else ""
+    return PaneLine("Press", f"{words}{note}", "strong")
+
+
+def _together(operation: Operation, *, shared: bool) -> list[str]:
+    """What others would see."""
+    if operation.claim is not None:
+        return [f"{key_of('claim')} release or take over"]
+    if not shared or operation.state.ended:
+        return []
+    return [f"{key_of('claim')} claim", f"{key_of('remark')} note"]

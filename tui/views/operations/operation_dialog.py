@@ -1,0 +1,84 @@
+"""One operation in full, kept up to date: where it stands, what it moves, what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from backend.domain.operations.operation import Operation
+from tui.actions import can
+from tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
+from tui.grid.pane import Pane, PaneLine
+from tui.views.operations.progress_text import operation_lines
+
+if TYPE_CHECKING:
+    from tui.shell.dashboard import Dashboard
+
+AROUND = 5
+"""Lines of the box that are not about the operation."""
+
+
+class WatchScreen(Dialog[str | None]):
+    """Answers with the action that is wanted next, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *CLOSE_KEYS,
+        Binding("p", "want('pause')", "Pause or resume", show=False),
+        Binding("c", "want('cancel_operation')", "Cancel", show=False),
+        Binding("u", "want('undo')", "Undo", show=False),
+        Binding("X", "want('abandon')", "Abandon", show=False),
+        Binding("y", "want('confirm_shrink')", "Cut over a shrink", show=False),
+        Binding("K", "want('claim')", "Claim or release", show=False),
+        Binding("N", "want('remark')", "Note", show=False),
+        Binding("v", "want('audit')", "Audit", show=False),
+        Binding("w", "want('export')", "Write the audit", show=False),
+    ]
+
+    def __init__(self, app: Dashboard, operation_id: str) -> None:
+        super().__init__(f"Operation {operation_id}")
+        self._kshunt = app
+        self._id = operation_id
+
+    def compose_body(self) -> Iterable[Widget]:
+        """A pane, and the keys."""
+        yield Pane(glyphs=self._kshunt.glyphs, id="watched")
+        yield Lines("Esc or Enter closes; it goes on.", classes="hint")
+
+    def on_mount(self) -> None:
+        """Follow the store."""
+        self._kshunt.changed.subscribe(self, self._on_changed)
+        self._on_changed("")
+
+    def _on_changed(self, view: str) -> None:
+        # A callable: one that is replaced before it starts leaves no coroutine behind.
+        self.run_worker(self._show, group="watch", exclusive=True)  # type: ignore[arg-type]
+
+    async def _show(self) -> None:
+        room = max(self.app.size.height - AROUND, 3)
+        found = await operation_lines(self._kshunt, self._id, room)
+        if found is not None:
+            title, lines = found
+            self.query_one("#watched", Pane).show(title, [_roomy(line) for line in lines])
+
+    def action_want(self, action: str) -> None:
+        """Do something with it, if that is possible now; it is asked about as ever."""
+        operation = self._kshunt.store.operation(self._id)
+        if operation is not None and _offered(operation, action):
+            self.dismiss(action)
+
+
+def _offered(operation: Operation, action: str) -> bool:
+    """Whether the backend offers it; looking is always possible."""
+    from tui.actions import action_named
+
+    found = action_named(action)
+    wanted = () if found is None else [one for one in found.when if one.startswith(can(""))]
+    return not wanted or any(can(name) in wanted for name in operation.actions)
+
+
+def _roomy(line: PaneLine) -> PaneLine:
+    """What does not fit on one line may take two here."""
+    return line._replace(lines=2)

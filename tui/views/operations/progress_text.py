@@ -1,0 +1,119 @@
+"""How an operation goes, in one line that is kept up to date, and what can be done with it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from textual.binding import Binding
+
+from backend.domain.operations.operation import Operation
+from tui.text.formatting import UNKNOWN_TEXT, duration_text
+
+if TYPE_CHECKING:
+    from backend.domain.reassignment.answers import ChangeAnswer
+    from tui.changes.wizard.question_parts import AnswerPart
+    from tui.data.store import Store
+    from tui.facts.snapshot_facts import Facts
+    from tui.grid.pane import PaneLine
+    from tui.shell.dashboard import Dashboard
+
+OFFERED: Final = {"cancel": "c cancels it", "undo": "u undoes it"}
+"""Ways back, with their keys; each is previewed and asked about as ever."""
+
+NEXT_KEYS: Final[tuple[Binding, ...]] = (
+    Binding("u", "next('undo')", "Undo", show=False),
+    Binding("c", "next('cancel')", "Cancel", show=False),
+    Binding("p", "next('pause')", "Pause or resume", show=False),
+)
+"""The keys of `OFFERED`, and the one that holds an operation or lets it go on."""
+
+
+class Verb(NamedTuple):
+    """What is to be done next with an operation."""
+
+    operation: Operation
+    name: str
+
+
+async def show_course(store: Store, part: AnswerPart) -> None:
+    """Show how the operation of an answer goes."""
+    operation = store.operation(part.answer.operation_id)
+    # A few passes over every row of the cluster.
+    words = (
+        "" if operation is None else await asyncio.to_thread(progress_text, store.facts, operation)
+    )
+    part.show_operation(operation, words, keys_text(operation))
+
+
+def verb_of(store: Store, answer: ChangeAnswer, name: str) -> Verb | None:
+    """A way back, if the backend offers it by now."""
+    operation = store.operation(answer.operation_id)
+    if operation is None:
+        return None
+    if name == "pause" and "resume" in operation.actions:
+        name = "resume"
+    return Verb(operation, name) if name in operation.actions else None
+
+
+async def operation_lines(
+    app: Dashboard, operation_id: str | None, room: int, *, looks: bool = True
+) -> tuple[str, list[PaneLine]] | None:
+    """A title and lines about one operation; None while nothing is known of it.
+
+    `looks`: its audit can be looked at from there, so the keys for that are named.
+    """
+    store = app.store
+    operation, facts = store.operation(operation_id), store.facts
+    if operation is None or facts is None:
+        return None
+    from tui.facts.forecast import of_operation
+    from tui.facts.progress import progress_of
+    from tui.views.operations.details import about, title_of
+    from tui.views.operations.table import OperationRow
+
+    # A few passes over every row of the cluster.
+    progress = await asyncio.to_thread(progress_of, facts, operation)
+    drift = tuple(one for one in store.drift if operation.id in one.operations)
+    forecasts = store.forecasts.rows if store.forecasts else ()
+    forecast = of_operation(forecasts, operation.id, store.now_ms)
+    row = OperationRow(
+        operation, store.now_ms, progress, drift, forecast, has_pipeline=store.has_pipeline
+    )
+    audit = store.audits.get(operation.id)
+    unknown = app.travel.unrecorded
+    lines = about(row, facts, audit, app.glyphs, room, unknown=unknown, looks=looks)
+    return title_of(row), lines
+
+
+def progress_text(facts: Facts | None, operation: Operation) -> str:
+    """`running: 2/6 replicas, 31.2 GB left, ETA 14m to 22m`."""
+    from tui.facts.progress import held, progress_of
+    from tui.facts.shrink_phases import brief, course_of
+    from tui.views.operations.table import eta_words, left_text
+
+    state = operation.state.value
+    course = course_of(operation)
+    if course is not None and not operation.state.ended:
+        return f"It is {state}: {brief(course)}"
+    progress = None if facts is None else progress_of(facts, operation)
+    if progress is None:
+        took = "" if operation.ended_ms is None else _took(operation)
+        return f"It is {state}{took}{f': {operation.outcome}' if operation.outcome else ''}"
+    if not progress.replicas:
+        return f"It is {state}; the cluster reports no copy of it yet"
+    eta = "held" if held(operation) else eta_words(progress, " to ", "not at this rate")
+    left = left_text(progress)
+    waiting = f", {progress.waiting:,} waiting" if progress.waiting else ""
+    done = f"{progress.arrived:,} of {progress.replicas:,} replicas copied"
+    return f"It is {state}: {done}, {left} left, ETA {eta or UNKNOWN_TEXT}{waiting}"
+
+
+def _took(operation: Operation) -> str:
+    return f" after {duration_text(((operation.ended_ms or 0) - operation.started_ms) / 1000)}"
+
+
+def keys_text(operation: Operation | None) -> str:
+    """The ways back that are open now."""
+    offered = [] if operation is None else [OFFERED.get(name, "") for name in operation.actions]
+    return ", ".join(filter(None, offered))

@@ -1,0 +1,313 @@
+"""The operations view: what the backend was asked to do, and how far it came."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from backend.domain.operations.operation import Operation, OperationState
+from backend.domain.pipeline.delivered import EtaRow
+from backend.domain.service.status import ShownDrift
+from backend.domain.shrink.phases import ShrinkProgress
+from tui.facts.forecast import Forecast, of_operation, range_text
+from tui.facts.progress import Progress, held, progress_of
+from tui.facts.shrink_phases import course_of, eta_range, percent, phase_now, share_of
+from tui.facts.snapshot_facts import Facts
+from tui.tables.list_table import Field, ListTable
+from tui.tables.model import Cell, Column, Order, RowKey
+from tui.text.formatting import bytes_text, duration_text, names_text, rate_text
+
+_KINDS: Final = {
+    "throttled_rates": "rates",
+    "throttled_replicas": "lists",
+    "alter_topics": "topics",
+    "delete_partitions": "shrink",
+}
+TONES: Final = {
+    OperationState.QUEUED: "dim",
+    OperationState.PAUSING: "warn",
+    OperationState.PAUSED: "warn",
+    OperationState.CANCELLING: "warn",
+    OperationState.UNKNOWN: "bad",
+    OperationState.DONE: "good",
+    OperationState.CANCELLED: "dim",
+    OperationState.PARTLY_CANCELLED: "warn",
+    OperationState.CANCELLED_ELSEWHERE: "bad",
+    OperationState.SUPERSEDED: "bad",
+    OperationState.FAILED: "bad",
+}
+ETA_RANGE: Final = 1.25
+"""Where the latest ETA is later than this many times the earliest, both are said."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRow:
+    """An operation, how far it is, and the time by the backend's clock."""
+
+    operation: Operation
+    now_ms: int
+    progress: Progress | None = None
+    """None where it has ended, or moves nothing."""
+    drift: tuple[ShownDrift, ...] = ()
+    """Its throttles that somebody else changed."""
+    forecast: Forecast | None = None
+    """What the data pipeline says of its end; None where it says nothing, or nothing fresh."""
+    has_pipeline: bool = False
+    """There are results of a data pipeline."""
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it began."""
+        return max(self.now_ms - self.operation.started_ms, 0) / 1000
+
+    @property
+    def took_s(self) -> float:
+        """Seconds from its beginning to its end, or until now."""
+        ended = self.operation.ended_ms
+        return max((ended or self.now_ms) - self.operation.started_ms, 0) / 1000
+
+
+def operation_table(
+    facts: Facts,
+    operations: Sequence[Operation],
+    now_ms: int,
+    order: Order,
+    drift: Sequence[ShownDrift] = (),
+    forecasts: Sequence[EtaRow] = (),
+    *,
+    has_pipeline: bool = False,
+) -> ListTable[OperationRow]:
+    """Operations: those that have not ended first, and then the newest."""
+    newest = sorted(operations, key=lambda operation: (operation.started_ms, operation.id))[::-1]
+    rows: dict[RowKey, OperationRow] = {
+        operation.id: OperationRow(
+            operation,
+            now_ms,
+            progress_of(facts, operation),
+            tuple(one for one in drift if operation.id in one.operations),
+            None if operation.state.ended else of_operation(forecasts, operation.id, now_ms),
+            has_pipeline,
+        )
+        for operation in sorted(newest, key=lambda operation: operation.state.ended)
+    }
+    claimed = any(operation.claim is not None for operation in operations)
+    return ListTable((*FIELDS, CLAIM) if claimed else FIELDS, rows, order, more=_more)
+
+
+def kind_words(operation: Operation) -> str:
+    """Its kind in one word."""
+    return _KINDS.get(operation.kind.value, operation.kind.value)
+
+
+def _more(row: OperationRow) -> list[tuple[str, str]]:
+    """Its id, by which the tools name it, and every partition."""
+    operation = row.operation
+    removal = "removed when the move ends" if operation.auto_remove_throttle else "stays"
+    throttled = operation.throttle_bytes_per_s is not None
+    return [
+        ("Operation", operation.id),
+        ("Reason", operation.reason or "-"),
+        *(("Note", f"{note.who or '?'}: {note.text}") for note in operation.notes),
+        *([("Its throttle", removal)] if throttled else []),
+        ("Partitions", names_text(operation.partitions, 40) or "-"),
+    ]
+
+
+def left_text(progress: Progress, *, tight: bool = False) -> str:
+    """What is left to copy, at least."""
+    text = bytes_text(progress.left_bytes, tight=tight)
+    return f">{text}" if progress.at_least and progress.left_bytes >= 0 else text
+
+
+def eta_words(progress: Progress, to: str, never: str) -> str:
+    """From and to; `never` where a replica does not arrive at its rate."""
+    if progress.eta_never:
+        return never
+    text = duration_text(progress.eta_s)
+    if progress.eta_latest_s > progress.eta_s * ETA_RANGE:
+        text = f"{text}{to}{duration_text(progress.eta_latest_s)}"
+    more = progress.eta_unknown or progress.waiting
+    return f">{text}" if more and not math.isnan(progress.eta_s) else text
+
+
+def _course(row: OperationRow) -> ShrinkProgress | None:
+    """How a shrink stands that has not ended."""
+    return None if row.operation.state.ended else course_of(row.operation)
+
+
+def _state(row: OperationRow, width: int) -> Cell:
+    state = row.operation.state
+    course = _course(row)
+    if course is not None and course.needs:
+        return Cell(f"{state.brief} !", "warn")
+    tone = "bad" if row.drift else TONES.get(state, "strong")
+    return Cell(f"{state.brief} !" if row.drift else state.brief, tone)
+
+
+def _arrived(row: OperationRow, width: int) -> Cell:
+    course = _course(row)
+    if course is not None:
+        share = share_of(phase_now(course))
+        words = course.phase.value if math.isnan(share) else percent(share)
+        both = f"{course.phase.value} {words}"
+        return Cell(both if not math.isnan(share) and len(both) <= width else words[:width])
+    if row.progress is None:
+        return Cell("")
+    return Cell(f"{row.progress.arrived:,}/{row.progress.replicas:,}")
+
+
+def _left(row: OperationRow, width: int) -> Cell:
+    return Cell("" if row.progress is None else left_text(row.progress, tight=width < 10))
+
+
+def _eta(row: OperationRow, width: int) -> Cell:
+    course = _course(row)
+    if course is not None:
+        return _phase_eta(row, course, width)
+    if row.progress is None:
+        return Cell("")
+    if held(row.operation):
+        return Cell("held", "warn")
+    if row.forecast is not None:
+        return _forecast_cell(row.forecast, width)
+    words = eta_words(row.progress, "-", "never")
+    if len(words) > width:
+        # The worse of the two is the one to plan with.
+        words = duration_text(row.progress.eta_latest_s)
+    return Cell(words, "bad" if row.progress.eta_never else "")
+
+
+def _phase_eta(row: OperationRow, course: ShrinkProgress, width: int) -> Cell:
+    """Of the phase that a shrink is in; or that it waits."""
+    if held(row.operation):
+        return Cell("held", "warn")
+    if course.needs:
+        return Cell("waits", "warn")
+    phase = phase_now(course)
+    words = eta_range(phase, "-")
+    if len(words) > width and phase is not None and phase.eta_ms is not None:
+        words = duration_text(phase.eta_ms[1] / 1000)
+    return Cell(words)
+
+
+def _forecast_cell(forecast: Forecast, width: int) -> Cell:
+    words = range_text(forecast, "-", "never")
+    if len(words) > width:
+        words = duration_text(forecast.p90_s)
+    return Cell(words, "bad" if forecast.never else "")
+
+
+def _claim(row: OperationRow, width: int) -> Cell:
+    """Who steers it; the user alone where there is no room for the host."""
+    who = row.operation.claim.who if row.operation.claim is not None else ""
+    return Cell(who if len(who) <= width else who.partition("@")[0], "strong")
+
+
+def _waiting(row: OperationRow, width: int) -> Cell:
+    return Cell(f"{row.operation.waiting:,}" if row.operation.waiting else "")
+
+
+def _throttle(row: OperationRow, width: int) -> Cell:
+    rate = row.operation.throttle_bytes_per_s
+    if rate is None:
+        return Cell("-", "dim")
+    kept = "" if row.operation.auto_remove_throttle else " kept"
+    return Cell(rate_text(rate, tight=width < 10) + (kept if width >= 15 else ""))
+
+
+def _outcome(row: OperationRow, width: int) -> Cell:
+    tone = "bad" if row.operation.state.went_wrong else ""
+    return Cell(row.operation.outcome, tone)
+
+
+def _who(row: OperationRow, width: int) -> Cell:
+    """Who asked; the user alone where there is no room for the host."""
+    who = row.operation.who
+    if not who:
+        return Cell("-", "dim")
+    return Cell(who if len(who) <= width else who.partition("@")[0])
+
+
+def _left_value(row: OperationRow) -> int:
+    return -2 if row.progress is None else row.progress.left_bytes
+
+
+def _eta_value(row: OperationRow) -> float:
+    if row.progress is None:
+        return -2.0
+    eta_s = math.inf if row.progress.eta_never else row.progress.eta_latest_s
+    if row.forecast is not None:
+        eta_s = row.forecast.p90_s
+    return -1.0 if math.isnan(eta_s) else eta_s
+
+
+FIELDS: Final[tuple[Field[OperationRow], ...]] = (
+    Field(
+        Column("state", "State", 10, 0, 0),
+        _state,
+        lambda row: row.operation.state.value,
+    ),
+    Field(
+        Column("kind", "What", 8, 0, 9, extra=True),
+        lambda row, width: Cell(kind_words(row.operation)),
+        lambda row: kind_words(row.operation),
+    ),
+    Field(
+        Column("summary", "Summary", 20, 70, 0, grows=True, comfort=40),
+        lambda row, width: Cell(row.operation.summary),
+        lambda row: row.operation.summary,
+    ),
+    Field(
+        Column("arrived", "Copied", 7, 11, 1, 2, right=True, label="Replicas"),
+        _arrived,
+        lambda row: -1 if row.progress is None else row.progress.arrived,
+    ),
+    Field(
+        Column("left", "Left", 7, 10, 1, 2, right=True, label="Bytes left"),
+        _left,
+        _left_value,
+    ),
+    Field(
+        Column("eta", "ETA", 6, 15, 1, 1, right=True),
+        _eta,
+        _eta_value,
+    ),
+    Field(
+        Column("waiting", "Wait", 5, 7, 8, 2, right=True, label="Waiting"),
+        _waiting,
+        lambda row: row.operation.waiting,
+    ),
+    Field(
+        Column("age", "Ago", 6, 0, 2, right=True),
+        lambda row, width: Cell(duration_text(row.age_s)),
+        lambda row: row.age_s,
+    ),
+    Field(
+        Column("took", "Took", 6, 0, 5, right=True, extra=True),
+        lambda row, width: Cell(duration_text(row.took_s), "dim"),
+        lambda row: row.took_s,
+    ),
+    Field(
+        Column("throttle", "Thr", 6, 15, 6, 4, right=True, label="Throttle"),
+        _throttle,
+        lambda row: row.operation.throttle_bytes_per_s or 0,
+    ),
+    Field(
+        Column("who", "Who", 10, 24, 3, 3),
+        _who,
+        lambda row: row.operation.who,
+    ),
+    Field(
+        Column("outcome", "Outcome", 14, 70, 7, grows=True, comfort=24),
+        _outcome,
+        lambda row: row.operation.outcome,
+    ),
+)
+CLAIM: Final[Field[OperationRow]] = Field(
+    Column("claim", "Claimed by", 10, 24, 2, 2),
+    _claim,
+    lambda row: row.operation.claim.who if row.operation.claim is not None else "",
+)
+"""Shown where somebody steers an operation."""

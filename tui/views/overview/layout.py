@@ -1,0 +1,136 @@
+"""The home screen in lines, for a size of the terminal.
+
+Goals
+    What matters in the first five seconds stands at the top and is never left out: whether the
+    cluster is well, how far the moves are, what runs, which replicas hold it up, what to look at.
+Constraints
+    Nothing scrolls and nothing jumps: a section keeps its place while the terminal keeps its size.
+Algorithm
+    Each section says how many lines it could fill. Room is granted by a list, most important
+    first, until there is no more; what is cut says how much of it there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tui.facts.overview import Home, Overview
+from tui.tables.lines import BLANK, Line, clipped, labelled
+from tui.tables.model import Cell
+from tui.tables.targets import Item
+from tui.text.formatting import Glyphs, printable
+from tui.views.overview import sections as parts
+
+LABEL_WIDTH: Final = 11
+LABELS_FROM: Final = 60
+"""Narrower, there is no room for labels."""
+
+
+UNSAID: Final = Cell("")
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewState:
+    """What the home screen is made of."""
+
+    home: Home | None
+    items: tuple[Item, ...] = ()
+    data_age: Cell = UNSAID
+    """How old the data are, in words."""
+    nothing: str = ""
+    """Why there is nothing to show yet."""
+    drift: int | None = None
+    """None while it is not known."""
+    orphans: int | None = None
+    """None while it is not known."""
+
+
+_ORDER: Final = ("health", "progress", "plot", "operations", "worst", "items")
+_GRANTS: Final = (
+    *(("health", 1), ("progress", 1), ("items", 1), ("progress", 2), ("health", 2)),
+    *(("operations", 1), ("worst", 1), ("worst", 3), ("items", 2), ("operations", 2)),
+    *(("plot", 3), ("worst", 5), ("health", 3), ("operations", 4), ("items", 4)),
+    *(("gaps", 5), ("plot", 10), ("worst", 10), ("items", 12), ("operations", 10)),
+    *(("worst", 15), ("plot", 16)),
+)
+"""Sections and the lines that they get, the most important first."""
+PLOT_LEAST: Final = 3
+"""A lower plot tells nothing."""
+
+WANTED: Final = parts.WANTED
+
+Builder = Callable[[int, int], list[Line]]
+"""Lines of a section from the cells of a line and the most lines that it may take."""
+
+
+def home_lines(sight: OverviewState, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """The screen, at most `height` lines of `width` cells."""
+    overview = sight.home.overview if sight.home is not None else None
+    if overview is None or sight.home is None:
+        return [BLANK, Line((Cell(" " + printable(sight.nothing), "dim"),))][:height]
+    label = LABEL_WIDTH if width >= LABELS_FROM else 0
+    room = max(width - label - 2, 1)
+    builders = _builders(sight, sight.home, overview, glyphs)
+    wanted = {name: len(build(room, WANTED)) for name, (_, build) in builders.items()}
+    lines: list[Line] = []
+    granted = _granted(wanted, height)
+    gaps = granted.pop("gaps", 0)
+    for name in _ORDER:
+        if not granted.get(name):
+            continue
+        if lines and gaps:
+            lines.append(BLANK)
+            gaps -= 1
+        title, build = builders[name]
+        found = build(room, granted[name])
+        lines += labelled(title, found, label) if label else found
+    return [clipped(_indented(line), width, glyphs) for line in lines[:height]]
+
+
+def _indented(line: Line) -> Line:
+    return line._replace(spans=(Cell(" "), *line.spans)) if line.spans else line
+
+
+def _builders(
+    sight: OverviewState, home: Home, overview: Overview, glyphs: Glyphs
+) -> Mapping[str, tuple[str, Builder]]:
+    """Title and builder of each section."""
+    moving = overview.summary.moving_replicas > 0
+    counts = parts.Counts(sight.drift, sight.orphans, sight.data_age)
+    listed = overview.running or overview.ended
+    return {
+        "health": ("Health", lambda w, n: parts.health(overview, counts, w, n, glyphs)),
+        "progress": ("Progress", lambda w, n: parts.progress(home, w, n, glyphs)),
+        "plot": ("Rate", lambda w, n: parts.plot(home.course, moving, w, n, glyphs)),
+        "operations": (
+            "Running" if overview.running else "Last" if listed else "",
+            lambda w, n: parts.operations(overview, w, n, glyphs),
+        ),
+        "worst": ("Worst", lambda w, n: parts.worst(overview, w, n, glyphs)),
+        "items": ("Look at", lambda w, n: parts.items(sight.items, w, n, glyphs)),
+    }
+
+
+def _granted(wanted: Mapping[str, int], height: int) -> dict[str, int]:
+    """Lines of each section; together at most `height`."""
+    granted: dict[str, int] = {}
+    left = height
+    for name, most in _GRANTS:
+        present = granted.get(name, 0)
+        if name == "gaps":
+            limit = min(most, sum(1 for count in granted.values() if count) - 1)
+        else:
+            limit = min(most, wanted.get(name, 0))
+        more = min(limit - present, left)
+        if more <= 0 or (name == "plot" and present + more < PLOT_LEAST):
+            continue
+        granted[name] = present + more
+        left -= more
+    return granted
+
+
+def selectable(lines: Sequence[Line]) -> list[int]:
+    """Places of the lines that the cursor stops at."""
+    return [place for place, line in enumerate(lines) if line.key is not None]

@@ -1,0 +1,92 @@
+"""The overview: whether all is well, how far the moves are, what to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.widget import Widget
+
+from tui.actions.view_names import OVERVIEW
+from tui.data.questions import DRIFT, ORPHANS
+from tui.data.store import ConnectionState
+from tui.grid.board import Board
+from tui.tables.model import Cell
+from tui.text.formatting import duration_text
+from tui.views.attention import overview_attention
+from tui.views.board_screen import BoardScreen
+from tui.views.status_bar import FRESH_S, STALE_S
+
+if TYPE_CHECKING:
+    from tui.tables.lines import Line
+    from tui.views.overview.layout import OverviewState
+
+
+class OverviewScreen(BoardScreen):
+    """Home."""
+
+    VIEW: ClassVar[str] = OVERVIEW
+
+    def compose_body(self) -> Iterable[Widget]:
+        """The lines."""
+        yield Board(glyphs=self.kshunt.glyphs, id="home")
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        """Health, progress, what runs, what is worst, what to look at."""
+        if self.kshunt.store.home is None:
+            from tui.tables.lines import Line
+
+            text = f" {self._nothing_words()}"
+            return [Line(()), Line((Cell(text, "dim"),))]
+        from tui.views.overview.layout import home_lines
+
+        return home_lines(self._sight(), width, height, self.kshunt.glyphs)
+
+    def _sight(self) -> OverviewState:
+        from tui.views.overview.layout import OverviewState
+
+        store = self.kshunt.store
+        return OverviewState(
+            home=store.home,
+            items=overview_attention(store),
+            data_age=self._age_cell(),
+            nothing=self._nothing_words(),
+            drift=self._known(DRIFT, len(store.drift), needed=store.running),
+            orphans=self._known(ORPHANS, len(store.orphans), needed=self._throttled),
+        )
+
+    @property
+    def _throttled(self) -> bool:
+        home = self.kshunt.store.home
+        return home is not None and home.overview is not None and home.overview.throttled
+
+    def _known(self, about: str, count: int, *, needed: bool) -> int | None:
+        """A count, or None while it was not answered; where nobody has to ask there is none."""
+        store = self.kshunt.store
+        if about in store.unanswered or (needed and about not in store.answered):
+            return None
+        return count
+
+    def _age_cell(self) -> Cell:
+        store = self.kshunt.store
+        age = duration_text(store.data_age_s)
+        if store.connection.state is ConnectionState.LOST:
+            return Cell(f"CONNECTION LOST: all of this is {age} old.", "bad")
+        if store.data_age_s > STALE_S:
+            return Cell(f"Stale: data {age} old.", "bad")
+        return Cell(f"Data {age if store.data_age_s >= FRESH_S else '<2s'} old.", "dim")
+
+    def _nothing_words(self) -> str:
+        store = self.kshunt.store
+        if store.connection.state is ConnectionState.LOST and store.snapshot is None:
+            return store.connection.reason
+        if store.snapshot is None:
+            return f"Waiting for the first snapshot from {self.kshunt.address}"
+        return "Adding up."
+
+    # What can be done
+
+    def action_plan(self) -> None:
+        """Make a plan."""
+        if not self.refused("plan"):
+            self.kshunt.flows.plan()

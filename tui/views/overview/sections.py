@@ -1,0 +1,358 @@
+"""The sections of the home screen, each for a width and a number of lines. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len
+
+from backend.domain.operations.operation import Operation
+from tui.actions.view_names import OPERATIONS, PARTITIONS
+from tui.facts.eta_words import joined, shown_etas
+from tui.facts.forecast import LIVE, PIPELINE, Forecast, range_text
+from tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica, share_text
+from tui.facts.progress import Progress, held
+from tui.facts.shrink_phases import brief, course_of, phase_now, share_of
+from tui.facts.transfer_history import Moment, permitted, rates, steady, within
+from tui.tables.lines import Line, Part, fitted, wrapped
+from tui.tables.model import Cell
+from tui.tables.targets import Item, Target
+from tui.text.bars import LIMIT_MARKS, area, bar
+from tui.text.formatting import (
+    NEVER_SHORT,
+    NEVER_TEXT,
+    Glyphs,
+    bytes_text,
+    duration_text,
+    eta_text,
+    names_text,
+    plural,
+    rate_text,
+)
+from tui.views.attention import OUT_OF_SYNC
+from tui.views.operations.table import TONES, eta_words
+
+WANTED: Final = 1_000
+"""So many lines are asked for to learn how many there would be."""
+PLOT_SPAN_S: Final = 900.0
+PLOT_MOST: Final = 16
+PLOT_WIDTH_LEAST: Final = 30
+OPERATIONS_MOST: Final = 3
+"""So many that run are listed before the rest is counted."""
+
+
+class Counts(NamedTuple):
+    """What the health line says beside the snapshot."""
+
+    drift: int | None
+    orphans: int | None
+    data_age: Cell
+
+
+# Health
+
+
+def health(overview: Overview, counts: Counts, width: int, most: int, glyphs: Glyphs) -> list[Line]:
+    """Sentences, those with something bad in them first; what is fine stays quiet."""
+    groups = [
+        _brokers(overview),
+        _replication(overview),
+        _moves(overview),
+        _throttles(counts, overview),
+    ]
+    groups = [_sentence(group) for group in groups if group]
+    ranked = sorted(groups, key=lambda group: -max(_RANKS.get(tone, 0) for _, tone in group))
+    age = [counts.data_age] if counts.data_age.text else []
+    first, last = (age, []) if age and age[0].tone == "bad" else ([], age)
+    return wrapped(
+        [*first, *(cell for group in ranked for cell in group), *last], width, most, glyphs
+    )
+
+
+_RANKS: Final = {"bad": 2, "warn": 1}
+
+
+def _sentence(cells: Sequence[Cell]) -> list[Cell]:
+    """Commas between, and a full stop."""
+    marks = [","] * (len(cells) - 1) + ["."]
+    return [Cell(text + mark, tone) for (text, tone), mark in zip(cells, marks, strict=True)]
+
+
+def _brokers(overview: Overview) -> list[Cell]:
+    health = overview.health
+    missing = [
+        (health.down, "down", "bad"),
+        (health.silent, "not answering", "bad"),
+    ]
+    found = [
+        Cell(f"{len(ids)} of {plural(health.brokers, 'broker')} {word} ({names_text(ids)})", tone)
+        for ids, word, tone in missing
+        if ids
+    ]
+    return found or [Cell(f"All {plural(health.brokers, 'broker')} up", "dim")]
+
+
+def _replication(overview: Overview) -> list[Cell]:
+    health = overview.health
+    offline = Cell(f"{health.leaderless:,} offline", "bad" if health.leaderless else "dim")
+    few = Cell(f"{health.under_min_isr:,} under min-ISR", "bad" if health.under_min_isr else "dim")
+    if not health.min_isr_known:
+        few = Cell("min-ISR ?", "dim")
+    under = Cell(health.under_replicated_words, "warn" if health.under_replicated else "dim")
+    cells = [under, few, offline]
+    return sorted(cells, key=lambda cell: -_RANKS.get(cell.tone, 0))
+
+
+def _moves(overview: Overview) -> list[Cell]:
+    summary = overview.summary
+    moving = summary.moving_partitions
+    cells = [Cell(f"{moving:,} moving", "" if moving else "dim")]
+    if moving or summary.stuck_replicas:
+        stuck = summary.stuck_replicas
+        cells.append(Cell(f"{stuck:,} stuck", "bad" if stuck else "dim"))
+    return sorted(cells, key=lambda cell: -_RANKS.get(cell.tone, 0))
+
+
+def _throttles(counts: Counts, overview: Overview) -> list[Cell]:
+    noun = "orphan throttle" if counts.orphans == 1 else "orphan throttles"
+    # While moves run, lists name what has arrived already until somebody verifies.
+    tone = "" if overview.summary.moving_partitions else "warn"
+    return [_count("drift", counts.drift, "warn"), _count(noun, counts.orphans, tone)]
+
+
+def _count(noun: str, count: int | None, tone: str) -> Cell:
+    if count is None:
+        return Cell(f"{noun} ?", "dim")
+    return Cell(f"{count:,} {noun}", tone if count else "dim")
+
+
+# Progress
+
+
+def progress(home: Home, width: int, most: int, glyphs: Glyphs) -> list[Line]:
+    """How far everything is: a bar with amounts, then when it will be done and how fast it goes."""
+    overview = home.overview
+    assert overview is not None
+    if not overview.summary.moving_partitions:
+        return [_idle(overview)][:most]
+    etas = shown_etas(
+        overview.summary, home.forecast, has_pipeline=home.has_pipeline, held=home.held
+    )
+    bar_line = _bar_line(overview.total, width, glyphs)
+    return [bar_line, _eta_line(overview, joined(etas), width, glyphs)][:most]
+
+
+def _idle(overview: Overview) -> Line:
+    throttles = "Throttles stand." if overview.throttled else "No throttle is set."
+    return Line((Cell("Nothing moves. "), Cell(throttles, "warn" if overview.throttled else "dim")))
+
+
+def _bar_line(total: Total, width: int, glyphs: Glyphs) -> Line:
+    share = share_text(total)
+    more = ">" if total.left_unknown else ""
+    words = f"{share}, {more}{bytes_text(total.left_bytes)} left"
+    if width >= 50 and total.known:
+        words = f"{share} of {more}{bytes_text(total.whole_bytes)}"
+        words += f", {more}{bytes_text(total.left_bytes)} left"
+    if total.waiting and width >= 66:
+        words += f", {total.waiting:,} wait"
+    room = min(width - cell_len(words) - 1, 60)
+    drawn = bar(total.share, room, glyphs)
+    return Line((Cell(drawn + " " if drawn else "", "strong"), Cell(words)))
+
+
+def _eta_line(overview: Overview, etas: list[Cell], width: int, glyphs: Glyphs) -> Line:
+    summary = overview.summary
+    speed = rate_text(summary.rate_bytes_per_s)
+    bound = overview.permitted_bytes_per_s
+    limit = f" of {rate_text(bound)}" if bound is not None else ""
+    forms = (limit + (" allowed" if limit else ", no limit"), limit, "")
+    used = sum(cell_len(cell.text) + 1 for cell in etas)
+    if used > width:
+        etas = [Cell(text.replace(NEVER_TEXT, NEVER_SHORT), tone) for text, tone in etas]
+    speeds = [f"{glyphs.dot} {speed}{form}" for form in forms]
+    fits = next((text for text in speeds if used + cell_len(text) <= width), "")
+    return wrapped([*etas, *([Cell(fits)] if fits else [])], width, 1, glyphs)[0]
+
+
+def plot(
+    course: Sequence[Moment], moving: bool, width: int, most: int, glyphs: Glyphs
+) -> list[Line]:
+    """What was moved, under what was allowed; nothing while nothing moves."""
+    moments = within(steady(course), PLOT_SPAN_S)
+    values = rates(moments)
+    if (
+        not moving
+        or width < PLOT_WIDTH_LEAST
+        or len(moments) < 2
+        or not any(value > 0 for value in values)
+    ):
+        return []
+    if most == WANTED:
+        return [Line(())] * PLOT_MOST
+    room = max(width - 20, 8)
+    rows, top = area(values, permitted(moments), room, most, glyphs)
+    span = duration_text((moments[-1].at_ms - moments[0].at_ms) / 1000)
+    said = ["" for _ in rows]
+    said[0], said[-1] = rate_text(top), f"last {span}"
+    if len(rows) > 2 and any(not math.isnan(value) for value in permitted(moments)):
+        said[1] = f"{LIMIT_MARKS[glyphs.spark]} allowed"
+    return [
+        Line((*_toned(row, LIMIT_MARKS[glyphs.spark]), Cell(f" {words}", "dim")))
+        for row, words in zip(rows, said, strict=True)
+    ]
+
+
+def _toned(row: str, mark: str) -> list[Cell]:
+    """The line of the throttle in another tone than the area below it."""
+    runs = ((is_mark, "".join(run)) for is_mark, run in groupby(row, lambda char: char == mark))
+    return [Cell(text, "warn" if is_mark else "good") for is_mark, text in runs]
+
+
+# Operations
+
+
+def operations(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Line]:
+    """Those that run, else the last ones that ended."""
+    if overview.running:
+        sourced = width >= 90 and any(one.forecast is not None for one in overview.running)
+        lines = [_running(one, width, glyphs, sourced=sourced) for one in overview.running]
+        return _cut(lines, most, overview.running_more, "operation", Target(OPERATIONS))
+    return [_ended(one, overview.now_ms, width, glyphs) for one in overview.ended[:3]][:most]
+
+
+def _cut(lines: list[Line], most: int, more: int, noun: str, target: Target | None) -> list[Line]:
+    """As many as there is room for; the last line counts the rest."""
+    left = len(lines) - most + more
+    if left <= 0:
+        return lines
+    if most < 2:
+        return lines[:most]
+    said = Cell(f"and {plural(left + 1, f'more {noun}', f'more {noun}s')}", "dim")
+    key = ("more", noun) if target is not None else None
+    return [*lines[: most - 1], Line((said,), key, target)]
+
+
+def _running(one: OperationLine, width: int, glyphs: Glyphs, *, sourced: bool) -> Line:
+    """`sourced`: it is said whose word its ETA is."""
+    operation, progress = one.operation, one.progress
+    parts = [
+        Part(Cell(operation.id, "strong"), _id_width(operation)),
+        Part(Cell(operation.who or "?", "dim"), 13 if width < 90 else 20, 4),
+        Part(Cell(operation.state.brief, TONES.get(operation.state, "strong")), 9),
+    ]
+    if progress is not None:
+        here = progress.copy_bytes - progress.left_bytes if progress.copy_bytes >= 0 else -1
+        total = Total(here, progress.left_bytes, progress.left_unknown)
+        eta = "held" if held(operation) else f"ETA {_eta_words(progress, one.forecast)}"
+        if sourced and not held(operation):
+            eta += f" ({LIVE if one.forecast is None else PIPELINE})"
+        never = progress.eta_never if one.forecast is None else one.forecast.never
+        parts += [
+            Part(Cell(bar(total.share, 8, glyphs), "strong"), 8, 3),
+            Part(Cell(share_text(total)), 4, right=True),
+            Part(Cell(eta, "bad" if never else ""), 28 if sourced else 19 if width > 60 else 10, 1),
+        ]
+    course = course_of(operation)
+    if course is not None:
+        share, tone = share_of(phase_now(course)), "warn" if course.needs else ""
+        words = brief(course)
+        if not math.isnan(share):
+            parts.append(Part(Cell(bar(share, 8, glyphs), "strong"), 8, 3))
+        parts.append(Part(Cell(words, tone), min(len(words), 40 if width > 60 else 12), 1))
+    parts.append(Part(Cell(operation.summary, "dim"), 0, 5))
+    return _operation_line(operation, parts, width, glyphs)
+
+
+def _eta_words(progress: Progress, forecast: Forecast | None) -> str:
+    """A range, the pipeline's where it has one.
+
+    Where some never arrive, when the others will have, and how many do not.
+    """
+    if forecast is not None:
+        return range_text(forecast, "-", "never")
+    if not progress.eta_never:
+        return eta_words(progress, "-", "never")
+    if math.isnan(progress.eta_latest_s):
+        return "never"
+    return f"{duration_text(progress.eta_latest_s)}, {progress.eta_never:,} never"
+
+
+def _ended(operation: Operation, now_ms: int, width: int, glyphs: Glyphs) -> Line:
+    ago = duration_text(max(now_ms - (operation.ended_ms or now_ms), 0) / 1000)
+    parts = [
+        Part(Cell(operation.id, "strong"), _id_width(operation)),
+        Part(Cell(operation.state.brief, TONES.get(operation.state, "")), 10),
+        Part(Cell(f"{ago} ago", "dim"), 10, 2),
+        Part(Cell(operation.who or "?", "dim"), 16, 3),
+        Part(Cell(operation.summary, "dim"), 0, 4),
+    ]
+    return _operation_line(operation, parts, width, glyphs)
+
+
+def _id_width(operation: Operation) -> int:
+    return min(max(cell_len(operation.id), 6), 12)
+
+
+def _operation_line(
+    operation: Operation, parts: Sequence[Part], width: int, glyphs: Glyphs
+) -> Line:
+    target = Target(OPERATIONS, operation.id)
+    return Line(fitted(parts, width, glyphs), ("operation", operation.id), target)
+
+
+# Replicas
+
+
+def worst(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Line]:
+    """Stuck ones first, then the furthest from done."""
+    lines = [_replica(one, width, glyphs) for one in overview.worst]
+    more = overview.behind - len(lines)
+    target = Target(
+        PARTITIONS, filter_text=OUT_OF_SYNC if not overview.summary.moving_partitions else "-insync"
+    )
+    return _cut(lines, most, more, "replica", target) if most < 5 else lines[:most]
+
+
+def _replica(one: WorstReplica, width: int, glyphs: Glyphs) -> Line:
+    name = f"{one.key.topic}-{one.key.partition}"
+    wide = width >= 100
+    # Whoever is stuck arrives never; that it is stuck, or held on purpose, says more.
+    eta = {"stuck": "stuck", "paused": "held"}.get(one.status) or eta_text(one.eta_s, 6)
+    parts = [
+        Part(Cell(name), 44 if wide else 0, names=True),
+        Part(Cell(f"on {one.key.broker}"), 6, 1),
+        Part(Cell(bytes_text(one.lag_bytes, tight=True)), 7, 2, right=True),
+        Part(Cell(rate_text(one.rate_bytes_per_s, tight=True) + "/s"), 8, 5, right=True),
+        Part(Cell(eta, one.tone), 6, 4, right=True),
+        Part(Cell(_state_words(one), one.tone or "dim"), 0 if wide else 18, 3),
+    ]
+    return Line(fitted(parts, width, glyphs), one.key, Target(PARTITIONS, one.key))
+
+
+def _state_words(one: WorstReplica) -> str:
+    """Why it does not come nearer, or how it is."""
+    return one.cause or one.status
+
+
+# What needs attention
+
+
+def items(found: Sequence[Item], width: int, most: int, glyphs: Glyphs) -> list[Line]:
+    """One line each, with the keys that lead there and mend it."""
+    if not found:
+        return [Line((Cell("Nothing needs attention.", "dim"),))][:most]
+    return _cut([_item(one, width, glyphs) for one in found], most, 0, "thing", None)
+
+
+def _item(item: Item, width: int, glyphs: Glyphs) -> Line:
+    keys = item.target.keys if item.target is not None else ""
+    parts = [
+        Part(Cell(glyphs.alert, item.tone or "dim"), 1),
+        Part(Cell(item.text, item.tone), 0),
+        Part(Cell(keys, "strong"), 3, 1, right=True),
+    ]
+    return Line(fitted(parts, width, glyphs), ("item", item.key), item.target)

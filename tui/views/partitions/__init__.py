@@ -1,0 +1,1 @@
+"""The partitions view: screen, tables, cells, filter and details."""

@@ -1,0 +1,253 @@
+"""The partitions view by groups: one row a topic, a broker or an operation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.cluster.metadata import TopicPartition
+from tui.facts.filter_terms import Term
+from tui.facts.replica_groups import (
+    AT_REST,
+    BROKER,
+    OPERATION,
+    TOPIC,
+    GroupKey,
+    Groups,
+    group_rows,
+    groups_of,
+)
+from tui.facts.snapshot_facts import Facts
+from tui.tables.model import Cell, Column, Order, Placed, RowKey
+from tui.text.formatting import NEVER_TEXT, bytes_text, count_text, duration_text, rate_text
+from tui.views.partitions.group_sums import Sums, sums_of
+from tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places
+from tui.views.partitions.table import ReplicaKey, matching_rows
+
+if TYPE_CHECKING:
+    from backend.domain.operations.operation import Operation
+
+_TITLES: Final = {TOPIC: "Topic", BROKER: "Broker", OPERATION: "Operation"}
+_ETA_RANGE: Final = 1.1
+"""The ends of a range that are nearer to each other than this are said as one."""
+
+
+@dataclass(frozen=True)
+class GroupTable:
+    """Groups with what their replicas are together, sorted."""
+
+    facts: Facts
+    kind: str
+    order: Order
+    groups: Groups
+    sums: Sums
+    shown: NDArray[np.intp]
+    """Places in `groups.keys`, of groups that have rows, in the order of the screen."""
+    operations: Sequence[Operation]
+    replicas: int
+    """Rows of every group together."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Every column."""
+        return _columns(_TITLES[self.kind])
+
+    @property
+    def total(self) -> int:
+        """Replicas before the filter."""
+        return len(self.facts.rows)
+
+    def __len__(self) -> int:
+        return len(self.shown)
+
+    def key_of(self, row: int) -> GroupKey:
+        """The group at this place."""
+        return self.groups.keys[int(self.shown[row])]
+
+    def row_of(self, key: RowKey) -> int | None:
+        """Where a group is, or the group of a replica."""
+        place = self._place_of(key)
+        found = np.flatnonzero(self.shown == place)
+        return int(found[0]) if len(found) else None
+
+    def _place_of(self, key: RowKey) -> int:
+        if isinstance(key, GroupKey):
+            return self.groups.keys.index(key) if key in self.groups.keys else -1
+        assert isinstance(key, ReplicaKey)
+        for place in self.facts.rows_of(key.topic, key.partition):
+            if self.facts.rows.broker[place] == key.broker:
+                return int(self.groups.code[place])
+        return -1
+
+    def cells(self, row: int, placed: Sequence[Placed]) -> list[Cell]:
+        """The group's texts for these columns."""
+        place = int(self.shown[row])
+        return [
+            self._name(place, width)
+            if column.key == "group"
+            else _CELLS[column.key](self.sums, place, width)
+            for column, width in placed
+        ]
+
+    def first(self, row: int) -> list[tuple[str, str]]:
+        """Nothing comes before the columns."""
+        return []
+
+    def more(self, row: int) -> list[tuple[str, str]]:
+        """Nothing that the columns do not say."""
+        return []
+
+    def _name(self, place: int, width: int) -> Cell:
+        key = self.groups.keys[place]
+        if self.kind == TOPIC:
+            return Cell(key.name)
+        if self.kind == BROKER:
+            return self._broker_name(int(key.name), width)
+        operation = next((one for one in self.operations if one.id == key.name), None)
+        if operation is None:
+            return Cell(str(key), "dim" if key.name == AT_REST else "warn")
+        words = f"{operation.id} {operation.state.words}, {operation.summary}"
+        return Cell(words if len(words) <= width else f"{operation.id} {operation.state.words}")
+
+    def _broker_name(self, broker: int, width: int) -> Cell:
+        status = self.facts.snapshot.brokers.get(broker)
+        if status is not None and status.stale:
+            return Cell(f"{broker} does not answer", "bad")
+        rack = status.broker.rack if status is not None else None
+        words = f"{broker} {rack or ''}".rstrip()
+        return Cell(words if len(words) <= width else str(broker))
+
+
+def group_table(
+    facts: Facts,
+    terms: tuple[Term, ...],
+    order: Order,
+    follow: bool,
+    kind: str,
+    operations: Sequence[Operation] = (),
+) -> GroupTable:
+    """The groups of the replicas that pass the filter."""
+    rows = matching_rows(facts, terms, follow, operations)
+    groups = groups_of(facts, kind, operations)
+    sums = sums_of(facts, groups, rows)
+    places = np.flatnonzero(sums.replicas)
+    wanted = [level for level in order.levels if level.key in _RANKS]
+    levels = [(_RANKS[key](sums)[places], reverse) for key, reverse in wanted]
+    if levels:
+        places = places[sorted_places(levels, len(places))]
+    elif order.reverse:
+        places = places[::-1]
+    return GroupTable(facts, kind, order, groups, sums, places, operations, len(rows))
+
+
+def partitions_of(
+    facts: Facts,
+    terms: tuple[Term, ...],
+    follow: bool,
+    keys: Sequence[GroupKey],
+    operations: Sequence[Operation],
+) -> set[TopicPartition]:
+    """The partitions of some groups, as far as they pass the filter."""
+    mask = np.zeros(len(facts.rows), np.bool_)
+    mask[matching_rows(facts, terms, follow, operations)] = True
+    inside = np.zeros(len(facts.rows), np.bool_)
+    for key in keys:
+        inside |= group_rows(facts, key, operations)
+    found = np.flatnonzero(mask & inside)
+    return {facts.snapshot.partition_of(int(row)) for row in found}
+
+
+def _columns(title: str) -> tuple[Column, ...]:
+    return (
+        Column("group", title, 12, 80, 0, grows=True, comfort=34, names=True),
+        Column("partitions", "Parts", 5, 10, 6, 3, right=True, label="Partitions"),
+        Column("replicas", "Repl", 6, 8, 5, 3, right=True, label="Replicas"),
+        Column("moving", "Mov", 5, 6, 4, 3, right=True, label="Moving"),
+        Column("behind", "Behind", 6, 0, 3, right=True),
+        Column("lag_bytes", "Lag", 7, 10, 1, 1, right=True, label="Lag bytes"),
+        Column("rate", "Rate", 6, 10, 4, 1, right=True, label="Catch-up"),
+        Column("eta", "ETA", 13, 26, 2, 2, right=True),
+        Column("stuck", "Stuck", 5, 0, 2, right=True),
+        Column("size", "Size", 8, 0, 8, right=True, extra=True),
+    )
+
+
+def _count(values: NDArray[np.int64], place: int, width: int, tone: str = "") -> Cell:
+    value = int(values[place])
+    return Cell(count_text(value, tight=width < 8), tone if value else "dim")
+
+
+def _lag(sums: Sums, place: int, width: int) -> Cell:
+    """At least, where some replicas do not say."""
+    lag, unknown = int(sums.lag_bytes[place]), int(sums.lag_unknown[place])
+    if not sums.behind[place]:
+        return Cell("-", "dim")
+    more = ">" if unknown and lag >= 0 else ""
+    return Cell(more + bytes_text(lag, tight=width < 10))
+
+
+def _rate(sums: Sums, place: int, width: int) -> Cell:
+    if not sums.behind[place]:
+        return Cell("-", "dim")
+    rate = float(sums.rate_bytes_per_s[place])
+    return Cell(rate_text(rate, tight=width < 10), "bad" if rate < 0 else "")
+
+
+def _eta(sums: Sums, place: int, width: int) -> Cell:
+    """The range of those that will be done, and how many never will."""
+    if not sums.behind[place]:
+        return Cell("-", "dim")
+    never = int(sums.eta_never[place])
+    first, last = float(sums.eta_s[place]), float(sums.eta_latest_s[place])
+    if math.isnan(last):
+        words = NEVER_TEXT if width >= len(NEVER_TEXT) else "never"
+        return Cell(words, "bad") if never else Cell("?")
+    to = " to " if width >= 20 else "-"
+    text = duration_text(last)
+    if last > first * _ETA_RANGE:
+        text = f"{duration_text(first)}{to}{text}"
+    if sums.eta_unknown[place] and not never:
+        text = f">{text}"
+    if not never:
+        return Cell(text if len(text) <= width else duration_text(last))
+    full = f"{text}, {never:,} never"
+    short = f"{duration_text(last)}+{never}never"
+    return Cell(next((t for t in (full, short) if len(t) <= width), "never"), "bad")
+
+
+_CELLS: Final[dict[str, Callable[[Sums, int, int], Cell]]] = {
+    "partitions": lambda sums, place, width: _count(sums.partitions, place, width),
+    "replicas": lambda sums, place, width: _count(sums.replicas, place, width),
+    "moving": lambda sums, place, width: _count(sums.moving, place, width, "strong"),
+    "behind": lambda sums, place, width: _count(sums.behind, place, width, "warn"),
+    "stuck": lambda sums, place, width: _count(sums.stuck, place, width, "bad"),
+    "lag_bytes": _lag,
+    "rate": _rate,
+    "eta": _eta,
+    "size": lambda sums, place, width: Cell(bytes_text(int(sums.size_bytes[place])), "dim"),
+}
+
+
+def _eta_ranks(sums: Sums) -> Ranks:
+    """As in the table of replicas: unknown first, "not at this rate" last."""
+    eta = np.where(sums.eta_never > 0, np.inf, sums.eta_latest_s)
+    return float_ranks(eta.astype(np.float32), unknown=-1.0)
+
+
+_RANKS: Final[dict[str, Callable[[Sums], Ranks]]] = {
+    "group": lambda sums: np.arange(len(sums.replicas)),
+    "partitions": lambda sums: sums.partitions,
+    "replicas": lambda sums: sums.replicas,
+    "moving": lambda sums: sums.moving,
+    "behind": lambda sums: sums.behind,
+    "stuck": lambda sums: sums.stuck,
+    "lag_bytes": lambda sums: amount_ranks(sums.lag_bytes),
+    "rate": lambda sums: float_ranks(sums.rate_bytes_per_s.astype(np.float32), unknown=-math.inf),
+    "eta": _eta_ranks,
+    "size": lambda sums: amount_ranks(sums.size_bytes),
+}

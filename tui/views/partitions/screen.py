@@ -1,0 +1,246 @@
+"""The partitions view: which replica is how far, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from backend.domain.cluster.metadata import TopicPartition
+from tui.actions import key_of
+from tui.actions.view_names import PARTITIONS
+from tui.grid.pane import PaneLine
+from tui.tables.model import Order, RowKey
+from tui.text.formatting import plural
+from tui.views.pane_screen import PaneScreen
+from tui.views.partitions.replica_stalls import ReplicaStalls
+from tui.views.partitions.topic_configs import TopicConfigs
+from tui.views.table_screen import MARK_LIMIT
+
+if TYPE_CHECKING:
+    from backend.domain.pipeline.delivered import Rows, StallRow
+    from tui.facts.replica_groups import GroupKey
+    from tui.views.partitions.table import ReplicaKey
+
+STALLS = "stalls"
+"""The table of the data pipeline's results."""
+ROWS_LEAST = 8
+"""Lines of the table, its header included, that the pane leaves."""
+
+
+class PartitionsScreen(PaneScreen):
+    """One row a replica, or one a group of them."""
+
+    VIEW: ClassVar[str] = PARTITIONS
+    NOUN: ClassVar[str] = "replica"
+    HAS_PLOT: ClassVar[bool] = True
+    MARKS: ClassVar[bool] = True
+
+    _order_before = Order()
+    """The sort order from before the moves were followed."""
+
+    def on_mount(self) -> None:
+        """Topics are asked for once somebody looks at them."""
+        self._configs = TopicConfigs(
+            lambda question: self.kshunt.link.ask(question), self.kshunt.store.now_s
+        )
+        self._stalls = ReplicaStalls(
+            lambda question: self.kshunt.link.ask(question), self.kshunt.store.now_s
+        )
+        super().on_mount()
+
+    def clear_marks(self) -> None:
+        """Unmark every row, and forget topics: this is another cluster."""
+        super().clear_marks()
+        self._configs.forget()
+        self._stalls.forget()
+
+    # Groups
+
+    def action_group(self) -> None:
+        """By topic, by broker, by operation, and one row a replica again."""
+        from tui.facts.replica_groups import GROUPINGS
+
+        kinds = ["", *GROUPINGS]
+        present = self.kshunt.store.queries[self.VIEW].group
+        kind = kinds[(kinds.index(present) + 1) % len(kinds)]
+        self._ask(group=kind, inside=None)
+        words = f"Grouped by {kind}; Enter opens one" if kind else "One row a replica"
+        self.say(f"{words}, {key_of('group')} goes on.")
+
+    def action_back(self) -> None:
+        """Close an opened group once nothing else is left to undo."""
+        query = self.kshunt.store.queries[self.VIEW]
+        if self.filter_is_open or self.grid.marked or query.inside is None:
+            super().action_back()
+        else:
+            self._ask(inside=None)
+
+    def note_words(self, shown: int, total: int) -> str:
+        """How many replicas, or how many groups of them."""
+        from tui.views.partitions.group_table import GroupTable
+
+        query, table = self.kshunt.store.queries[self.VIEW], self.grid.table
+        if isinstance(table, GroupTable):
+            return plural(shown, table.kind)
+        if query.inside is not None:
+            return f"{query.inside}: {shown:,}"
+        return ""
+
+    # Details
+
+    def action_details(self) -> None:
+        """Open the group, or the details."""
+        from tui.facts.replica_groups import GroupKey
+
+        key = self.grid.cursor_key
+        if isinstance(key, GroupKey):
+            self._ask(inside=key)
+        else:
+            super().action_details()
+
+    def can_tell(self, key: RowKey) -> bool:
+        """A replica, and no group of them."""
+        from tui.facts.replica_groups import GroupKey
+
+        return not isinstance(key, GroupKey)
+
+    def title_of(self, key: RowKey) -> str:
+        """The partition, and the broker."""
+        return str(key)
+
+    def lines_most(self) -> int:
+        """Half of the terminal is the table's."""
+        return self.app.size.height // 2 - ROWS_LEAST
+
+    def lines_of(self, key: RowKey) -> list[PaneLine]:
+        """What is said of a replica and its partition; asks for what is not known yet."""
+        from tui.views.partitions.details import TopicSettings, about
+
+        store, key = self.kshunt.store, cast("ReplicaKey", key)
+        if store.facts is None:
+            return []
+        store.lags.look_at(key)
+        if self.kshunt.travel.past:
+            # What is so at present may not have been so then.
+            settings = TopicSettings(None, "not recorded: a recording holds no configurations")
+        else:
+            if self._configs.wants(key.topic):
+                self.run_worker(self._fetch(key.topic), group="configs")
+            settings = TopicSettings(*self._configs.known(key.topic))
+        samples = store.lags.samples(key)
+        return about(
+            store.facts,
+            key,
+            samples,
+            settings,
+            store.operations,
+            self.kshunt.glyphs,
+            self._stalls_of(key),
+            store.now_ms,
+        )
+
+    def _stalls_of(self, key: ReplicaKey) -> Rows[StallRow] | None:
+        """What the pipeline has of the replica; asks for it where that may have changed."""
+        pipeline = self.kshunt.store.pipeline
+        if self.kshunt.travel.past or pipeline is None or pipeline.of(STALLS).newest_ms is None:
+            return None
+        if self._stalls.wants(key):
+            self.run_worker(self._fetch_stalls(key), group="stalls")
+        return self._stalls.known(key)
+
+    async def _fetch_stalls(self, key: ReplicaKey) -> None:
+        before = self._stalls.known(key)
+        await self._stalls.fetch(key)
+        if self._stalls.known(key) != before:
+            self.kshunt.changed.publish("")
+
+    async def _fetch(self, topic: str) -> None:
+        await self._configs.fetch(topic)
+        self.kshunt.changed.publish("")
+
+    # What is chosen, and what can be done with it
+
+    def action_follow(self) -> None:
+        """Only the moving partitions, the furthest behind first; again for all."""
+        query = self.kshunt.store.queries[self.VIEW]
+        if query.follow:
+            self._ask(follow=False, order=self._order_before)
+            return
+        self._order_before = replace(query.order)
+        self._ask(follow=True, order=Order("lag_bytes", reverse=True))
+
+    def chosen_partitions(self) -> tuple[TopicPartition, ...]:
+        """Partitions of the marked rows and groups, or of the row under the cursor."""
+        from tui.facts.replica_groups import GroupKey
+
+        keys = [key for key in self.grid.marked or {self.grid.cursor_key} if key is not None]
+        groups = [key for key in keys if isinstance(key, GroupKey)]
+        replicas = [cast("ReplicaKey", key) for key in keys if not isinstance(key, GroupKey)]
+        found = {TopicPartition(key.topic, key.partition) for key in replicas}
+        return tuple(sorted(found | self._of_groups(groups)))
+
+    def _of_groups(self, groups: list[GroupKey]) -> set[TopicPartition]:
+        store = self.kshunt.store
+        if not groups or store.facts is None:
+            return set()
+        from tui.views.partitions.group_table import partitions_of
+
+        query = store.queries[self.VIEW]
+        return partitions_of(store.facts, query.terms, query.follow, groups, store.operations)
+
+    def _chosen_or_refused(self, id: str) -> tuple[TopicPartition, ...] | None:
+        """The chosen partitions; None, and said why, where it cannot be done."""
+        if self.refused(id):
+            return None
+        chosen = self.chosen_partitions()
+        if len(chosen) > MARK_LIMIT:
+            self.say(f"{len(chosen):,} partitions are too many at once; filter first.", "warn")
+            return None
+        return chosen
+
+    def action_plan(self) -> None:
+        """Make a plan for the topics of the chosen partitions."""
+        chosen = self._chosen_or_refused("plan")
+        if chosen is not None:
+            self.kshunt.flows.plan(topics=sorted({partition.topic for partition in chosen}))
+
+    def action_cancel(self) -> None:
+        """Cancel the moves of the chosen partitions."""
+        chosen = self._chosen_or_refused("cancel")
+        if chosen is not None:
+            self.kshunt.flows.cancel(chosen)
+
+    def action_elect(self) -> None:
+        """Elect the preferred leaders of the chosen partitions."""
+        chosen = self._chosen_or_refused("elect")
+        if chosen is not None:
+            self.kshunt.flows.elect(chosen)
+
+    def action_shrink(self) -> None:
+        """Let the topic of the row have fewer partitions."""
+        topic = self._one_topic("shrink", "A shrink")
+        if topic is not None:
+            self.kshunt.flows.shrink(topic)
+
+    def action_alter(self) -> None:
+        """Give the topic of the row more partitions, or another replication factor."""
+        topic = self._one_topic("alter", "This")
+        if topic is not None:
+            self.kshunt.flows.alter(topic)
+
+    def _one_topic(self, action: str, what: str) -> str | None:
+        """The topic of what is chosen, where it is one."""
+        chosen = self._chosen_or_refused(action)
+        topics = sorted({partition.topic for partition in chosen or ()})
+        if len(topics) == 1:
+            return topics[0]
+        if chosen is not None:
+            found = f"{plural(len(topics), 'topic')} {'is' if len(topics) == 1 else 'are'}"
+            self.say(f"{what} is about one topic; {found} chosen here.", "warn")
+        return None
+
+    def action_edit(self) -> None:
+        """Edit the throttled replicas of the row's topic."""
+        chosen = self._chosen_or_refused("edit")
+        if chosen:
+            self.kshunt.flows.edit_lists(chosen[0].topic)

@@ -1,0 +1,186 @@
+"""The partitions view: one row a replica, 200,000 of them if need be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.domain.replicas.snapshot import ReplicaStatus
+from tui.facts.filter_terms import Term
+from tui.facts.replica_groups import OF_GROUPS, GroupKey, group_rows
+from tui.facts.snapshot_facts import Facts
+from tui.facts.stuck_words import why_lines
+from tui.tables.model import Cell, Order, Placed, RowKey
+from tui.text.formatting import count_text
+from tui.views.partitions.cells import CELLS, columns_of, role_cell
+from tui.views.partitions.filter_masks import mask_of
+from tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places
+
+if TYPE_CHECKING:
+    from backend.domain.operations.operation import Operation
+
+_STUCK_RANK: Final = max(ReplicaStatus) + 1
+FOLLOW_ORDER: Final = Order("lag_bytes", reverse=True)
+"""How the moving replicas are sorted while they are followed: the furthest behind first."""
+
+
+class ReplicaKey(NamedTuple):
+    """What identifies a replica."""
+
+    topic: str
+    partition: int
+    broker: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} on broker {self.broker}"
+
+
+class PartitionTable:
+    """Replicas of a snapshot, filtered and sorted."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        rows: NDArray[np.intp],
+        order: Order,
+        operations: Sequence[Operation] = (),
+    ) -> None:
+        self.facts = facts
+        self.order = order
+        self.columns = columns_of(facts)
+        self.total = len(facts.rows)
+        self._rows = rows
+        self._operations = operations
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def key_of(self, row: int) -> ReplicaKey:
+        """Topic, partition and broker of a row."""
+        place = int(self._rows[row])
+        replicas = self.facts.rows
+        return ReplicaKey(
+            self.facts.snapshot.topic_of(place),
+            int(replicas.partition[place]),
+            int(replicas.broker[place]),
+        )
+
+    def row_of(self, key: RowKey) -> int | None:
+        """Where a replica is, or None if it is filtered out or gone; of a group its first one."""
+        if isinstance(key, GroupKey):
+            return self._first_of(key)
+        place = self._place_of(key)
+        if place is None:
+            return None
+        found = np.flatnonzero(self._rows == place)
+        return int(found[0]) if len(found) else None
+
+    def _first_of(self, key: GroupKey) -> int | None:
+        members = group_rows(self.facts, key, self._operations)[self._rows]
+        return int(np.argmax(members)) if members.any() else None
+
+    def _place_of(self, key: RowKey) -> int | None:
+        assert isinstance(key, ReplicaKey)
+        for place in self.facts.rows_of(key.topic, key.partition):
+            if self.facts.rows.broker[place] == key.broker:
+                return place
+        return None
+
+    def cells(self, row: int, placed: Sequence[Placed]) -> list[Cell]:
+        """The row's texts for these columns."""
+        place = int(self._rows[row])
+        return [CELLS[column.key](self.facts, place, width) for column, width in placed]
+
+    def first(self, row: int) -> list[tuple[str, str]]:
+        """Why the replica does not advance, and what to do."""
+        snapshot = self.facts.snapshot
+        return why_lines(snapshot.why(int(self._rows[row])), snapshot)
+
+    def more(self, row: int) -> list[tuple[str, str]]:
+        """The partition's other replicas, who is in sync, and where this one lies."""
+        facts, place = self.facts, int(self._rows[row])
+        rows, key = facts.rows, self.key_of(row)
+        places = facts.rows_of(key.topic, key.partition)
+        in_sync = [str(rows.broker[other]) for other in places if rows.in_isr[other]]
+        paths, path = facts.snapshot.log_dir_paths, int(rows.log_dir[place])
+        return [
+            ("Replicas", ", ".join(_replica_words(facts, other) for other in places)),
+            ("In-sync set", ", ".join(in_sync) or "none"),
+            ("Log directory", paths[path] if 0 <= path < len(paths) else "?"),
+            ("Log end offset", count_text(int(rows.log_end_offset[place]))),
+        ]
+
+
+def _replica_words(facts: Facts, place: int) -> str:
+    """`3`, `3 leader`, `3 adding`, `3 leader, removing`."""
+    role = role_cell(facts, place, 16).text
+    broker = str(facts.rows.broker[place])
+    return broker if role == "follower" else f"{broker} {role}"
+
+
+def matching_rows(
+    facts: Facts, terms: tuple[Term, ...], follow: bool, operations: Sequence[Operation] = ()
+) -> NDArray[np.intp]:
+    """The rows that pass the filter, in their natural order; of moving partitions if `follow`."""
+    mask = mask_of(terms, facts, operations)
+    if follow:
+        mask = facts.moving if mask is None else mask & facts.moving
+    return np.arange(len(facts.rows)) if mask is None else np.flatnonzero(mask)
+
+
+def partition_table(
+    facts: Facts,
+    terms: tuple[Term, ...],
+    order: Order,
+    follow: bool,
+    operations: Sequence[Operation] = (),
+    inside: GroupKey | None = None,
+) -> PartitionTable:
+    """The replicas that pass the filter, sorted; only those `inside` a group if one is given."""
+    rows = matching_rows(facts, terms, follow, operations)
+    if inside is not None:
+        rows = rows[group_rows(facts, inside, operations)[rows]]
+    return PartitionTable(facts, sorted_rows(facts, rows, order), order, operations)
+
+
+def sorted_rows(facts: Facts, rows: NDArray[np.intp], order: Order) -> NDArray[np.intp]:
+    """Ties stay in the order of topic, partition and position, so no two rows ever swap idly."""
+    wanted = [level for level in order.levels if level.key not in OF_GROUPS]
+    levels = [(_RANKS[key](facts)[rows], reverse) for key, reverse in wanted]
+    if not levels:
+        return rows[::-1] if order.reverse else rows
+    return rows[sorted_places(levels, len(rows))]
+
+
+def _role_ranks(facts: Facts) -> Ranks:
+    rows = facts.rows
+    rank = np.where(rows.leader == rows.broker, 0, 1)
+    return np.where(rows.adding, 2, np.where(rows.removing, 3, rank))
+
+
+_RANKS: Final[dict[str, Callable[[Facts], Ranks]]] = {
+    "topic": lambda facts: facts.rows.topic_index.astype(np.int64),
+    "partition": lambda facts: facts.rows.partition.astype(np.int64),
+    "broker": lambda facts: facts.rows.broker.astype(np.int64),
+    "role": _role_ranks,
+    "status": lambda facts: np.where(facts.stuck, _STUCK_RANK, facts.rows.status.astype(np.int64)),
+    # An unknown lag is worse than none and stands right behind the known ones.
+    "lag_messages": lambda facts: amount_ranks(facts.rows.lag_messages),
+    "lag_bytes": lambda facts: amount_ranks(facts.rows.lag_bytes),
+    "rate": lambda facts: float_ranks(facts.rows.catch_up_bytes_per_s, unknown=-math.inf),
+    "message_rate": lambda facts: float_ranks(
+        facts.rows.catch_up_messages_per_s, unknown=-math.inf
+    ),
+    # Unknown before every known ETA; "not at this rate" after them.
+    "eta": lambda facts: float_ranks(facts.rows.eta_s, unknown=-1.0),
+    "throttled": lambda facts: (
+        facts.rows.leader_throttled.astype(np.int64) + 2 * facts.rows.follower_throttled
+    ),
+    "size": lambda facts: amount_ranks(facts.rows.size_bytes, unknown_before=True),
+    "mode": lambda facts: np.where(facts.going, 2, facts.rows.mode.astype(np.int64)),
+    "leader": lambda facts: facts.rows.leader.astype(np.int64) + 1,
+}

@@ -1,0 +1,73 @@
+"""What topics are configured with: asked for when first looked at, kept for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from backend.errors import KshuntError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from backend.api.client.backend_client import BackendClient
+    from backend.domain.topics.configs import TopicConfig
+
+KEPT: Final = 64
+AGE_MOST_S: Final = 60.0
+"""Somebody may change a topic; after so long it is asked again."""
+AGE_OF_FAILURE_S: Final = 10.0
+
+
+class TopicConfigs:
+    """Answers and failures by topic, each with the time at which it came."""
+
+    def __init__(
+        self,
+        ask: Callable[
+            [Callable[[BackendClient], tuple[TopicConfig, ...]]],
+            Awaitable[tuple[TopicConfig, ...]],
+        ],
+        now_s: Callable[[], float],
+    ) -> None:
+        self._ask = ask
+        self._now_s = now_s
+        self._known: dict[str, tuple[float, tuple[TopicConfig, ...] | None, str]] = {}
+        self._open: set[str] = set()
+
+    def known(self, topic: str) -> tuple[tuple[TopicConfig, ...] | None, str]:
+        """The topic's configuration, or None and why it is not known; empty while it is asked."""
+        _, configs, reason = self._known.get(topic, (0.0, None, ""))
+        return configs, reason
+
+    def wants(self, topic: str) -> bool:
+        """Whether the topic has to be asked for: never, or too long ago."""
+        if topic in self._open:
+            return False
+        if topic not in self._known:
+            return True
+        at_s, configs, _ = self._known[topic]
+        return self._now_s() - at_s > (AGE_OF_FAILURE_S if configs is None else AGE_MOST_S)
+
+    async def fetch(self, topic: str) -> None:
+        """Ask for a topic, and keep what comes of it."""
+        if topic in self._open:
+            return
+        self._open.add(topic)
+        try:
+            found = await self._ask(lambda client: client.topic_configs(topic))
+            self._keep(topic, found, "")
+        except KshuntError as error:
+            self._keep(topic, None, error.message)
+        finally:
+            self._open.discard(topic)
+
+    def forget(self) -> None:
+        """This is another cluster: topics of the same name are others."""
+        self._known.clear()
+
+    def _keep(self, topic: str, configs: tuple[TopicConfig, ...] | None, reason: str) -> None:
+        self._known.pop(topic, None)
+        self._known[topic] = (self._now_s(), configs, reason)
+        while len(self._known) > KEPT:
+            del self._known[next(iter(self._known))]

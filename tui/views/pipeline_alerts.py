@@ -1,0 +1,57 @@
+"""What needs attention about recorded samples and the data pipeline."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from backend.domain.pipeline.delivered import PipelineState, PipelineStatus, SamplesStatus
+from tui.actions.view_names import HISTORY
+from tui.facts.forecast import age_text
+from tui.tables.targets import Item, Target
+from tui.text.formatting import plural, printable
+
+UNWRITTEN_MS: Final = 120_000
+"""A recorder that has written nothing for so long stands."""
+MISSED_MS: Final = 3_600_000
+"""Samples that lack are pointed out for so long."""
+
+_HISTORY: Final = Target(HISTORY)
+
+
+def pipeline_alerts(standing: PipelineStatus, now_ms: int) -> list[Item]:
+    """One sentence each: samples that are not recorded or lack, results that grow old."""
+    found = [] if standing.samples is None else _samples(standing.samples, now_ms)
+    reason = printable(standing.reason)
+    behind = "" if standing.behind_s is None else age_text(standing.behind_s * 1000)
+    match standing.state:
+        case PipelineState.LATE:
+            run = f": {standing.command}" if standing.command else ""
+            found.append(_item(f"Results of the pipeline are {behind} behind{run}.", "late"))
+        case PipelineState.RESTARTING:
+            count = standing.process.restarts if standing.process is not None else 0
+            times = f" ({plural(count, 'time')} so far)" if count else ""
+            found.append(_item(f"The pipeline ended and is started again{times}: {reason}", "late"))
+        case PipelineState.FAILED:
+            found.append(_item(f"Results of the pipeline cannot be read: {reason}", "late"))
+        case _:
+            pass
+    return found
+
+
+def _samples(samples: SamplesStatus, now_ms: int) -> list[Item]:
+    if samples.problem:
+        return [_item(f"Samples are not recorded: {printable(samples.problem)}", "samples", "bad")]
+    found = []
+    if samples.written_ms is not None and now_ms - samples.written_ms > UNWRITTEN_MS:
+        age = age_text(now_ms - samples.written_ms)
+        found.append(_item(f"No sample was recorded for {age}.", "samples"))
+    lately = [one for one in samples.missed if now_ms - one.to_ms < MISSED_MS]
+    if lately:
+        more = f" (and {len(lately) - 1} more gaps)" if len(lately) > 2 else ""
+        more = " (and 1 more gap)" if len(lately) == 2 else more
+        found.append(_item(f"Samples lack: {printable(lately[-1].text)}{more}", "gaps"))
+    return found
+
+
+def _item(text: str, id: str, tone: str = "warn") -> Item:
+    return Item(text, tone, _HISTORY, f"pipeline {id}")

@@ -1,0 +1,283 @@
+"""The head of the screen: which cluster, how fresh, what moves, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.cells import cell_len
+from rich.text import Span, Text
+from textual.widget import Widget
+
+from tui.data.store import ConnectionState, Store
+from tui.data.team import presence_forms
+from tui.text.formatting import (
+    NEVER_TEXT,
+    Glyphs,
+    bytes_text,
+    duration_text,
+    fit,
+    join_fitting,
+    plural,
+    printable,
+    rate_text,
+    sparkline,
+)
+from tui.views.attention import attention
+
+if TYPE_CHECKING:
+    from tui.facts.snapshot_facts import Summary
+
+STALE_S = 10.0
+"""A live backend sends at least every 5 s; data older than this is called stale."""
+
+FRESH_S = 2.0
+"""Data younger than this is as fresh as it gets."""
+
+CLUSTER_LEAST = 30
+"""Cells that the name of the cluster keeps beside who else is here."""
+SPARK_WIDTH = 24
+SPARK_WIDTH_LEAST = 6
+SPARK_MS = 4_000
+
+
+def _present() -> str:
+    """What is shown is what is."""
+    return ""
+
+
+class StatusBar(Widget):
+    """Up to three lines: cluster and connection; moves; problems, only where there are any."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "status--dim",
+        "status--good",
+        "status--warn",
+        "status--bad",
+        "status--alarm",
+        "status--name",
+    }
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        address: str,
+        read_only: bool,
+        glyphs: Glyphs,
+        past: Callable[[], str] = _present,
+    ) -> None:
+        """Watch a store.
+
+        Args:
+            store: what is shown.
+            address: of the backend, said until the cluster is known.
+            read_only: nothing can be changed here.
+            glyphs: what the terminal can draw.
+            past: `PAST` or `REPLAY` while that is what the store holds, else empty.
+        """
+        super().__init__()
+        self._store = store
+        self._past = past
+        self._address = address
+        self._read_only = read_only
+        self._glyphs = glyphs
+        self._lines: list[Text] = []
+
+    def on_mount(self) -> None:
+        """Watch the age of the data."""
+        self.set_interval(1.0, self.update_lines)
+        self.update_lines()
+
+    def on_resize(self) -> None:
+        """Fit the lines again."""
+        self.update_lines()
+
+    def notify_style_update(self) -> None:
+        """Colours changed: they are in the lines."""
+        super().notify_style_update()
+        # The styles of its parts are put on after its own.
+        if self._lines:
+            self.call_after_refresh(self.update_lines)
+
+    def update_lines(self) -> None:
+        """Repaint if what is said has changed."""
+        lines = [self._cluster_line()]
+        if self.app.size.height >= 8:
+            lines.append(self._moves_line())
+            problem = self._problem_line()
+            lines += [problem] if problem is not None else []
+        if _look(lines) == _look(self._lines):
+            return
+        if len(lines) != len(self._lines):
+            self.styles.height = len(lines)
+        self._lines = lines
+        self.refresh()
+
+    def render(self) -> Text:
+        """The lines."""
+        return Text("\n", end="").join(self._lines)
+
+    def _style(self, name: str):  # type: ignore[no-untyped-def]
+        return self.get_component_rich_style(f"status--{name}", partial=True)
+
+    def _cluster_line(self) -> Text:
+        width = max(self.size.width, 1)
+        right, tone = self._connection_words()
+        right = f" {right} "
+        line = Text(no_wrap=True, end="")
+        line.append(" kshunt ", self._style("name"))
+        room = width - cell_len(line.plain) - cell_len(right)
+        if room > 8:
+            here = self._here_words(room - CLUSTER_LEAST)
+            line.append(fit(" " + self._cluster_words(), room - cell_len(here), self._glyphs))
+            line.append(here, self._style("dim"))
+            line.append(right, self._style(tone))
+        else:
+            line = Text(fit(right, width, self._glyphs), self._style(tone), no_wrap=True, end="")
+        return line
+
+    def _here_words(self, room: int) -> str:
+        """Who else is here, as far as there is room; nothing where nobody is, or in the past."""
+        if self._past():
+            return ""
+        forms = presence_forms(self._store.presence)
+        return next((f" {form} " for form in forms if cell_len(form) + 2 <= room), "")
+
+    def _cluster_words(self) -> str:
+        store = self._store
+        if store.snapshot is None:
+            return printable(self._address)
+        words = f"cluster {store.cluster_id} at {store.bootstrap_servers}"
+        standing = store.standing
+        if standing is not None and standing.follows:
+            # What the operator does is done by that one, so it stands where it is not cut.
+            words = f"follows {standing.acting} on {standing.host}, {words}"
+        return printable(f"READ-ONLY  {words}" if self._read_only else words)
+
+    def _connection_words(self) -> tuple[str, str]:
+        """How fresh it is; in the past, how it was then, never in the colour of what is live."""
+        words, tone = self._freshness()
+        past = self._past()
+        if not past:
+            return words, tone
+        return (past, "warn") if tone == "good" else (f"{past}: {words}", tone)
+
+    def _freshness(self) -> tuple[str, str]:
+        store = self._store
+        age = duration_text(store.data_age_s)
+        if store.connection.state is ConnectionState.LOST:
+            if store.snapshot is None:
+                return "no backend, trying again", "alarm"
+            return f"CONNECTION LOST, frozen {age} ago", "alarm"
+        if store.snapshot is None:
+            return "connecting", "dim"
+        if store.data_age_s > STALE_S:
+            return f"stale, {age} old", "alarm"
+        # What changes every second would be sent every second.
+        return f"live, {age if store.data_age_s >= FRESH_S else '<2s'} old", "good"
+
+    def _moves_line(self) -> Text:
+        summary = self._store.summary
+        width = max(self.size.width, 1)
+        if summary is None:
+            return Text("", end="")
+        if not summary.moving_partitions:
+            return self._idle_line(summary, width)
+        parts = [
+            f" Moving {plural(summary.moving_partitions, 'partition')}",
+            *_stuck(summary),
+            f"{self._share()}{self._remaining(summary)} left",
+            *self._eta(summary),
+            rate_text(summary.rate_bytes_per_s),
+            plural(summary.moving_replicas, "replica"),
+        ]
+        line = Text(join_fitting(parts, width, self._separator), no_wrap=True, end="")
+        line.highlight_words([NEVER_TEXT, *_stuck(summary)], self._style("bad"))
+        self._add_spark(line, width)
+        return line
+
+    def _add_spark(self, line: Text, width: int) -> None:
+        """The course of the bytes that remain, at the right, where there is room for it."""
+        room = min(width - cell_len(line.plain) - 4, SPARK_WIDTH)
+        snapshot = self._store.snapshot
+        if snapshot is None or room < SPARK_WIDTH_LEAST or len(snapshot.history) < 2:
+            return
+        # It moves as a whole: oftener, it would cost a slow line more than it tells.
+        last = snapshot.taken_ms // SPARK_MS * SPARK_MS
+        seen = [point for point in snapshot.history if point.at_ms <= last]
+        values = [float(point.remaining_bytes) for point in seen or snapshot.history]
+        line.append(" " * (width - cell_len(line.plain) - room - 1))
+        line.append(sparkline(values, room, self._glyphs), self._style("dim"))
+
+    @property
+    def _separator(self) -> str:
+        return f" {self._glyphs.dot} "
+
+    def _idle_line(self, summary: Summary, width: int) -> Text:
+        parts = [" Nothing moves", *_stuck(summary)]
+        if summary.leaderless_partitions:
+            parts.append(f"{plural(summary.leaderless_partitions, 'partition')} without a leader")
+        if summary.offline_replicas:
+            parts.append(f"{plural(summary.offline_replicas, 'replica')} offline")
+        if summary.behind_replicas:
+            parts.append(f"{plural(summary.behind_replicas, 'replica')} behind")
+        if len(parts) == 1:
+            parts.append("all in sync")
+        if summary.leaving:
+            leaving = plural(sum(one.count for one in summary.leaving), "partition")
+            parts.append(f"{leaving} about to go")
+        if summary.misled_partitions:
+            led = plural(summary.misled_partitions, "partition")
+            parts.append(f"{led} not led by the preferred replica")
+        return Text(join_fitting(parts, width, self._separator), no_wrap=True, end="")
+
+    def _remaining(self, summary: Summary) -> str:
+        """What is left, at least: replicas that do not say how much they lack add to it."""
+        text = bytes_text(summary.remaining_bytes)
+        more = summary.remaining_unknown and summary.remaining_bytes >= 0
+        return f">{text}" if more else text
+
+    def _share(self) -> str:
+        """`45%, `: how much of all that moves was copied; nothing while nobody knows."""
+        from tui.facts.overview import share_text
+
+        home = self._store.home
+        return f"{share_text(home.total)}, " if home is not None and home.total.known else ""
+
+    def _eta(self, summary: Summary) -> list[str]:
+        """When it will be done; replicas that never arrive do not hide when the others do."""
+        from tui.facts.eta_words import HELD_TEXT, eta_cells, shown_etas
+
+        home = self._store.home
+        if home is not None and home.held:
+            return [HELD_TEXT]
+        if home is not None and home.forecast is not None:
+            eta, source = shown_etas(summary, home.forecast, has_pipeline=True)
+            return [f"{eta.text} {source.text}"]
+        cells = eta_cells(summary)
+        if summary.eta_never == summary.stuck_replicas:
+            # Their number is said already.
+            cells = cells[:1]
+        return [cell.text for cell in cells]
+
+    def _problem_line(self) -> Text | None:
+        store = self._store
+        problems, tone = [str(item) for item in attention(store)], "warn"
+        if store.connection.state is ConnectionState.LOST:
+            problems, tone = [store.connection.reason], "bad"
+        if not problems:
+            return None
+        more = f" (and {len(problems) - 1} more: !)" if len(problems) > 1 else ""
+        room = max(self.size.width - cell_len(more) - 3, 1)
+        text = fit(printable(problems[0]), room, self._glyphs).rstrip()
+        return Text(f" {self._glyphs.alert} {text}{more}", self._style(tone), no_wrap=True, end="")
+
+
+def _stuck(summary: Summary) -> list[str]:
+    return [f"{summary.stuck_replicas:,} stuck"] if summary.stuck_replicas else []
+
+
+def _look(lines: list[Text]) -> list[tuple[str, list[Span]]]:
+    """What makes two sets of lines the same on the screen."""
+    return [(line.plain, line.spans) for line in lines]

@@ -1,0 +1,338 @@
+"""A view that is one table: grid, plot, filter line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.widget import Widget
+from textual.widgets import Input
+
+from backend.errors import BadInput
+from tui.actions import ACTIONS, key_of
+from tui.data.store import ConnectionState
+from tui.data.team import selected_words
+from tui.dialogs.dialog import Lines
+from tui.facts.view_query import Query
+from tui.grid.filter_line import FilterLine
+from tui.grid.grid import Grid
+from tui.grid.plot_panel import PlotPanel
+from tui.grid.tabs import ViewTabs
+from tui.tables.list_table import ListTable
+from tui.tables.model import Order, RowKey
+from tui.text.formatting import join_fitting
+from tui.views.view_screen import ViewScreen
+
+if TYPE_CHECKING:
+    from backend.domain.service.status import ShownDrift
+    from tui.views.filter_hints import Hint
+
+MARK_LIMIT = 10_000
+"""Kafka takes no more partitions in one call."""
+LET_GO_S = 60.0
+"""A view that is out of sight for longer holds no rows: they would keep an old snapshot."""
+NOTE_SHORT = 19
+"""Cells beside the short titles of the views, at 80 columns."""
+
+
+_ON_ROWS = {"details", *(action.id for action in ACTIONS if action.changes)}
+"""Actions that mean the row under the cursor."""
+
+
+class TableScreen(ViewScreen):
+    """A grid, what stands below it, and a filter line."""
+
+    NOUN: ClassVar[str] = "row"
+    HAS_PLOT: ClassVar[bool] = False
+    MARKS: ClassVar[bool] = False
+    """Whether rows can be marked, for what changes several at once."""
+
+    _seen_s = 0.0
+    """When it was last in sight."""
+
+    @property
+    def grid(self) -> Grid:
+        """The view's table."""
+        return self.query_one("#grid", Grid)
+
+    def compose_body(self) -> Iterable[Widget]:
+        """Rows, plot, filter."""
+        glyphs = self.kshunt.glyphs
+        yield Grid(id="grid", glyphs=glyphs, marks=self.MARKS)
+        yield from self.compose_below()
+        if self.HAS_PLOT:
+            yield PlotPanel(glyphs=glyphs)
+        yield FilterLine(id="filter")
+        yield Lines(id="filter-hint", classes="hint")
+
+    def compose_below(self) -> Iterable[Widget]:
+        """What stands below the table."""
+        return ()
+
+    def on_mount(self) -> None:
+        """The table has the focus; the filter line is not there until it is wanted."""
+        self._show_filter(False)
+        self.grid.focus()
+
+    def _on_changed(self, view: str) -> None:
+        super()._on_changed(view)
+        now_s = self.kshunt.travel.clock()
+        if self.is_current_view:
+            self._seen_s = now_s
+        elif now_s - self._seen_s > LET_GO_S:
+            self.grid.let_go()
+            self.kshunt.store.tables.pop(self.VIEW, None)
+
+    def update_view(self) -> None:
+        """Show what the store holds; widgets repaint only what differs."""
+        store = self.kshunt.store
+        table = store.tables.get(self.VIEW)
+        if table is not None and table is not self.grid.table:
+            self.grid.show_table(table)
+        self.grid.show_message(self._empty_words())
+        super().update_view()
+        if self.HAS_PLOT and store.snapshot is not None:
+            self.query_one(PlotPanel).show_history(store.snapshot.history)
+
+    def _empty_words(self) -> str:
+        store = self.kshunt.store
+        if store.snapshot is None:
+            if store.connection.state is ConnectionState.LOST:
+                return store.connection.reason
+            return f"Waiting for the first snapshot from {self.kshunt.address}"
+        if self.VIEW not in store.tables:
+            return "One moment."
+        query = store.queries[self.VIEW]
+        if query.follow:
+            return f"Nothing moves. {key_of('follow')} shows every replica again."
+        if query.filter_text:
+            return f"Nothing matches '{query.filter_text}'. {key_of('filter')} changes the filter."
+        return self.nothing_words()
+
+    def nothing_words(self) -> str:
+        """Why the view has no rows though nothing is filtered."""
+        return f"The cluster has no {self.NOUN}s."
+
+    @property
+    def looked_at(self) -> str:
+        """The row under the cursor."""
+        return selected_words(self.grid.cursor_key) if self.query("#grid") else ""
+
+    def show_row(self, key: RowKey) -> None:
+        """The cursor goes to a row, or it is said that there is none of this key."""
+        self.update_view()
+        table = self.grid.table
+        row = table.row_of(key) if table is not None else None
+        if row is None:
+            self.say("It is not there any more.", "warn")
+        else:
+            self.grid.go_to(row)
+
+    def note(self) -> str:
+        """What is shown of all rows, and how."""
+        store = self.kshunt.store
+        table, query = store.tables.get(self.VIEW), store.queries[self.VIEW]
+        if table is None:
+            return ""
+        if store.hints.get(self.VIEW):
+            return store.hints[self.VIEW]
+        parts = [f"{len(self.grid.marked):,} marked"] if self.grid.marked else []
+        matching = f": {query.filter_text}" if query.filter_text else ""
+        special = self.note_words(len(table), table.total)
+        if special:
+            return ", ".join([*parts, special]) + matching
+        limited = query.follow or bool(query.filter_text)
+        count = f"{len(table):,} of {table.total:,}" if limited else f"{table.total:,}"
+        if query.follow:
+            said = count if parts or query.filter_text else f"following {count}"
+            parts.append(said if len(said) <= NOTE_SHORT else f"following {len(table):,}")
+        elif query.filter_text:
+            parts.append(count)
+        else:
+            parts.append(f"{count} {self.noun(table.total)}")
+        return ", ".join(parts) + matching
+
+    def note_words(self, shown: int, total: int) -> str:
+        """What is said in place of the number of rows; empty for that number."""
+        return ""
+
+    def noun(self, count: int) -> str:
+        """What the rows are called."""
+        return self.NOUN if count == 1 else f"{self.NOUN}s"
+
+    def clear_marks(self) -> None:
+        """Unmark every row."""
+        self.grid.clear_marks()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What is done to the row under the cursor waits until the cursor is where it is sent."""
+        if self.kshunt.underway and action in _ON_ROWS:
+            self.say("One moment: the cursor is on its way to the row.")
+            return False
+        return super().check_action(action, parameters)
+
+    @on(Grid.MarksChanged)
+    def _marks_changed(self) -> None:
+        self.query_one(ViewTabs).show_note(self.note())
+
+    def action_back(self) -> None:
+        """Close the filter line; else unmark; else drop the filter."""
+        if self.filter_is_open:
+            self._close_filter()
+        elif self.grid.marked:
+            self.grid.clear_marks()
+        elif self.kshunt.store.queries[self.VIEW].filter_text:
+            self._ask(terms=(), filter_text="")
+
+    @property
+    def filter_is_open(self) -> bool:
+        """True while the filter line is there."""
+        return self.query_one("#filter", FilterLine).display
+
+    def action_mark_all(self) -> None:
+        """Mark every row that is shown."""
+        table = self.grid.table
+        if table is not None and len(table) > MARK_LIMIT:
+            self.say(f"{len(table):,} rows are too many to mark; filter first.", "warn")
+            return
+        self.grid.mark_all()
+
+    def action_sort_next(self) -> None:
+        """Sort by the next column that is in sight."""
+        shown = [column.key for column in self.grid.shown_columns if column.sortable]
+        if not shown:
+            return
+        order = self.kshunt.store.queries[self.VIEW].order
+        place = shown.index(order.key) + 1 if order.key in shown else 0
+        key = shown[place] if place < len(shown) else ""
+        self.sort_by(key)
+
+    def sort_by(self, key: str) -> None:
+        """Sort by a column alone: numbers from the largest, words from the first."""
+        from tui.dialogs.sort import begins_with_largest
+
+        table = self.grid.table
+        column = next((c for c in table.columns if c.key == key), None) if table else None
+        self.sort_in(Order(key, column is not None and begins_with_largest(column)))
+
+    def sort_in(self, order: Order) -> None:
+        """Sort by one column or several."""
+        self._ask(order=order)
+        table = self.grid.table
+        names = {c.key: c.name for c in table.columns} if table is not None else {}
+        said = ", then ".join(names.get(level.key, level.key) for level in order.levels)
+        keys = f"{key_of('sort_reverse')} reverses, {key_of('sort_choose')} chooses and adds"
+        self.say(f"Sorted by {said or 'its own order'}; {keys}.")
+
+    def action_sort_reverse(self) -> None:
+        """Sort the other way round."""
+        order = self.kshunt.store.queries[self.VIEW].order
+        self._ask(order=Order(order.key, not order.reverse, order.then))
+
+    def action_plot(self) -> None:
+        """Show or hide the plot."""
+        self.query_one(PlotPanel).toggle()
+        self.update_view()
+
+    def action_details(self) -> None:
+        """Everything about the row under the cursor, as long as it is looked at."""
+        from tui.dialogs.row_details import RowDetailsScreen, details
+
+        key = self.grid.cursor_key
+        if self.grid.table is None or key is None:
+            return
+
+        def said() -> list[tuple[str, str]]:
+            table = self.kshunt.store.tables[self.VIEW]
+            return details(table, key)
+
+        self.app.push_screen(RowDetailsScreen("Details", said))
+
+    def action_sort_choose(self) -> None:
+        """Choose the columns to sort by."""
+        from tui.dialogs.sort import SortScreen
+
+        table = self.grid.table
+        if table is None:
+            return
+        order = self.kshunt.store.queries[self.VIEW].order
+        screen = SortScreen(table.columns, order, self.kshunt.glyphs)
+        self.app.push_screen(screen, lambda one: self.sort_in(one) if one is not None else None)
+
+    # The filter line
+
+    def action_filter(self) -> None:
+        """Open the filter line."""
+        line = self.query_one("#filter", FilterLine)
+        line.put(self.kshunt.store.queries[self.VIEW].filter_text)
+        self._show_filter(True)
+        line.focus()
+        self._show_hint(line.value)
+
+    def _show_filter(self, shown: bool) -> None:
+        self.query_one("#filter", FilterLine).display = shown
+        self.query_one("#filter-hint", Lines).display = shown
+
+    def _close_filter(self) -> None:
+        self._show_filter(False)
+        self.grid.focus()
+
+    @on(Input.Submitted, "#filter")
+    def _filter_submitted(self, event: Input.Submitted) -> None:
+        if self._apply_filter(event.value):
+            self._close_filter()
+
+    @on(Input.Changed, "#filter")
+    def _filter_changed(self, event: Input.Changed) -> None:
+        if self.filter_is_open:
+            self._apply_filter(event.value)
+            self._show_hint(event.value)
+
+    @on(FilterLine.CompletionWanted)
+    def _complete(self) -> None:
+        from tui.views.filter_hints import completed
+
+        line = self.query_one("#filter", FilterLine)
+        line.put(completed(line.value, self._hint(line.value)))
+
+    def _hint(self, text: str) -> Hint:
+        from tui.views.filter_hints import hint_for
+
+        store = self.kshunt.store
+        topics = store.snapshot.topics if store.snapshot is not None else ()
+        running = [one.id for one in store.operations if not one.state.ended]
+        return hint_for(text, running, topics)
+
+    def _show_hint(self, text: str) -> None:
+        """What fits the word that is being typed, as much of it as the line takes."""
+        width = max(self.app.size.width - 1, 1)
+        parts = self._hint(text).words.split("  ")
+        words = join_fitting(parts, width, "  ") or parts[0][:width]
+        self.query_one("#filter-hint", Lines).say(f" {words}")
+
+    def _apply_filter(self, text: str) -> bool:
+        """Filter as it is typed; while it cannot be meant, say so and keep the last one."""
+        from tui.facts.filter_terms import parse_filter
+
+        try:
+            terms = parse_filter(text)
+        except BadInput as error:
+            self.say(str(error), "bad")
+            return False
+        self.say("")
+        self._ask(terms=terms, filter_text=text.strip())
+        return True
+
+    def _ask(self, **changes: object) -> Query:
+        query = self.kshunt.store.ask(self.VIEW, **changes)
+        self.kshunt.derive(self.VIEW)
+        self.query_one(ViewTabs).show_note(self.note())
+        return query
+
+    def chosen_drift(self) -> tuple[ShownDrift, ...]:
+        """What has drifted of the row under the cursor."""
+        table, key = self.grid.table, self.grid.cursor_key
+        row = table.value_of(key) if isinstance(table, ListTable) and key is not None else None
+        drift: tuple[ShownDrift, ...] = getattr(row, "drift", ())
+        return drift

@@ -1,0 +1,1 @@
+"""The throttles view: screen, table and details."""

@@ -1,0 +1,288 @@
+"""The throttles view: every rate and every throttled replica list, in one table.
+
+Two kinds of row: a broker with its two rates, and a topic with its two replica lists. Each says
+whose it is, what comes back, and what an operator is about to set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from backend.domain.service.status import ShownDrift, ShownOrphan
+from backend.domain.throttles.configs import (
+    BrokerThrottle,
+    ReplicaSet,
+    ThrottledRate,
+    ThrottledReplicas,
+)
+from backend.domain.throttles.owners import OwnedThrottle
+from tui.facts.drift_words import drift_words, orphan_words, owner_words, readable
+from tui.facts.pending_rates import Foresight, Pending, needs_of
+from tui.facts.snapshot_facts import Facts
+from tui.tables.list_table import Field, ListTable
+from tui.tables.model import Cell, Column, Order, RowKey
+from tui.text.formatting import UNKNOWN_TEXT, plural, rate_text
+from tui.views.throttles.owners import NOT_OURS, before_text, owned_lines, owner_text
+
+if TYPE_CHECKING:
+    from tui.facts.view_query import Job
+
+
+class RateKey(NamedTuple):
+    """A broker's row."""
+
+    broker: int
+
+
+class ListKey(NamedTuple):
+    """A topic's row."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleRow:
+    """One row: a broker with rates, or a topic with lists."""
+
+    what: str
+    """`broker 3`, or the topic's name."""
+    rank: tuple[int, int, str]
+    """Brokers by number, then topics by name."""
+    leader: str
+    follower: str
+    note: str = ""
+    tone: str = ""
+    note_tone: str = "dim"
+    known: bool = True
+    drift: tuple[ShownDrift, ...] = ()
+    orphans: tuple[ShownOrphan, ...] = ()
+    owned: tuple[OwnedThrottle, ...] = ()
+    """Its settings that operations here have a share of."""
+    owner: str = UNKNOWN_TEXT
+    before: str = ""
+    """What comes back in the end; empty where nothing of it is ours."""
+    pending: ThrottledRate | None = None
+    """What an operator is about to set."""
+
+
+class ThrottleTable(ListTable[ThrottleRow]):
+    """The rows, and what the rates that an operator is about to set would do."""
+
+    foresight: Foresight | None = None
+
+
+def throttle_table(
+    facts: Facts,
+    order: Order,
+    drift: Sequence[ShownDrift] = (),
+    orphans: Sequence[ShownOrphan] = (),
+    owned: Sequence[OwnedThrottle] | None = None,
+    pending: Pending = (),
+) -> ThrottleTable:
+    """Rates of every broker, then lists of every topic that has one, or should have.
+
+    `owned` None: nobody has said yet whose they are.
+    """
+    throttles = facts.snapshot.throttles
+    idle = not facts.moving.any()
+    wanted = dict(pending)
+    rows: dict[RowKey, ThrottleRow] = {
+        RateKey(id): replace(_rate_row(id, throttles.rates.get(id), idle), pending=wanted.get(id))
+        for id in sorted(facts.snapshot.brokers)
+    }
+    named = {one.topic for one in drift} | {one.topic for one in orphans}
+    for topic in sorted((named - {None}).union(throttles.replicas), key=str):
+        lists = throttles.replicas.get(topic or "", ThrottledReplicas())
+        rows[ListKey(topic or "")] = _list_row(topic or "", lists, idle)
+    drifted, left, whose = _by_key(drift), _by_key(orphans), _by_key(owned or ())
+    for key, row in rows.items():
+        judged = _judged(row, drifted.get(key, ()), left.get(key, ()))
+        rows[key] = judged if owned is None else _owned(judged, whose.get(key, ()))
+    table = ThrottleTable(FIELDS, rows, order, more=_more)
+    if pending:
+        table.foresight = _foresight(facts, pending)
+    return table
+
+
+def _foresight(facts: Facts, pending: Pending) -> Foresight:
+    from backend.domain.replicas.what_if import what_if
+
+    now, then = (what_if(facts.snapshot, dict(rates)) for rates in ((), pending))
+    return Foresight(pending, facts.snapshot.throttles, now, then, needs_of(facts.snapshot))
+
+
+_About = TypeVar("_About", ShownDrift, ShownOrphan, OwnedThrottle)
+
+
+def _by_key(found: Iterable[_About]) -> dict[RowKey, tuple[_About, ...]]:
+    """By the row that it is about."""
+    rows: dict[RowKey, tuple[_About, ...]] = {}
+    for one in found:
+        rows[_key_of(one)] = rows.get(_key_of(one), ()) + (one,)  # noqa: RUF005
+    return rows
+
+
+def _key_of(one: ShownDrift | ShownOrphan | OwnedThrottle) -> RowKey:
+    return ListKey(one.topic or "") if one.broker is None else RateKey(one.broker)
+
+
+def _judged(
+    row: ThrottleRow, drift: tuple[ShownDrift, ...], orphans: tuple[ShownOrphan, ...]
+) -> ThrottleRow:
+    """The row with what is wrong about it."""
+    if drift:
+        first = drift[0]
+        should = f"was {readable(first.wanted)}" if first.broker is not None else first.kind
+        return replace(row, note=f"DRIFT: {should}", note_tone="bad", drift=drift, orphans=orphans)
+    if orphans:
+        return replace(row, note=f"orphan: {orphans[0].origin}", note_tone="warn", orphans=orphans)
+    return row
+
+
+def _owned(row: ThrottleRow, cells: tuple[OwnedThrottle, ...]) -> ThrottleRow:
+    """The row with whose it is."""
+    standing = sum(1 for text in (row.leader, row.follower) if text not in ("none", UNKNOWN_TEXT))
+    return replace(row, owned=cells, owner=owner_text(cells, standing), before=before_text(cells))
+
+
+def _more(row: ThrottleRow) -> list[tuple[str, str]]:
+    """Whose it is, and what is wrong about it, in full."""
+    return [
+        *owned_lines(row.owned),
+        *(("Drift", f"{drift_words(one)} ({owner_words(one.operations)})") for one in row.drift),
+        *(("Orphan", orphan_words(one)) for one in row.orphans),
+    ]
+
+
+def throttle_hint(facts: Facts, job: Job, foreign: int) -> str:
+    """The worst that is wrong with the throttles, in a few words; empty where nothing is.
+
+    The pane below the table tells the rest.
+    """
+    if job.drift:
+        return f"{len(job.drift):,} drifted"
+    if job.orphans:
+        return plural(len(job.orphans), "orphan")
+    return f"{plural(foreign, 'move')} of others" if foreign else orphan_hint(facts)
+
+
+def orphan_hint(facts: Facts) -> str:
+    """What is left over where throttles stand and nothing moves; empty where all is well."""
+    throttles = facts.snapshot.throttles
+    brokers = sum(1 for throttle in throttles.rates.values() if _has_rate(throttle))
+    topics = len(throttles.replicas)
+    if facts.moving.any() or not (brokers or topics):
+        return ""
+    parts = []
+    if brokers:
+        parts.append(f"rates on {plural(brokers, 'broker')}")
+    if topics:
+        parts.append(f"replica lists on {plural(topics, 'topic')}")
+    return f"Nothing moves, but throttles stand: {' and '.join(parts)}."
+
+
+def _has_rate(throttle: BrokerThrottle) -> bool:
+    rate = throttle.rate
+    return rate.leader_bytes_per_s is not None or rate.follower_bytes_per_s is not None
+
+
+def _rate_row(id: int, throttle: BrokerThrottle | None, idle: bool) -> ThrottleRow:
+    what, rank = f"broker {id}", (0, id, "")
+    if throttle is None:
+        return ThrottleRow(what, rank, "?", "?", "could not be read", "warn", "warn", False)
+    rate = throttle.rate
+    left_over = idle and _has_rate(throttle)
+    note = "left over: nothing moves" if left_over else _source(throttle)
+    return ThrottleRow(
+        what,
+        rank,
+        rate_text(rate.leader_bytes_per_s),
+        rate_text(rate.follower_bytes_per_s),
+        note,
+        "" if _has_rate(throttle) else "dim",
+        "warn" if left_over else "dim",
+    )
+
+
+def _source(throttle: BrokerThrottle) -> str:
+    """Kafka's config sources in words an operator reads at a glance."""
+    if not _has_rate(throttle):
+        return ""
+    words = (source.lower().replace("_", " ") for source in throttle.sources)
+    return ", ".join(source.removesuffix(" config") for source in words)
+
+
+def _list_row(topic: str, lists: ThrottledReplicas, idle: bool) -> ThrottleRow:
+    return ThrottleRow(
+        topic,
+        (1, 0, topic),
+        _list_text(lists.leaders),
+        _list_text(lists.followers),
+        "left over: nothing moves" if idle else "",
+        "",
+        "warn" if idle else "dim",
+    )
+
+
+def _list_text(replicas: ReplicaSet) -> str:
+    if replicas.everything:
+        return "* (all)"
+    return str(replicas) or "none"
+
+
+def _rate_cell(present: str, wanted: int | None, row: ThrottleRow, width: int) -> Cell:
+    """What is set, and what an operator is about to set instead."""
+    if row.pending is None:
+        return Cell(present, row.tone or ("dim" if present == "none" else ""))
+    both = f"{present} -> {rate_text(wanted)}"
+    return Cell(both if len(both) <= width else f"->{rate_text(wanted, tight=True)}", "warn")
+
+
+def _leader(row: ThrottleRow, width: int) -> Cell:
+    wanted = None if row.pending is None else row.pending.leader_bytes_per_s
+    return _rate_cell(row.leader, wanted, row, width)
+
+
+def _follower(row: ThrottleRow, width: int) -> Cell:
+    wanted = None if row.pending is None else row.pending.follower_bytes_per_s
+    return _rate_cell(row.follower, wanted, row, width)
+
+
+def _owner(row: ThrottleRow, width: int) -> Cell:
+    return Cell(row.owner, "dim" if row.owner in (NOT_OURS, UNKNOWN_TEXT) else "")
+
+
+FIELDS: Final[tuple[Field[ThrottleRow], ...]] = (
+    Field(
+        Column("what", "Broker or topic", 12, 60, 0, grows=True, comfort=36, names=True),
+        lambda row, width: Cell(row.what),
+        lambda row: row.rank,
+    ),
+    Field(
+        Column("leader", "Leader", 9, 50, 1, grows=True, comfort=10, label="Leader side"),
+        _leader,
+        lambda row: row.leader,
+    ),
+    Field(
+        Column("follower", "Follower", 9, 50, 1, grows=True, comfort=10, label="Follower side"),
+        _follower,
+        lambda row: row.follower,
+    ),
+    Field(
+        Column("owner", "Owner", 12, 30, 2, grows=True, comfort=13),
+        _owner,
+        lambda row: row.owner,
+    ),
+    Field(
+        Column("before", "Before", 7, 20, 4, grows=True, comfort=9),
+        lambda row, width: Cell(row.before, "dim" if row.before == "none" else ""),
+        lambda row: row.before,
+    ),
+    Field(
+        Column("note", "Note", 16, 70, 3, grows=True, comfort=20),
+        lambda row, width: Cell(row.note, row.note_tone),
+        lambda row: row.note,
+    ),
+)

@@ -1,0 +1,312 @@
+"""What every view is made of: head, tabs, what it shows, and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import Screen
+from textual.widget import Widget
+
+from tui.actions import (
+    AWAY,
+    DRIFTED,
+    FOREIGN,
+    IDLE,
+    MOVING,
+    ORPHANED,
+    PAST,
+    PROPOSED,
+    Action,
+    bind,
+    footer_actions,
+    screen_bindings,
+)
+from tui.data.team import awaits_me
+from tui.grid.key_bar import KeyBar
+from tui.grid.tabs import ViewTabs
+from tui.grid.time_bar import TimeBar
+from tui.views.status_bar import StatusBar
+
+if TYPE_CHECKING:
+    from backend.domain.service.status import ShownDrift
+    from tui.shell.dashboard import Dashboard
+    from tui.tables.model import RowKey
+
+
+def opener(module: str, name: str) -> Callable[[], Screen[None]]:
+    """What makes a view of `tui.screens`; it is loaded when it is first gone to."""
+
+    def opened() -> Screen[None]:
+        screen: Screen[None] = getattr(import_module(f"tui.screens.{module}"), name)()
+        return screen
+
+    return opened
+
+
+class ViewScreen(Screen[None]):
+    """One of the numbered views. Subclasses name themselves and say what they show."""
+
+    VIEW: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        bind(self, screen_bindings(self.VIEW))
+
+    @property
+    def kshunt(self) -> Dashboard:
+        """The app, by its own type."""
+        from tui.shell.dashboard import Dashboard
+
+        assert isinstance(self.app, Dashboard)
+        return self.app
+
+    @property
+    def key_bar(self) -> KeyBar:
+        """The last line."""
+        return self.query_one(KeyBar)
+
+    def compose(self) -> ComposeResult:
+        """Head, tabs, what the view shows, keys."""
+        app = self.kshunt
+        glyphs = app.glyphs
+        yield StatusBar(
+            app.store,
+            address=app.address,
+            read_only=app.read_only,
+            glyphs=glyphs,
+            past=lambda: app.travel.name,
+        )
+        yield ViewTabs(self.VIEW, glyphs=glyphs)
+        yield from self.compose_body()
+        yield TimeBar(app.travel, glyphs=glyphs)
+        yield KeyBar(read_only=app.read_only, glyphs=glyphs)
+
+    def compose_body(self) -> Iterable[Widget]:
+        """What the view shows between its tabs and its keys."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        """Follow the store."""
+        self.kshunt.changed.subscribe(self, self._on_changed)
+        self.update_view()
+
+    def on_screen_resume(self) -> None:
+        """Show what came while another view was in sight."""
+        self.kshunt.derive(self.VIEW)
+        self.update_view()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """The head has fewer lines where there are few."""
+        self.query_one(StatusBar).update_lines()
+
+    def on_key(self, event: events.Key) -> None:
+        """A message has been read once the next key is pressed."""
+        self.key_bar.say("")
+
+    def _on_changed(self, view: str) -> None:
+        if view in ("", self.VIEW) and self.is_current_view:
+            self.update_view()
+
+    @property
+    def is_current_view(self) -> bool:
+        """True while this view is in sight, perhaps below a dialogue."""
+        return self.app.current_mode == self.VIEW
+
+    def update_view(self) -> None:
+        """Show what the store holds; widgets repaint only what differs."""
+        self.query_one(StatusBar).update_lines()
+        self.query_one(ViewTabs).show_note(self.note())
+        self.query_one(TimeBar).update_bar()
+        self.offer_keys()
+
+    @property
+    def looked_at(self) -> str:
+        """What is under the cursor, for others to read; empty where nothing is."""
+        return ""
+
+    def show_row(self, key: RowKey) -> None:
+        """The cursor goes to a row; a view without a table has none."""
+
+    def note(self) -> str:
+        """A few words at the right of the tabs."""
+        return ""
+
+    def clear_marks(self) -> None:
+        """Unmark every row, where rows can be marked."""
+
+    def offer_keys(self) -> None:
+        """What the last line offers."""
+        self.key_bar.offer(footer_actions(self.VIEW, self.conditions()))
+
+    def conditions(self) -> set[str]:
+        """What is so, as far as keys depend on it."""
+        store = self.kshunt.store
+        moving = store.summary is not None and store.summary.moving_partitions > 0
+        found = {MOVING if moving else IDLE}
+        found |= {DRIFTED} if store.drift else set()
+        found |= {ORPHANED} if store.orphans else set()
+        found |= {PROPOSED} if awaits_me(store.proposals) else set()
+        travel = self.kshunt.travel
+        found |= {PAST} if travel.past else set()
+        found |= {AWAY} if travel.past and not travel.replay else set()
+        return found | ({FOREIGN} if store.foreign else set())
+
+    # What can be done, and why not
+
+    def refusal(self, action: Action) -> str:
+        """Why an action cannot be done, or empty."""
+        if action.changes and self.kshunt.travel.past:
+            return self.kshunt.travel.refusal()
+        return ""
+
+    def refused(self, id: str) -> bool:
+        """Say why an action cannot be done; True if so."""
+        from tui.actions import action_named
+
+        action = action_named(id)
+        reason = self.refusal(action) if action is not None else ""
+        if reason:
+            self.say(reason, "warn")
+        return bool(reason)
+
+    def say(self, text: str, tone: str = "") -> None:
+        """Say something on the last line until the next key."""
+        if self.is_mounted:
+            self.key_bar.say(text, tone)
+        else:
+            # It was gone to this moment, and has no lines yet.
+            self.call_later(self.say, text, tone)
+
+    # Actions of every view
+
+    def action_view(self, view: str) -> None:
+        """Go to another view; each keeps its place."""
+        self.app.switch_mode(view)
+
+    def action_back(self) -> None:
+        """Undo the last narrowing of what is shown; a view without one has nothing to undo."""
+
+    def action_quit(self) -> None:
+        """Leave."""
+        self.app.exit()
+
+    def action_themes(self) -> None:
+        """Choose a theme."""
+        from tui.dialogs.choose import ChooseScreen
+
+        wardrobe = self.kshunt.wardrobe
+        choices = [(name, name) for name in wardrobe.names]
+        self.app.push_screen(
+            ChooseScreen("Theme", choices, self.app.theme),
+            lambda name: wardrobe.wear(name) if name else None,
+        )
+
+    def action_palette(self) -> None:
+        """Find an action by its name."""
+        self.app.action_command_palette()
+
+    # Time
+
+    def action_time(self, seconds: int) -> None:
+        """Move on or back by so much."""
+        self.kshunt.travel.step(seconds)
+
+    def action_time_toggle(self) -> None:
+        """Hold time, or return to live."""
+        self.kshunt.travel.toggle()
+
+    def action_time_play(self) -> None:
+        """Let time go on from the moment that is shown, or hold it."""
+        self.kshunt.travel.play()
+
+    def action_time_faster(self) -> None:
+        """Play at the next speed."""
+        self.kshunt.travel.faster()
+
+    def action_time_jump(self, kind: str, direction: int) -> None:
+        """To the next change or incident, or the last."""
+        self.kshunt.travel.jump(kind, direction)
+
+    def action_time_edge(self, direction: int) -> None:
+        """To the beginning or the end of the recording."""
+        self.kshunt.travel.edge(direction)
+
+    def action_hand_over(self) -> None:
+        """Write a hand-over note or a timeline."""
+        self.kshunt.travel.write_note()
+
+    # Throttles that are not as they should be
+
+    def chosen_drift(self) -> tuple[ShownDrift, ...]:
+        """What has drifted of the row under the cursor."""
+        return ()
+
+    def action_reapply(self) -> None:
+        """Put our throttle back: of the row, else everywhere."""
+        self._settle("reapply", ours=True)
+
+    def action_accept(self) -> None:
+        """Keep what somebody else set: of the row, else everywhere."""
+        self._settle("accept", ours=False)
+
+    def _settle(self, id: str, *, ours: bool) -> None:
+        if self.refused(id):
+            return
+        drift = self.chosen_drift() or self.kshunt.store.drift
+        if drift:
+            self.kshunt.flows.settle(drift, ours=ours)
+        else:
+            self.say("No throttle of ours was changed by somebody else.")
+
+    def action_adopt(self) -> None:
+        """Take over the throttles of moves that somebody else started."""
+        if self.refused("adopt"):
+            return
+        if self.kshunt.store.foreign:
+            self.kshunt.flows.adopt()
+        else:
+            self.say("Nothing throttled moves that no operation here owns.", "warn")
+
+    def action_attention(self) -> None:
+        """Everything that is wrong, in full."""
+        from tui.dialogs.attention_list import AttentionScreen
+        from tui.views.attention import attention
+
+        self.app.push_screen(AttentionScreen(attention(self.kshunt.store)))
+
+    # Others
+
+    def action_here(self) -> None:
+        """Who else is connected."""
+        self.kshunt.teamwork.here()
+
+    def action_proposals(self) -> None:
+        """Changes that take two people."""
+        self.kshunt.teamwork.proposals()
+
+    # Left to the modules that know how
+
+    def action_help(self) -> None:
+        """Every key of this view."""
+        from tui.dialogs.help import HelpScreen
+
+        self.app.push_screen(HelpScreen(self.VIEW))
+
+    def action_reassign(self) -> None:
+        """Start from a JSON file."""
+        if not self.refused("reassign"):
+            self.kshunt.flows.reassign()
+
+    def action_cancel_all(self) -> None:
+        """Cancel every move."""
+        if not self.refused("cancel_all"):
+            self.kshunt.flows.cancel(None)
+
+    def action_elect_all(self) -> None:
+        """Elect every preferred leader."""
+        if not self.refused("elect_all"):
+            self.kshunt.flows.elect(None)

@@ -1,1 +1,0 @@
-"""Changes that need choices first: one frame, filled by data."""
