@@ -21,11 +21,11 @@ WRONG_USAGE: Final = 64
 
 
 _COMMANDS: Final = {
-    "run": "run_command",
-    "backfill": "backfill",
-    "report": "report",
-    "backtest": "backtest",
-    "repartition": "repartition_command",
+    "run": "jobs.run_command",
+    "backfill": "jobs.backfill",
+    "report": "reports.report_command",
+    "backtest": "backtest.backtest_command",
+    "repartition": "repartition.repartition_command",
 }
 """Each command's module: it has `add_NAME(parser)` and `run_NAME(options) -> exit code`, and Spark
 is loaded in the latter only."""

@@ -1,6 +1,7 @@
 """Which files of the data pipeline's results hold: for whoever writes results, or reads them.
 
-The layout is that of `backend.domain.pipeline.result_columns`; nothing is opened here but the manifest.
+The layout is that of `backend.domain.pipeline.result_columns`; nothing is opened here but the
+manifest.
 """
 
 from __future__ import annotations

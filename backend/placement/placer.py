@@ -1,8 +1,8 @@
 """The pluggable placement of new partitions (KIP-660): its interface, and how one is loaded.
 
-A placer is named by `replica.placer.class.name`; `backend.placement.placer_names` says what may stand
-there. A placer is somebody else's code: it is asked by `backend.placement.placer_calls.place_with`,
-which waits only so long and checks every answer.
+A placer is named by `replica.placer.class.name`; `backend.placement.placer_names` says what may
+stand there. A placer is somebody else's code: it is asked by
+`backend.placement.placer_calls.place_with`, which waits only so long and checks every answer.
 """
 
 from __future__ import annotations
@@ -51,9 +51,8 @@ class ReplicaPlacer(Protocol):
     """KIP-660, ReplicaPlacer; made without arguments.
 
     A placer whose answers leave racks out of account says so by a class attribute
-    `ignores_racks = True`; otherwise they are checked for racks. `backend.placement.optional_interfaces` has
-    what a placer may be told besides.
-    """
+    `ignores_racks = True`; otherwise they are checked for racks.
+    `backend.placement.optional_interfaces` has what a placer may be told besides."""
 
     def place(
         self,

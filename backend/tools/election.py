@@ -151,7 +151,7 @@ class ElectionOptions:
 
 
 class Elect(Protocol):
-    """Holds the election, as `backend.api.client.backend_client.BackendClient.elect_preferred_leaders` does."""
+    """Holds the election, as `BackendClient.elect_preferred_leaders` does."""
 
     def __call__(
         self,

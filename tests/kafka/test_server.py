@@ -190,7 +190,7 @@ def loaded_by(statement: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
-@pytest.mark.parametrize("statement", ["import tui", "import backend.cli.__main__"])
+@pytest.mark.parametrize("statement", ["import tui", "import backend.cli.main"])
 def test_start_up_loads_nothing_heavy(statement: str) -> None:
     heavy = {"pyspark", "numpy", "pyarrow", "fastapi", "kafka", "confluent_kafka", "plotext"}
     assert not loaded_by(statement) & heavy

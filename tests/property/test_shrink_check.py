@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from backend.api.models.shrink_checks import ShrinkCheckModel
 from backend.api.schema.shrink_checks import check_json, read_check
 from backend.domain.cluster.metadata import NO_BROKER, LogDir
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.shrink.check import Severity
-from backend.domain.shrink.delete_partitions import PartitionMode, ShrinkSupport
+from backend.domain.shrink.delete_partitions import ShrinkSupport
 from backend.domain.shrink.disk_space import RESERVE, room_for
 from backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
 from backend.domain.shrink.judge import judge

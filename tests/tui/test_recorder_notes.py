@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.cli.__main__ import main
+from backend.cli.main import main
 from tests.support.tui.replay import Recorded, live, recorded, scripted
 from tui.feed.messages import Scene
 from tui.feed.recording_client import answer_words, asked_words, stage_of

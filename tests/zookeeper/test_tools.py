@@ -15,7 +15,7 @@ from kazoo.security import make_acl, make_digest_acl
 
 from backend.addresses import zookeeper_address
 from backend.api.client.backend_client import BackendClient
-from backend.cli.__main__ import main as kshunt
+from backend.cli.main import main as kshunt
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.throttles.configs import ThrottledRate
 from backend.errors import BackendError

@@ -1,1 +1,1 @@
-"""What the dashboard knows: the store, the polling that fills it, and the playback of recordings."""
+"""What the dashboard knows: the store, the polling that fills it, playback of recordings."""

@@ -1,8 +1,8 @@
 """What the dashboard knows, and the thread that turns it into tables.
 
-Everything here is written on the event loop, by the app's handlers of what `tui.feed.link` posts. The
-`Deriver` filters, sorts and sums up in a thread of its own, so that a key never waits for 200,000
-rows; it answers with a message, and the newest wish of a view replaces an older one.
+Everything here is written on the event loop, by the app's handlers of what `tui.feed.link` posts.
+The `Deriver` filters, sorts and sums up in a thread of its own, so that a key never waits for
+200,000 rows; it answers with a message, and the newest wish of a view replaces an older one.
 """
 
 from __future__ import annotations

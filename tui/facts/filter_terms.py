@@ -1,4 +1,5 @@
-"""The filter line of the partitions view: from text to terms (`tui.views.partitions.filter_masks` applies them).
+"""The filter line of the partitions view: from text to terms (`tui.views.partitions.filter_masks`
+applies them).
 
 A row passes if every term holds. A bare word looks for itself in the topic's name; a leading `-`
 turns a term round::

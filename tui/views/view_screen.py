@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 
 def opener(module: str, name: str) -> Callable[[], Screen[None]]:
-    """What makes a view of `tui.screens`; it is loaded when it is first gone to."""
+    """What makes a view of `tui.views`; its module is loaded when it is first opened."""
 
     def opened() -> Screen[None]:
-        screen: Screen[None] = getattr(import_module(f"tui.screens.{module}"), name)()
+        screen: Screen[None] = getattr(import_module(f"tui.views.{module}.screen"), name)()
         return screen
 
     return opened

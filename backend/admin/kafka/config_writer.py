@@ -1,7 +1,7 @@
 """Changes that confluent-kafka makes: configurations, by librdkafka.
 
-Reads go over `backend.admin.rpc.connections`, because they are decoded in columns or need calls that
-confluent-kafka lacks. Nothing of it is imported before the first change, so that a tool that
+Reads go over `backend.admin.rpc.connections`, because they are decoded in columns or need calls
+that confluent-kafka lacks. Nothing of it is imported before the first change, so that a tool that
 only reads starts sooner.
 """
 

@@ -276,7 +276,7 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
         await self._changes.close()
         await self._links.close()
 
-    # What the verbs are composed from: see `emulated.KafkaCalls` and `native.Native`
+    # What the verbs are composed from: see `KafkaCalls` and `BrokerCalls`
 
     async def read_brokers(
         self, brokers: Sequence[int], *, timeout_s: float

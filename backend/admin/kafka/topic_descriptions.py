@@ -16,7 +16,7 @@ from backend.admin.rpc.configs import MIN_ISR, all_configs
 from backend.admin.rpc.error_mapping import decode_message
 from backend.domain.cluster.assignment import ClusterState, partition_states
 from backend.domain.cluster.metadata import OngoingReassignment, PartitionState, TopicPartition
-from backend.domain.shrink.delete_partitions import PartitionMode
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.topics.configs import TopicConfig
 from backend.domain.topics.descriptions import DescribedPartition, TopicDescription
 from backend.wire import seeds

@@ -22,10 +22,10 @@ from backend.admin.kips import alter_topics_native, partition_deletion
 from backend.admin.port.cluster_admin import ItemResult
 from backend.admin.rpc.broker_calls import has
 from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.shrink.delete_partitions import (
     DeletedPartition,
     DeletePartitions,
-    PartitionMode,
     ShrinkSupport,
 )
 from backend.domain.topics.alteration import AlteredTopic

@@ -15,8 +15,8 @@ Constraints
 Algorithm
     1. Read the brokers and, for a placer that goes by load, who holds and leads how much, and how
        full disks are. Traffic stays unknown: what consumers read is measured nowhere.
-    2. Ask in a thread (`backend.placement.placer_calls`), topic by topic. What was placed counts as load
-       for the next topic.
+    2. Ask in a thread (`backend.placement.placer_calls`), topic by topic. What was placed counts as
+       load for the next topic.
 """
 
 from __future__ import annotations

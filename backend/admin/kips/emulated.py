@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from backend.admin.kips.reassignment_checks import (
     NOT_THERE_YET,
@@ -39,6 +39,7 @@ from backend.admin.port.cluster_admin import (
     ReassignOutcome,
     ReplicaLag,
 )
+from backend.admin.rpc.broker_calls import KafkaCalls
 from backend.admin.rpc.concurrency import together
 from backend.admin.rpc.configs import (
     REPLICA_KEYS,
@@ -51,8 +52,8 @@ from backend.admin.rpc.configs import (
 )
 from backend.admin.rpc.error_mapping import BROKER_NOT_AVAILABLE, item_error, item_result
 from backend.clock import Clock
-from backend.domain.cluster.assignment import Assignment, ClusterState, partition_states
-from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from backend.domain.cluster.assignment import Assignment, partition_states
+from backend.domain.cluster.columns import OffsetColumns, PartitionColumns
 from backend.domain.cluster.metadata import OngoingReassignment, PartitionState, TopicPartition
 from backend.domain.throttles.configs import Move, ThrottledRate, ThrottledReplicas, brokers_of
 from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
@@ -62,60 +63,6 @@ Name = TypeVar("Name", str, int)
 
 LOG_DIR_RETRY_S: Final = 0.1
 """Pause between attempts to move a replica that its broker does not have yet."""
-
-
-class KafkaCalls(Protocol):
-    """The calls that the verbs are composed from."""
-
-    async def describe(
-        self, topics: Sequence[str] | None = None, *, timeout_s: float
-    ) -> ClusterState: ...
-
-    async def list_reassignments(
-        self, *, timeout_s: float
-    ) -> Mapping[TopicPartition, OngoingReassignment]: ...
-
-    async def log_end_offsets(
-        self, broker: int, partitions: PartitionColumns, *, timeout_s: float
-    ) -> OffsetColumns: ...
-
-    async def log_dirs(
-        self, broker: int, partitions: PartitionColumns | None = None, *, timeout_s: float
-    ) -> LogDirColumns: ...
-
-    async def read_brokers(
-        self, brokers: Sequence[int], *, timeout_s: float
-    ) -> Mapping[int, Values]:
-        """The brokers' rates; one that does not answer is absent."""
-        ...
-
-    async def read_topics(self, topics: Sequence[str], *, timeout_s: float) -> Mapping[str, Values]:
-        """The topics' throttled replicas; one that does not exist is absent."""
-        ...
-
-    async def write_brokers(
-        self, changes: Mapping[int, Changes], *, validate_only: bool, timeout_s: float
-    ) -> Mapping[int, ItemResult]:
-        """Each broker's configuration, by itself and all at once; never raises for one."""
-        ...
-
-    async def write_topics(
-        self, changes: Mapping[str, Changes], *, validate_only: bool, timeout_s: float
-    ) -> Mapping[str, ItemResult]:
-        """The topics' configurations."""
-        ...
-
-    async def alter_reassignments(
-        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
-    ) -> PartitionResults:
-        """AlterPartitionReassignments (KIP-455); None cancels."""
-        ...
-
-    async def alter_log_dirs(
-        self, broker: int, paths: Mapping[TopicPartition, str], *, timeout_s: float
-    ) -> PartitionResults:
-        """AlterReplicaLogDirs (KIP-113)."""
-        ...
 
 
 async def alter_rates(

@@ -28,10 +28,10 @@ from backend.admin.rpc import configs
 from backend.admin.rpc.broker_calls import LOST, BrokerCalls, has
 from backend.admin.rpc.error_mapping import decode_message, item_error, item_result, raise_for_code
 from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.shrink.delete_partitions import (
     DeletedPartition,
     DeletePartitions,
-    PartitionMode,
     ShrinkSupport,
 )
 from backend.errors import Conflict, KshuntError, NotSupported

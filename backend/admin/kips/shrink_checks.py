@@ -16,12 +16,12 @@ from typing import Final
 from backend.admin.port.cluster_admin import ItemResult
 from backend.admin.rpc.error_mapping import item_result
 from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.shrink.delete_partitions import (
     DELAY_MS_MAX,
     NO_PARTITION,
     DeletedPartition,
     DeletePartitions,
-    PartitionMode,
 )
 from backend.domain.topics.descriptions import INTERNAL_TOPICS
 

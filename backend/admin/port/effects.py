@@ -46,7 +46,7 @@ class ClusterEffects(Protocol):
 
     @property
     def not_offered(self) -> NotOffered:
-        """What this way to the cluster cannot do, and why; see `backend.admin.port.capabilities`."""
+        """What this way to the cluster cannot do, and why; see `capabilities`."""
         ...
 
     async def accepts_moves(self, *, timeout_s: float) -> str:

@@ -9,12 +9,13 @@ from typing import Final, Protocol, TypeVar
 
 from kafka.errors import KafkaTimeoutError, RequestTimedOutError
 
-from backend.admin.kips.emulated import KafkaCalls
 from backend.admin.port.cluster_admin import ItemResult, PartitionResults
-from backend.admin.rpc.configs import Changes
+from backend.admin.rpc.configs import Changes, Values
 from backend.admin.rpc.connections import Lane
 from backend.admin.rpc.error_mapping import NOT_CONTROLLER, UNSUPPORTED_VERSION, BrokerDown
-from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.assignment import ClusterState
+from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError, NotSupported
 from backend.wire.raw import RawAnswer, RawRequest
 from backend.wire.reader import WireError
@@ -27,6 +28,60 @@ REFUSALS: Final = frozenset({UNSUPPORTED_VERSION, NOT_CONTROLLER})
 """Codes that refuse the call, and not what it asks for; nothing was done then."""
 LOST: Final = (BrokerUnreachable, ClusterUnreachable, WireError)
 """What leaves open whether a call was carried out."""
+
+
+class KafkaCalls(Protocol):
+    """The calls that the verbs are composed from."""
+
+    async def describe(
+        self, topics: Sequence[str] | None = None, *, timeout_s: float
+    ) -> ClusterState: ...
+
+    async def list_reassignments(
+        self, *, timeout_s: float
+    ) -> Mapping[TopicPartition, OngoingReassignment]: ...
+
+    async def log_end_offsets(
+        self, broker: int, partitions: PartitionColumns, *, timeout_s: float
+    ) -> OffsetColumns: ...
+
+    async def log_dirs(
+        self, broker: int, partitions: PartitionColumns | None = None, *, timeout_s: float
+    ) -> LogDirColumns: ...
+
+    async def read_brokers(
+        self, brokers: Sequence[int], *, timeout_s: float
+    ) -> Mapping[int, Values]:
+        """The brokers' rates; one that does not answer is absent."""
+        ...
+
+    async def read_topics(self, topics: Sequence[str], *, timeout_s: float) -> Mapping[str, Values]:
+        """The topics' throttled replicas; one that does not exist is absent."""
+        ...
+
+    async def write_brokers(
+        self, changes: Mapping[int, Changes], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[int, ItemResult]:
+        """Each broker's configuration, by itself and all at once; never raises for one."""
+        ...
+
+    async def write_topics(
+        self, changes: Mapping[str, Changes], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[str, ItemResult]:
+        """The topics' configurations."""
+        ...
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
+    ) -> PartitionResults:
+        """AlterPartitionReassignments (KIP-455); None cancels."""
+        ...
+
+    async def alter_log_dirs(
+        self, broker: int, paths: Mapping[TopicPartition, str], *, timeout_s: float
+    ) -> PartitionResults:
+        """AlterReplicaLogDirs (KIP-113)."""
+        ...
 
 
 class BrokerCalls(KafkaCalls, Protocol):

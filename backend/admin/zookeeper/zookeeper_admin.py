@@ -205,7 +205,7 @@ class ZooKeeperAdmin(KafkaAdmin):
         return {broker: results[broker] for broker in changes}
 
     async def brokers_show(self, changes: Mapping[int, Changes], *, timeout_s: float) -> None:
-        """Wait until the brokers that can be reached say that they obey; see `wait_until_in_force`."""
+        """Wait until the brokers in reach say that they obey; see `wait_until_in_force`."""
         shown = KafkaAdmin.read_brokers
         await wait_until_in_force(
             self._zk_clock, changes, lambda names: shown(self, names, timeout_s=timeout_s)

@@ -1,4 +1,4 @@
-"""The client's part that steers operations and mends throttles; see `backend.api.client.backend_client`."""
+"""The client's part that steers operations and mends throttles; see `backend_client`."""
 
 from __future__ import annotations
 

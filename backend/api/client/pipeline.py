@@ -1,4 +1,4 @@
-"""The client's part that reads what the data pipeline delivered; see `backend.api.client.backend_client`."""
+"""The client's part that reads what the data pipeline delivered; see `backend_client`."""
 
 from __future__ import annotations
 

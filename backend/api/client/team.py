@@ -9,11 +9,12 @@ from urllib.parse import quote
 
 from backend.api.schema import team
 from backend.api.schema.documents import read_change, read_operation
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.operations.approval import ProposalEffect, ShownProposal
 from backend.domain.operations.operation import Operation
 from backend.domain.operations.team import Presence
 from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.shrink.delete_partitions import GOES, PartitionMode
+from backend.domain.shrink.delete_partitions import GOES
 from backend.domain.text.formatting import moment_text
 from backend.errors import AwaitsApproval
 

@@ -8,11 +8,11 @@ Constraints
     where they could not have come in by themselves.
 Algorithm
     A request with a header `kshunt-forwarded-…` and without one valid statement
-    (`backend.api.forwarding.signatures`) is refused. So is one for another backend, target or body, one that
-    is stale, and one whose nonce was used. A caller without a credential is let in only where this
-    backend asks for none either, the sender runs on this host as this user, and only its owner may
-    open the sender's socket, or everybody on the host may ask this backend anyway. The answer is
-    held until it is whole, and signed.
+    (`backend.api.forwarding.signatures`) is refused. So is one for another backend, target or body,
+    one that is stale, and one whose nonce was used. A caller without a credential is let in only
+    where this backend asks for none either, the sender runs on this host as this user, and only its
+    owner may open the sender's socket, or everybody on the host may ask this backend anyway. The
+    answer is held until it is whole, and signed.
 """
 
 from __future__ import annotations

@@ -15,8 +15,9 @@ Algorithm
     first. What a proposal would do counts as a change, for it has to be what the one that
     acts finds. Any other change goes on once. Its path is made anew from its route, its query from
     its parameters, and of its headers only those of `PASSED` go with it, with a signed statement
-    of who asks (`backend.api.forwarding.signatures`). An answer that the backend that acts did not sign is
-    none. `backend.api.forwarding.inbound` is the other end, `backend.api.forwarding.peers` says which address is used.
+    of who asks (`backend.api.forwarding.signatures`). An answer that the backend that acts did not
+    sign is none. `backend.api.forwarding.inbound` is the other end, `backend.api.forwarding.peers`
+    says which address is used.
 """
 
 from __future__ import annotations

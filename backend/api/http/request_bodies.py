@@ -7,8 +7,8 @@ Constraints
     A thread helps only where it gives up the interpreter's lock: one call into C keeps it until
     the call returns. Parsing is one such call; so is checking a list against its model.
 Algorithm
-    Each route declares how much it takes (`routes.Routes.post`). `RequestBodies` reads so much and no
-    more, and only some large bodies of one caller at once. `BodyRoute` hands a body over
+    Each route declares how much it takes (`routes.Routes.post`). `RequestBodies` reads so much and
+    no more, and only some large bodies of one caller at once. `BodyRoute` hands a body over
     `LARGE_BYTES` to a thread: what would be more values than `Limits.body_values` is refused
     unparsed, which bounds the longest call; then each long list is checked a piece at a time, and
     the first piece with a fault ends it.

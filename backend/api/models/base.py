@@ -1,7 +1,7 @@
 """Requests and answers of the API, for validation and for OpenAPI.
 
-`backend.api.schema.documents` writes and reads the same JSON without these models; a test holds the two
-together.
+`backend.api.schema.documents` writes and reads the same JSON without these models; a test holds the
+two together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The mode of a partition, for the API's description; `backend.domain.cluster.partition_modes` says what it means."""
+"""The mode of a partition, for the API's description; see `PartitionMode`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a replica is stuck, for the API's description; `backend.domain.replicas.stuck_causes` says what it means."""
+"""Why a replica is stuck, for the API's description; see `Cause`."""
 
 from __future__ import annotations
 

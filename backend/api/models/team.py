@@ -1,4 +1,4 @@
-"""Requests and answers of the routes for people who share a backend; see `backend.api.routes.team`."""
+"""Requests and answers of the routes for people who share a backend; see `routes.team`."""
 
 from __future__ import annotations
 

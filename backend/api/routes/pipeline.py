@@ -1,4 +1,4 @@
-"""The routes that serve what the data pipeline has delivered; see `backend.telemetry.results.results_reader`."""
+"""The routes that serve what the data pipeline has delivered; see `results_reader`."""
 
 from __future__ import annotations
 

@@ -7,12 +7,8 @@ from typing import Any
 
 from backend.api.schema.documents import Json
 from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.shrink.delete_partitions import (
-    DeletedPartition,
-    DeletePartitions,
-    PartitionMode,
-    ShrinkAnswer,
-)
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.shrink.delete_partitions import DeletedPartition, DeletePartitions, ShrinkAnswer
 from backend.domain.topics.alteration import AlteredTopic
 from backend.domain.topics.descriptions import (
     DescribedPartition,

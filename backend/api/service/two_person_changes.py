@@ -32,6 +32,7 @@ from backend.api.service.request_values import (
     timeout_s_of,
 )
 from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.operations.approval import (
     NOTHING,
     Person,
@@ -40,12 +41,7 @@ from backend.domain.operations.approval import (
     requester_and_approver,
 )
 from backend.domain.operations.operation import Requester
-from backend.domain.shrink.delete_partitions import (
-    GOES,
-    NO_PARTITION,
-    DeletePartitions,
-    PartitionMode,
-)
+from backend.domain.shrink.delete_partitions import GOES, NO_PARTITION, DeletePartitions
 from backend.domain.text.formatting import listed, many
 from backend.errors import Conflict
 from backend.operations.audit.lines import Touched

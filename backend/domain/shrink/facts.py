@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from backend.domain.cluster.metadata import LogDir
-from backend.domain.shrink.delete_partitions import PartitionMode, ShrinkSupport
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.shrink.delete_partitions import ShrinkSupport
 from backend.domain.topics.groups import (
     ActiveProducer,
     ConsumerGroup,

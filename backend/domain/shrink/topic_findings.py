@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.shrink.check import Finding, GroupLag, KeyUse, Severity
-from backend.domain.shrink.delete_partitions import PartitionMode, ShrinkSupport
+from backend.domain.shrink.delete_partitions import ShrinkSupport
 from backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
 from backend.domain.text.formatting import listed, many, time_words
 from backend.domain.topics.descriptions import INTERNAL_TOPICS

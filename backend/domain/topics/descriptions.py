@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from backend.domain.cluster.metadata import NO_BROKER
-from backend.domain.shrink.delete_partitions import PartitionMode
+from backend.domain.cluster.partition_modes import PartitionMode
 
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state"}

@@ -9,7 +9,8 @@ Algorithm
     A writer knows the offset after its own last record, and a transaction's end takes one more. A
     gap before its next record means that somebody else wrote. It then reads from there, keeps what
     it finds as entries that nobody believes, and writes each entry of its own that was touched once
-    more. `TopicRepair` notices; `restoring_appends` says what to write into a topic that was made anew.
+    more. `TopicRepair` notices; `restoring_appends` says what to write into a topic that was made
+    anew.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The journal in ZooKeeper: one znode a record, and KIP-179's removal records beside them.
 
 Goals
-    As `backend.journals.topic.topic_journal`: what `append` returned for is there, all of it; what it
-    refused is not; what is in doubt is found out later; who was replaced writes nothing more.
+    As `backend.journals.topic.topic_journal`: what `append` returned for is there, all of it; what
+    it refused is not; what is in doubt is found out later; who was replaced writes nothing more.
 Constraints
     A server takes a megabyte in one commit, so that an append is no larger (`jute.maxbuffer`). A
     commit whose answer is lost may have been made, or may yet be.

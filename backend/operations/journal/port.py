@@ -1,7 +1,7 @@
 """The journal's port: what backends of one cluster remember together.
 
-Entries are those of `backend.operations.journal.entries`; `backend.operations.lease.lease` says who may
-write them.
+Entries are those of `backend.operations.journal.entries`; `backend.operations.lease.lease` says who
+may write them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Keeps one backend's lease: asks the clock and the journal, and does what the lease says.
 
-`backend.operations.lease.lease` decides, and says why. Heartbeats are sent from a thread of their own,
-where the journal allows that: work that holds up the backend's event loop for longer than a lease
-lasts does not lose it. A backend whose event loop has stopped for good would keep others out for
-ever, so heartbeats end once it has not answered for `STUCK_S`. When the whole process stands still
-the thread does too, and `LeaseManager.require` compares with the clock as ever.
+`backend.operations.lease.lease` decides, and says why. Heartbeats are sent from a thread of their
+own, where the journal allows that: work that holds up the backend's event loop for longer than a
+lease lasts does not lose it. A backend whose event loop has stopped for good would keep others out
+for ever, so heartbeats end once it has not answered for `STUCK_S`. When the whole process stands
+still the thread does too, and `LeaseManager.require` compares with the clock as ever.
 """
 
 from __future__ import annotations

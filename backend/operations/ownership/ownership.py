@@ -9,10 +9,10 @@ Constraints
     compare-and-set for configurations: an edit that comes between our reading and our writing is
     passed over unseen. What could not be read is never written.
 Algorithm
-    Every verb returns a `OwnershipStep`. The caller stores its changed documents (intent before effect, as
-    KIP-179 stores its removal records before it sets a throttle), carries out its writes, reads
-    back, and calls `confirm`. After a crash, `from_documents` brings back the decisions;
-    `outstanding` writes what of them did not take hold, and `lift` may be repeated.
+    Every verb returns a `OwnershipStep`. The caller stores its changed documents (intent before
+    effect, as KIP-179 stores its removal records before it sets a throttle), carries out its
+    writes, reads back, and calls `confirm`. After a crash, `from_documents` brings back the
+    decisions; `outstanding` writes what of them did not take hold, and `lift` may be repeated.
 
     Rates: what is in force is the *lowest* rate of the shares, or else what was there before.
     KIP-179 says of a throttle that it replaces the existing rates, and so it does with what an

@@ -8,9 +8,9 @@ Constraints
     the only source of truth about what was meant. Each effect is a wish that may be repeated.
 Algorithm
     A tick reads what moves, writes those throttles that were decided and did not take hold, and
-    then looks at each operation: which step of `backend.domain.operations.lifecycle.STEPS` is due. A step is
-    written to the journal before its effect. A move whose answer is missing is looked for before
-    it is submitted again. KIP-179, "On Controller Failover", is the model.
+    then looks at each operation: which step of `backend.domain.operations.lifecycle.STEPS` is due.
+    A step is written to the journal before its effect. A move whose answer is missing is looked for
+    before it is submitted again. KIP-179, "On Controller Failover", is the model.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ Constraints
     is written over, and no read can tell it afterwards.
 Algorithm
     With the step to LIFTING, the operation's details name each setting and what will be there.
-    The writes follow (`ThrottleWriter.carry_out` reads once more right before them). When no share is
-    left, the settings are read, and `ending_of` says how the operation ended. An end that a broker
-    which is behind could feign must be seen the same for `SETTLE_S`.
+    The writes follow (`ThrottleWriter.carry_out` reads once more right before them). When no share
+    is left, the settings are read, and `ending_of` says how the operation ended. An end that a
+    broker which is behind could feign must be seen the same for `SETTLE_S`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Goals
     A change that a rule gives to two people is carried out at most once, as it was proposed, and
-    only while the cluster is what the second person saw. `backend.domain.operations.approval` has the rules.
+    only while the cluster is what the second person saw. `backend.domain.operations.approval` has
+    the rules.
 Constraints
     The backend may end between any two steps, and another one goes on.
 Algorithm

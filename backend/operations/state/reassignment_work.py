@@ -1,7 +1,7 @@
 """What the engine has to remember of a reassignment, so that any backend can finish it.
 
-A `ReassignmentWork` is in the journal before each effect that it speaks of. Everything here is a value, or a
-pure function of values.
+A `ReassignmentWork` is in the journal before each effect that it speaks of. Everything here is a
+value, or a pure function of values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What the engine has to remember of a shrink, so that any backend can finish it or take it back.
 
 A `ShrinkWork` is in the journal before each effect that it speaks of. Everything here is a value,
-or a pure function of values. Strict on the way back, as `backend.operations.state.reassignment_work` is.
+or a pure function of values. Strict on the way back, as
+`backend.operations.state.reassignment_work` is.
 """
 
 from __future__ import annotations

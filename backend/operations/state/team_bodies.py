@@ -1,7 +1,7 @@
 """Proposals, and what people said about an operation, as bodies of journal entries, and back.
 
-Strict on the way back, as `backend.operations.state.operation_body`: who reads half of a proposal must not act
-upon it.
+Strict on the way back, as `backend.operations.state.operation_body`: who reads half of a proposal
+must not act upon it.
 """
 
 from __future__ import annotations

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
 from backend.domain.reassignment.answers import ChangeAnswer, Result
 from backend.domain.shrink.delete_partitions import (
     DeletedPartition,
     DeletePartitions,
-    PartitionMode,
     ShrinkAnswer,
     ShrinkSupport,
     shrink_warnings,

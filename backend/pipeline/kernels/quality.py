@@ -1,4 +1,5 @@
-"""Expectations of recorded rows, on arrays of many; `backend.pipeline.samples.expectations` says what they are.
+"""Expectations of recorded rows, on arrays of many; `backend.pipeline.samples.expectations` says
+what they are.
 
 Rows are put in the order of replicas and times here, so that neighbours are looked at in the same
 pass in which rates are made of them.

@@ -7,9 +7,9 @@ Constraints
     bucket of replicas reads and writes it as a file, so it never goes through Spark; and a worker
     that is started again for the same bucket writes the same files.
 Algorithm
-    Samples that are not closed yet (`backend.pipeline.jobs.stream` says what that is) are read beside
-    the new ones, all are looked at and put in order. Rates of the closed ones follow the state,
-    and what is carried on is the state after them; rates of the others follow that, and the
+    Samples that are not closed yet (`backend.pipeline.jobs.stream` says what that is) are read
+    beside the new ones, all are looked at and put in order. Rates of the closed ones follow the
+    state, and what is carried on is the state after them; rates of the others follow that, and the
     samples themselves are kept. To Spark go numbers, and rows that were set aside.
 """
 

@@ -19,7 +19,7 @@ from backend.files import make_folder, replace_file
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SHIPPED: Final = ("__init__.py", "errors.py", "clock.py", "domain/*.py")
+_SHIPPED: Final = ("__init__.py", "errors.py", "clock.py", "domain/**/*.py")
 _PIPELINE: Final = ("pipeline/__init__.py", "pipeline/kernels/*.py")
 _AT: Final = (2020, 1, 1, 0, 0, 0)
 """The time of every file in the archive, so that the same files make the same archive."""

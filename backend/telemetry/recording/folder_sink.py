@@ -1,4 +1,5 @@
-"""Samples as Parquet files in a folder; see `backend.domain.pipeline.sample_columns` for its layout.
+"""Samples as Parquet files in a folder; see `backend.domain.pipeline.sample_columns` for its
+layout.
 
 Goals
     A file is complete or is not there. A crash costs what was not flushed, and is said at the

@@ -1,4 +1,5 @@
-"""The columns of `backend.domain.pipeline.sample_columns` as Arrow and Parquet know them, and a reader of them.
+"""The columns of `backend.domain.pipeline.sample_columns` as Arrow and Parquet know them, and a
+reader of them.
 
 A file's metadata names the version of the columns, the cluster and the table; each column's says
 its unit and its meaning. A file of an older version is read as one whose later columns are null.

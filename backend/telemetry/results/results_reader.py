@@ -6,9 +6,9 @@ Constraints
     Arrow alone reads: no Spark, pandas or database. A pipeline writes meanwhile, and files may be
     torn, foreign, or of an older version: they are said, and the others count.
 Algorithm
-    Which files hold is said by `backend.pipeline_files.result_files`; hours are reduced to what is asked and kept
-    by `backend.telemetry.results.hours_cache`. How far a table is stands in the footers of its newest
-    files. Any thread may ask.
+    Which files hold is said by `backend.pipeline_files.result_files`; hours are reduced to what is
+    asked and kept by `backend.telemetry.results.hours_cache`. How far a table is stands in the
+    footers of its newest files. Any thread may ask.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ Algorithm
     Each answer carries keys (topic, partition, broker). `Observed` holds the newest facts by row;
     `carry` moves them to a new assignment by key, `observe_*` writes a broker's answer over them.
     Lag is the leader's log end offset less the replica's own, both as told by the broker that
-    hosts them (README, Facts). Rates are the business of `backend.telemetry.sampling.catch_up_rates`.
+    hosts them (README, Facts). Rates are the business of
+    `backend.telemetry.sampling.catch_up_rates`.
 """
 
 from __future__ import annotations

@@ -5,19 +5,20 @@ Goals
     come nearer to its leader: exactly one cause, within 35 s of its beginning, and the rate that
     would do where a throttle is too low. None for a replica that advances.
 Constraints
-    Pure but for `AdvanceWatch`, which remembers the samples that snapshots brought. Nothing is asked of
-    the cluster. What is not known is no cause; it is only said that it was watched too short.
-    Linear in the replicas, without a Python loop over them; words are made row by row on request.
+    Pure but for `AdvanceWatch`, which remembers the samples that snapshots brought. Nothing is
+    asked of the cluster. What is not known is no cause; it is only said that it was watched too
+    short. Linear in the replicas, without a Python loop over them; words are made row by row on
+    request.
 Algorithm
-    `AdvanceWatch` says which rows came nearer and what is written to their partitions, `share_of` what
-    each throttle is used for. A list of conditions in the order of `Cause` decides; the reasons
-    for that order are there. What stops a replica by itself (its broker, its directory, its
+    `AdvanceWatch` says which rows came nearer and what is written to their partitions, `share_of`
+    what each throttle is used for. A list of conditions in the order of `Cause` decides; the
+    reasons for that order are there. What stops a replica by itself (its broker, its directory, its
     leader, a throttle at the floor) is named at once; for everything else the replica must have
     been watched for `ENOUGH_S` without coming nearer. Where its part of a throttle has just grown,
     because the rate was raised or others arrived, it is too early to blame the way. At last,
-    replicas that are in sync are given the blame of the ones that their move waits for.
-    A replica of a partition that is being deleted has nothing to fetch. It only waits where its
-    broker or its directory is not there to delete it.
+    replicas that are in sync are given the blame of the ones that their move waits for. A replica
+    of a partition that is being deleted has nothing to fetch. It only waits where its broker or its
+    directory is not there to delete it.
 
     A throttle belongs to a move if the replica's partition moves, if the list is `*` and some
     partition of the topic moves, or if an operation of ours needs the replica listed, be its move

@@ -13,13 +13,9 @@ from dataclasses import replace
 from backend.api.schema import documents
 from backend.api.schema import topics as topic_documents
 from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.shrink.delete_partitions import (
-    NO_PARTITION,
-    DeletedPartition,
-    PartitionMode,
-    ShrinkAnswer,
-)
+from backend.domain.shrink.delete_partitions import NO_PARTITION, DeletedPartition, ShrinkAnswer
 from backend.domain.topics.descriptions import (
     DescribedPartition,
     TopicDescription,

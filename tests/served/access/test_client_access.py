@@ -18,7 +18,7 @@ from backend.api.client import credential
 from backend.api.client.backend_client import BackendClient
 from backend.api.client.credential import token, token_for
 from backend.api.client.stdlib import StdlibClient
-from backend.cli.__main__ import main as kshunt
+from backend.cli.main import main as kshunt
 from backend.clock import SystemClock
 from backend.config_file import CLIENT_VARIABLES, TAKES_CLUSTER, TOKEN_VARIABLES, expanded
 from backend.embedded.background import running

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.cli.__main__ import main
+from backend.cli.main import main
 from backend.domain.reassignment.plan import parse_plan
 from backend.embedded.command import main as run_cluster
 from backend.errors import Conflict
@@ -218,7 +218,7 @@ def test_the_scenarios_are_listed(command: str, capsys: pytest.CaptureFixture[st
     assert "hot-broker        One broker leads too much\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("statement", ["import tui", "import backend.cli.__main__"])
+@pytest.mark.parametrize("statement", ["import tui", "import backend.cli.main"])
 def test_start_up_loads_nothing_of_the_embedded_cluster(statement: str) -> None:
     code = f"{statement}\nimport sys; print(*sys.modules)"
     done = subprocess.run(

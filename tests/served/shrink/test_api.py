@@ -8,12 +8,12 @@ import pytest
 
 from backend.api.client.backend_client import BackendClient
 from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.shrink.delete_partitions import (
     KEYED,
     NO_PARTITION,
     UNDER_CHANGES,
     DeletePartitions,
-    PartitionMode,
     ShrinkSupport,
 )
 from backend.domain.topics.alteration import AlteredTopic

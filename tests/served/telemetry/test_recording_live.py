@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backend.api.client.backend_client import BackendClient
-from backend.cli.__main__ import main
+from backend.cli.main import main
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.embedded.background import running

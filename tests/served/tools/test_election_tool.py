@@ -243,7 +243,7 @@ def test_errors_of_the_backend_are_told(tool: Tool, stub: Stub, tmp_path: Path) 
 def test_an_election_by_a_backend_loads_no_heavy_library(stub: Stub) -> None:
     stub.says(change())
     program = (
-        "import sys; from backend.cli.__main__ import main;"
+        "import sys; from backend.cli.main import main;"
         f"main(['kafka-preferred-replica-election', '--backend', '{stub.address}']);"
         "print(sorted({'numpy', 'kafka', 'confluent_kafka', 'httpx', 'pyarrow', 'fastapi',"
         " 'asyncio', 'subprocess'} & sys.modules.keys()))"

@@ -329,7 +329,7 @@ def test_a_backend_that_speaks_no_json_is_an_error(tool: Tool, stub: Stub) -> No
 def test_a_read_from_a_backend_loads_no_heavy_library(stub: Stub) -> None:
     stub.says(list_of())
     program = (
-        "import sys; from backend.cli.__main__ import main;"
+        "import sys; from backend.cli.main import main;"
         f"main(['kafka-reassign-partitions', '--list', '--backend', '{stub.address}']);"
         "print(sorted({'numpy', 'kafka', 'confluent_kafka', 'httpx', 'pyarrow', 'fastapi',"
         " 'asyncio', 'subprocess'} & sys.modules.keys()))"

@@ -119,7 +119,7 @@ def test_zookeeper_is_not_served(tool: Tool) -> None:
 def test_a_list_by_a_backend_loads_no_heavy_library(stub: Stub) -> None:
     stub.says({"topics": []})
     program = (
-        "import sys; from backend.cli.__main__ import main;"
+        "import sys; from backend.cli.main import main;"
         f"main(['kafka-topics', '--list', '--backend', '{stub.address}']);"
         "print(sorted({'numpy', 'kafka', 'confluent_kafka', 'httpx', 'pyarrow', 'fastapi',"
         " 'asyncio', 'subprocess'} & sys.modules.keys()))"

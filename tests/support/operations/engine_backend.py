@@ -121,7 +121,7 @@ class Backend(Process):
 
 
 class Door(NoEffects):
-    """The cluster as one backend reaches it; see `ClusterAdmin` and `emulated.KafkaCalls`."""
+    """The cluster as one backend reaches it; see `ClusterAdmin` and `KafkaCalls`."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend

@@ -1,9 +1,10 @@
 """What every throttle should come to, told from what happened: the law of owned throttles.
 
 A ghost follows one setting. It knows the initial value, what somebody else edited, and what an
-operation was told to leave on; the exceptions are those that `backend.operations.ownership.ownership` names.
-Of the product it looks at what the journal says: which operation claims which share, and when a
-decision was written. The claims themselves are checked against the operations' plans.
+operation was told to leave on; the exceptions are those that
+`backend.operations.ownership.ownership` names. Of the product it looks at what the journal says:
+which operation claims which share, and when a decision was written. The claims themselves are
+checked against the operations' plans.
 """
 
 from __future__ import annotations

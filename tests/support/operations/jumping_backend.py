@@ -34,6 +34,6 @@ if __name__ == "__main__":
     signal.signal(signal.SIGUSR2, lambda number, frame: jump(-HOUR_MS))
     backend.clock.SystemClock = JumpingClock  # type: ignore[misc]
     # Whoever asks for the system's clock from here on gets this one.
-    from backend.cli.__main__ import main
+    from backend.cli.main import main
 
     sys.exit(main(sys.argv[1:]))

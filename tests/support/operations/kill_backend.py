@@ -38,7 +38,7 @@ from backend.admin.port.cluster_admin import (
 from backend.admin.security.client_properties import client_config
 from backend.api.server.listener import Listen, serve
 from backend.api.service.backend import Backend
-from backend.cli.__main__ import main as kshunt
+from backend.cli.main import main as kshunt
 from backend.clock import SystemClock
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas

@@ -10,12 +10,12 @@ import pytest
 from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.admin.kips.shrink_checks import Partitions, Shrink, decided
 from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.shrink.delete_partitions import (
     DELAY_MS_MAX,
     NO_PARTITION,
     DeletedPartition,
     DeletePartitions,
-    PartitionMode,
     ShrinkSupport,
 )
 from backend.embedded.net.server import RequestContext

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.cli.__main__ import main as kshunt
+from backend.cli.main import main as kshunt
 from backend.notify.dead_letters import DeadLetters, Letter, read_letters
 from backend.tools import webhooks
 from tests.support.notify.messages import message, target

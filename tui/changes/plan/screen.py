@@ -254,7 +254,7 @@ class PlanScreen(Dialog[Verb | None]):
 
     async def _open_throttles(self) -> None:
         """The fields of a rehearsal, with what was typed into them before."""
-        fields = (
+        form = (
             FormField(
                 "Throttles",
                 self._texts["throttles"],
@@ -269,7 +269,7 @@ class PlanScreen(Dialog[Verb | None]):
             ),
         )
         words = "A twin of the cluster goes through the moves; nothing is changed."
-        await self._show(PlanStep.THROTTLES, FormPart((words,), fields))
+        await self._show(PlanStep.THROTTLES, FormPart((words,), form))
         self._go(PlanStep.THROTTLES)
 
     def _deadline(self, text: str) -> TypedDeadline | None:

@@ -1,1 +1,1 @@
-"""The frame of every change: an intent, the wizard's steps, the preview, the question, the answer."""
+"""The frame of every change: intent, steps of the wizard, preview, question, answer."""

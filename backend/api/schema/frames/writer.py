@@ -1,8 +1,8 @@
 """Snapshots as an Arrow IPC stream: first everything, then the rows that changed.
 
 Owns the schema of `GET /v1/replicas` and `GET /v1/replicas/stream`; the service writes it and
-the client reads it (`backend.api.schema.frames.reader`). Any Arrow reader can do the same: each record
-batch carries its header as JSON under the `kshunt` key of its custom metadata.
+the client reads it (`backend.api.schema.frames.reader`). Any Arrow reader can do the same: each
+record batch carries its header as JSON under the `kshunt` key of its custom metadata.
 
 A row with `present` false has gone; only its key (topic, partition, broker) means anything.
 """

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.admin.kips.shrink_checks import Partitions, Shrink, decided
-from backend.domain.shrink.delete_partitions import DeletePartitions, PartitionMode
+from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.shrink.delete_partitions import DeletePartitions
 from backend.embedded.controller.reassign import alter_partition_reassignments
 from backend.embedded.controller.shrink import delete_partitions, finish_replica_deletion
 from backend.embedded.controller.tick import tick

@@ -236,7 +236,3 @@ def _web(arguments: list[str]) -> int:
         options.public_url,
     )
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
