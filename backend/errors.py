@@ -6,49 +6,52 @@ Our exception hierarchy::
     ├── BadInput                 what was asked cannot be meant; nothing was done
     │   ├── PlanError            a reassignment plan does not parse or contradicts itself
     │   ├── ConfigError          a setting or a client property file cannot be used
-    │   ├── NoSamples            nothing is recorded there
-    (`backend.pipeline.samples.replica_samples`) │   ├── UnreadableSamples    no recording of
-    samples (`backend.telemetry.recording.schema`) │   ├── UsageError           flags that cannot
-    stand together (`backend.tools.reassign.options`) │   └── WrongCluster         the cluster is
-    not the one the request names ├── ClusterError             a whole call to the cluster failed │
-    ├── ClusterUnreachable   no broker answered in time                (retriable) │   │   └──
-    InDoubt          a change was not answered (`backend.admin.zookeeper.session`) │   ├──
-    BrokerUnreachable    one broker did not answer in time         (retriable) │   │   └──
-    BrokerDown       it does not run (`backend.admin.rpc.error_mapping`)  (retriable) │   ├──
-    NotAuthorized        the cluster refuses this principal │   ├── JournalUnavailable   the journal
-    took or gave nothing in time  (retriable) │   │   └── ReadBehind       its end was not reached
-    (`backend.journals.topic.transactions`) │   ├── JournalFenced        another backend writes the
-    journal │   ├── JournalUnusable      the journal's topic would lose entries │   ├──
-    UnreadableZnode      a znode holds no JSON of Kafka's (`backend.admin.zookeeper.znode_layout`) │
-    └── WireError            an answer breaks its protocol (`backend.wire.reader`) ├── LogError
-    a partition's log refuses (`backend.embedded.logs.errors`) ├── Conflict                 the
-    cluster's state forbids what was asked │   ├── NotActing            another backend acts, or it
-    is not certain that this one may │   ├── ResultsBusy          another run writes the results
-    (`backend.pipeline.results.result_runs`) │   ├── Refused              what a shrink has to do is
-    refused (`backend.operations.shrink`) │   └── StillThere           what a shrink takes away is
-    not gone yet          (retriable) ├── AwaitsApproval           it takes two people, and one has
-    asked; nothing was changed yet ├── UnreadableOwnership      a stored throttle record cannot be
-    understood ├── TooManyStreams           every place for a stream is taken (retriable) ├──
-    NotSupported             this cluster or this version cannot do it │   ├── JavaMissing no Java
-    that Spark runs on (`backend.pipeline.spark.java`) │   └── SparkMissing         Spark is not
-    installed (`backend.pipeline.spark.session`) ├── InvalidReplicationFactor more replicas than
-    brokers (`backend.placement.placer`) ├── ReplicaPlacementFailed   a placer could not place, or
-    not so (`backend.placement.placer`) ├── SparkFailed              a job of the pipeline ended
-    early (`backend.pipeline.spark.session`) ├── CopyFailed               a copy of records stopped
-    (`backend.pipeline.kernels.copy_errors`) │   ├── RecordTooLarge       the target does not take a
-    record of its size │   ├── CopyRefused the cluster refuses this principal │   ├── CopyFenced
-    another copy of the same operation took over │   ├── TopicGone the source or the target is not
-    there any more │   ├── RecordsGone          records were deleted before they were copied │   ├──
-    TransactionOpen      a producer's transaction hides what comes after it  (retriable) │   └──
-    CopyUnreachable brokers did not answer in time (retriable) ├── UnreadableResults        results
-    of a newer version, or damaged (`backend.pipeline.results.result_runs`) └── BackendError the
-    kshunt backend answered with an error
+    │   ├── NoSamples            nothing is recorded there (`pipeline.samples.replica_samples`)
+    │   ├── UnreadableSamples    no recording of samples (`backend.telemetry.recording.schema`)
+    │   ├── UsageError           flags that cannot stand together (`backend.tools.reassign.options`)
+    │   └── WrongCluster         the cluster is not the one the request names
+    ├── ClusterError             a whole call to the cluster failed
+    │   ├── ClusterUnreachable   no broker answered in time                (retriable)
+    │   │   └── InDoubt          a change was not answered (`backend.admin.zookeeper.session`)
+    │   ├── BrokerUnreachable    one broker did not answer in time         (retriable)
+    │   │   └── BrokerDown       it does not run (`backend.admin.rpc.error_mapping`)  (retriable)
+    │   ├── NotAuthorized        the cluster refuses this principal
+    │   ├── JournalUnavailable   the journal took or gave nothing in time  (retriable)
+    │   │   └── ReadBehind       its end was not reached (`backend.journals.topic.transactions`)
+    │   ├── JournalFenced        another backend writes the journal
+    │   ├── JournalUnusable      the journal's topic would lose entries
+    │   ├── UnreadableZnode      a znode holds no JSON of Kafka's (`admin.zookeeper.znode_layout`)
+    │   └── WireError            an answer breaks its protocol (`backend.wire.reader`)
+    ├── LogError                 a partition's log refuses (`backend.embedded.logs.errors`)
+    ├── Conflict                 the cluster's state forbids what was asked
+    │   ├── NotActing            another backend acts, or it is not certain that this one may
+    │   ├── ResultsBusy          another run writes the results (`pipeline.results.result_runs`)
+    │   ├── Refused              what a shrink has to do is refused (`backend.operations.shrink`)
+    │   └── StillThere           what a shrink takes away is not gone yet          (retriable)
+    ├── AwaitsApproval           it takes two people, and one has asked; nothing was changed yet
+    ├── UnreadableOwnership      a stored throttle record cannot be understood
+    ├── TooManyStreams           every place for a stream is taken             (retriable)
+    ├── NotSupported             this cluster or this version cannot do it
+    │   ├── JavaMissing          no Java that Spark runs on (`backend.pipeline.spark.java`)
+    │   └── SparkMissing         Spark is not installed (`backend.pipeline.spark.session`)
+    ├── InvalidReplicationFactor more replicas than brokers (`backend.placement.placer`)
+    ├── ReplicaPlacementFailed   a placer could not place, or not so (`backend.placement.placer`)
+    ├── SparkFailed              a job of the pipeline ended early (`pipeline.spark.session`)
+    ├── CopyFailed               a copy of records stopped (`backend.pipeline.kernels.copy_errors`)
+    │   ├── RecordTooLarge       the target does not take a record of its size
+    │   ├── CopyRefused          the cluster refuses this principal
+    │   ├── CopyFenced           another copy of the same operation took over
+    │   ├── TopicGone            the source or the target is not there any more
+    │   ├── RecordsGone          records were deleted before they were copied
+    │   ├── TransactionOpen      a producer's transaction hides what comes after it  (retriable)
+    │   └── CopyUnreachable      brokers did not answer in time                      (retriable)
+    ├── UnreadableResults        results of a newer version, or damaged (`results.result_runs`)
+    └── BackendError             the kshunt backend answered with an error
         └── BackendUnreachable   no backend answers at that address        (retriable)
 
 `retriable` says whether the same call may succeed if it is simply repeated. `kafka_code` is the
 Kafka protocol error that the failure corresponds to, for callers that speak Kafka's codes. A
-failure of one item inside a call is never raised: it is an `ItemResult`
-(`backend.admin.port.cluster_admin`).
+failure of one item inside a call is never raised: it is an `ItemResult` (`port.cluster_admin`).
 """
 
 from __future__ import annotations

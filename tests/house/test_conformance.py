@@ -96,7 +96,7 @@ def _import(place: str) -> None:
 
 def _route(thing: str) -> None:
     verb, path = thing.split()
-    source = "".join(file.read_text("utf-8") for file in API.glob("*.py"))
+    source = "".join(file.read_text("utf-8") for file in API.rglob("*.py"))
     declared = rf'\.{verb.lower()}\(\s*"{re.escape(path)}"'
     assert re.search(declared, source), f"no route {thing}"
 
