@@ -158,11 +158,15 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         found = backend.registry.get(operation_id)
         if found is None:
             return problems.problem(404, "No such operation", "This backend has none of that id.")
-        return documents.operation_json(backend.shown(found))
+        return await aside(len(found.partitions), _operation_json, backend, found)
+
+
+def _operation_json(backend: Backend, found: Operation) -> documents.Json:
+    return documents.operation_json(backend.shown(found))
 
 
 def _operations_json(backend: Backend, known: Sequence[Operation]) -> list[documents.Json]:
-    return [documents.operation_json(backend.shown(operation)) for operation in known]
+    return [_operation_json(backend, operation) for operation in known]
 
 
 def _streams(app: FastAPI, backend: Backend) -> None:
@@ -397,7 +401,7 @@ def _elections(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker_of(body),
         )
-        return documents.election_json(answer)
+        return await aside(len(answer.results), documents.election_json, answer)
 
     @admins.post("/v1/elections/unclean", response_model=models.UncleanModel, responses=PROPOSED)
     async def elect_unclean(body: models.UncleanRequestModel) -> Any:

@@ -19,17 +19,17 @@ from backend import __version__
 from backend.access.cluster_keys import ClusterKeys
 from backend.admin.port import ClusterAdmin
 from backend.api import documents
-from backend.api.client import ClusterInfo
+from backend.api.answers import entries_of
 from backend.api.connections import Connections, Room
 from backend.api.events import EventLog
 from backend.api.loop_delay import LoopDelay
 from backend.api.peers import Origin
 from backend.api.presence import EVENT_S, PresenceBoard
-from backend.api.steering_json import waiting_plan
+from backend.api.steering_json import with_waiting_plan
 from backend.api.team_documents import present_json, proposal_json
 from backend.clock import Clock
 from backend.domain.approval import ProposedChange
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster import ClusterInfo, TopicPartition
 from backend.domain.hook import HookStanding
 from backend.domain.operation import Operation
 from backend.domain.pipeline import PipelineProcess
@@ -65,6 +65,7 @@ from backend.operations.shrink_check import ShrinkChecks
 from backend.operations.steering import Steering, actions_of
 from backend.operations.throttle import ThrottleChanges
 from backend.operations.unclean import UncleanElections
+from backend.operations.work import Work
 from backend.settings import Settings
 from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.sampler import Sampler
@@ -352,22 +353,22 @@ class Backend:
 
     def shown(self, operation: Operation) -> Operation:
         """An operation with what can be done with it now, where what waits shall be, and what
-        people said about it."""
+        people said about it; a large one takes a while."""
+        work = self.registry.work(operation.id)
+        return with_waiting_plan(self._summed(operation, work), work)
+
+    def _summed(self, operation: Operation, work: Work | None) -> Operation:
+        """As `shown`, but what waits is only counted."""
         team = self.registry.team(operation.id)
         operation = replace(operation, claim=team.claim, notes=team.notes)
-        work = self.registry.work(operation.id)
         shrink = self.registry.shrink(operation.id)
         actions = self._offered(actions_of(operation, work, shrink))
         if shrink is not None:
             course = self.shrink_runner.course(operation, shrink).as_json()
             details = {**operation.details, "shrink": course}
             return replace(operation, actions=actions, details=details)
-        plan = None if work is None or operation.state.ended else waiting_plan(work)
-        if plan is None or not plan["partitions"]:
-            return replace(operation, actions=actions, waiting=0)
-        details = {**operation.details, "waiting_plan": plan}
-        waiting = len(plan["partitions"])
-        return replace(operation, actions=actions, waiting=waiting, details=details)
+        waiting = 0 if work is None or operation.state.ended else len(work.waiting)
+        return replace(operation, actions=actions, waiting=waiting)
 
     def _offered(self, actions: tuple[str, ...]) -> tuple[str, ...]:
         """Those that this way to the cluster can do."""
@@ -378,19 +379,25 @@ class Backend:
         self.sampler.nudge()
 
     def _tell(self, operation: Operation) -> None:
-        shown = self.shown(operation)
-        self.events.publish("operation", documents.operation_json(shown), of=operation.id)
+        work = self.registry.work(operation.id)
+        summed = self._summed(operation, work)
+
+        def document() -> documents.Json:
+            return documents.operation_json(with_waiting_plan(summed, work))
+
+        entries = len(summed.partitions) + entries_of(summed.details)
+        self.events.publish("operation", document, of=operation.id, entries=entries)
         for listener in self.listeners:
-            listener(shown)
+            listener(summed)
 
     def _proposal_changed(self, proposal: ProposedChange) -> None:
         # What one may do with it is another thing for each reader, who asks for the list.
         document = proposal_json(proposal, proposal.proposer, self.clock.now_ms())
-        self.events.publish("proposal", {**document, "actions": []}, of=proposal.id)
+        self.events.publish("proposal", lambda: {**document, "actions": []}, of=proposal.id)
 
     def _present_changed(self, present: tuple[Present, ...]) -> None:
         here = [present_json(one) for one in present]
-        self.events.publish("presence", {"present": here}, of="all")
+        self.events.publish("presence", lambda: {"present": here}, of="all")
 
     async def _look_round(self) -> None:
         """Notice who has fallen silent."""

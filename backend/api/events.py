@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from backend.aside import aside
 from backend.settings import LIMITS
 
+Made = Callable[[], Mapping[str, Any]]
+"""Makes an event's document of values that do not change."""
 
-@dataclass(frozen=True, slots=True)
+
 class LoggedEvent:
-    """One event."""
+    """One event, whose document is made for the first reader and kept for the others."""
 
-    id: int
-    kind: str
-    document: Mapping[str, Any]
+    def __init__(self, id: int, kind: str, made: Made, entries: int = 0) -> None:
+        """`entries` is about how many the document has."""
+        self.id = id
+        self.kind = kind
+        self._made: Made | None = made
+        self._entries = entries
+        self._data = b""
+        self._making = threading.Lock()
+
+    async def data(self) -> bytes:
+        """The document's JSON; a large one is made on a thread."""
+        return self._data or await aside(self._entries, self._written)
+
+    def _written(self) -> bytes:
+        with self._making:
+            if self._made is not None:
+                self._data = json.dumps(self._made(), separators=(",", ":")).encode()
+                # What it was made of may be large.
+                self._made = None
+            return self._data
 
 
 class EventLog:
@@ -38,12 +59,16 @@ class EventLog:
         """Number of the newest event, or the one before the first."""
         return self._last_id
 
-    def publish(self, kind: str, document: Mapping[str, Any], of: str = "") -> None:
-        """Add an event and wake the readers; it takes the place of the one `of` the same."""
+    def publish(self, kind: str, made: Made, *, of: str = "", entries: int = 0) -> None:
+        """Add an event and wake the readers; it takes the place of the one `of` the same.
+
+        `made` gives its document when somebody reads it, and may be called on a thread; `entries`
+        is about how many the document has.
+        """
         self._last_id += 1
         key = f"{kind} {of}" if of else self._last_id
         self._events.pop(key, None)
-        self._events[key] = LoggedEvent(self._last_id, kind, document)
+        self._events[key] = LoggedEvent(self._last_id, kind, made, entries)
         if len(self._events) > LIMITS.events_kept:
             self._lost_id = self._events.pop(next(iter(self._events))).id
         self._arrived.set()
@@ -56,7 +81,7 @@ class EventLog:
         a `reset`: the reader must read the lists anew.
         """
         if not self._lost_id <= last_id <= self._last_id:
-            return (LoggedEvent(self._last_id, "reset", {}),)
+            return (LoggedEvent(self._last_id, "reset", dict),)
         return tuple(event for event in self._events.values() if event.id > last_id)
 
     async def wait(self, timeout_s: float) -> bool:

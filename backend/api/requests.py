@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from backend.access.calling import CALLER
-from backend.api import documents, models, throttle_models
+from backend.api import models, throttle_models
 from backend.api.backend import Backend
 from backend.domain.cluster import TopicPartition
 from backend.domain.operation import Asker
@@ -70,7 +70,7 @@ def order_of(model: models.CapsModel | None) -> Order:
 
 def partitions_of(entries: Iterable[models.PartitionModel]) -> list[TopicPartition]:
     """Partitions, in the order in which they were given."""
-    return [documents.read_partition(entry.model_dump()) for entry in entries]
+    return [TopicPartition(entry.topic, entry.partition) for entry in entries]
 
 
 def rates_of(entries: Sequence[throttle_models.BrokerRateModel]) -> dict[int, ThrottledRate]:

@@ -39,9 +39,13 @@ from backend.api.routes import Declared
 from backend.clock import Clock
 from backend.endpoints import is_loopback
 from backend.errors import ConfigError
+from backend.heap import Heap
 
 log = logging.getLogger(__name__)
 
+SWITCH_S: Final = 0.001
+"""After so long a computing thread hands the interpreter on: with Python's five milliseconds the
+event loop waits as long for each of several threads, whenever it has something to do."""
 NOTICE_S: Final = 1.0
 """From the signal to stop until a port is closed; a socket's clients are not sent elsewhere."""
 
@@ -264,6 +268,7 @@ async def serve(
     finally:
         for watcher in watchers:
             watcher.cancel()
+        server.heap.let_go()
 
 
 class _Server(uvicorn.Server):
@@ -280,6 +285,7 @@ class _Server(uvicorn.Server):
         self._ready = ready
         self._backend = backend
         self._notice_s = notice_s
+        self.heap = Heap()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -319,6 +325,8 @@ class _Server(uvicorn.Server):
         """Begin to accept connections, and say so on standard output."""
         await super().startup([])
         if self.started:
+            self.heap.settle()
+            sys.setswitchinterval(SWITCH_S)
             for listener in sockets or []:
                 self.servers.append(self._acceptor(listener))  # type: ignore[arg-type]
             sys.stdout.write(f"{self._ready}\n")

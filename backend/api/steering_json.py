@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 
 from backend.admin.offered import NotOffered
 from backend.admin.port import ReplicaLag
 from backend.api.documents import Json, partition_json, plan_json
+from backend.domain.operation import Operation
 from backend.domain.plan import ReassignmentPlan
 from backend.operations.blast import BlastRadius
 from backend.operations.drift import ListDrift, RateDrift, rate_words
@@ -119,10 +121,13 @@ def radius_json(radius: BlastRadius) -> Json:
     }
 
 
-def waiting_plan(work: Work) -> Json:
-    """Kafka's JSON of where the partitions shall be that wait for their turn."""
+def with_waiting_plan(operation: Operation, work: Work | None) -> Operation:
+    """The operation; where partitions wait, with Kafka's JSON of where they shall be."""
+    if work is None or not operation.waiting:
+        return operation
     waiting = {partition: work.moves[partition].target for partition in work.waiting}
-    return plan_json(ReassignmentPlan(waiting))
+    plan = plan_json(ReassignmentPlan(waiting))
+    return replace(operation, details={**operation.details, "waiting_plan": plan})
 
 
 def status_json(lag: ReplicaLag) -> Json:

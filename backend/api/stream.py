@@ -6,11 +6,10 @@ Each reader is at its own place. A slow one gets a newer snapshot later; nothing
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from typing import Any, Final, TypeVar
 
-from backend.api.events import EventLog, LoggedEvent
+from backend.api.events import EventLog
 from backend.api.feed import FrameFeed, pieces
 from backend.domain.snapshot import Snapshot
 from backend.errors import TooManyStreams
@@ -86,7 +85,8 @@ async def event_stream(
     while not ending.is_set():
         fresh = events.after(seen)
         for event in fresh:
-            yield _written(event)
+            head = f"id: {event.id}\nevent: {event.kind}\ndata: ".encode()
+            yield b"%b%b\n\n" % (head, await event.data())
             seen = event.id
         if not fresh and not await _unless(ending, events.wait(HEARTBEAT_S)):
             yield b": alive\n\n"
@@ -103,8 +103,3 @@ async def _unless(ending: asyncio.Event, waiting: Coroutine[Any, Any, T]) -> T |
         for task in (wanted, end):
             task.cancel()
         await asyncio.gather(wanted, end, return_exceptions=True)
-
-
-def _written(event: LoggedEvent) -> bytes:
-    data = json.dumps(event.document, separators=(",", ":"))
-    return f"id: {event.id}\nevent: {event.kind}\ndata: {data}\n\n".encode()

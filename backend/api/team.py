@@ -18,6 +18,7 @@ from backend.api.requests import asker_of, meant_for
 from backend.api.routes import Routes
 from backend.api.steering import OperationId
 from backend.api.team_documents import Json, foreseen_json, presence_json, proposal_json
+from backend.aside import aside
 from backend.domain.approval import Person, ProposedChange
 from backend.domain.operation import Asker, Operation
 from backend.domain.team import Presence
@@ -94,27 +95,31 @@ def _operations(app: FastAPI, backend: Backend) -> None:
     changes = Routes(app, Role.OPERATOR)
     claims = backend.claims
 
-    def shown(operation: Operation) -> Json:
-        return documents.operation_json(backend.shown(operation))
+    async def shown(operation: Operation) -> Json:
+        def document() -> Json:
+            return documents.operation_json(backend.shown(operation))
+
+        return await aside(len(operation.partitions), document)
 
     @changes.post("/v1/operations/{operation_id}/claim", response_model=OperationModel)
     async def claim(operation_id: OperationId, body: models.ClaimRequestModel) -> Any:
         """Say that one steers an operation; others have to take it over before they do."""
         await _prepare(backend, body.cluster_id)
-        return shown(await claims.claim(operation_id, asker_of(body), take_over=body.take_over))
+        asker = asker_of(body)
+        return await shown(await claims.claim(operation_id, asker, take_over=body.take_over))
 
     @changes.post("/v1/operations/{operation_id}/release", response_model=OperationModel)
     async def release(operation_id: OperationId, body: models.ReleaseRequestModel) -> Any:
         """Say that one steers an operation no more."""
         await _prepare(backend, body.cluster_id)
-        return shown(await claims.release(operation_id, asker_of(body)))
+        return await shown(await claims.release(operation_id, asker_of(body)))
 
     @changes.post("/v1/operations/{operation_id}/notes", response_model=OperationModel)
     async def note(operation_id: OperationId, body: models.NoteRequestModel) -> Any:
         """Remark on an operation, for everybody who looks at it and for the audit."""
         await _prepare(backend, body.cluster_id)
         asker = Asker(CALLER.get().name or body.who)
-        return shown(await claims.note(operation_id, body.text, asker))
+        return await shown(await claims.note(operation_id, body.text, asker))
 
 
 def _presence(app: FastAPI, backend: Backend) -> None:

@@ -17,13 +17,14 @@ Algorithm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from backend.admin.offered import Verb, require
 from backend.admin.port import ItemResult
 from backend.admin.whole_requests import Fate, fate_of, item_of
+from backend.aside import aside
 from backend.domain.answers import ChangeAnswer
 from backend.domain.assignment import partition_states
 from backend.domain.cluster import OngoingReassignment, TopicPartition
@@ -41,6 +42,7 @@ from backend.operations.work import Work, still_needed
 State = OperationState
 Ongoing = Mapping[TopicPartition, OngoingReassignment]
 Results = Mapping[TopicPartition, ItemResult]
+Works = Sequence[tuple[Operation, Work]]
 
 NO_REASSIGNMENT_IN_PROGRESS: Final = 85
 UNANSWERED: Final = frozenset({7, 13})
@@ -60,6 +62,14 @@ class _Wish:
     targets: Mapping[TopicPartition, tuple[int, ...] | None]
     """Where each partition moved to when somebody asked; None where it did not move."""
     preserve_throttles: bool
+
+    @classmethod
+    def to_return(
+        cls, wanted: Iterable[TopicPartition], ongoing: Ongoing, *, preserve_throttles: bool
+    ) -> _Wish:
+        """To return these from where they move now."""
+        targets = {p: ongoing[p].target if p in ongoing else None for p in wanted}
+        return cls(targets, preserve_throttles)
 
     def details(self) -> Mapping[str, Any]:
         """For the journal."""
@@ -122,22 +132,20 @@ class Cancellations:
         if not partitions:
             raise BadInput("No partition is named; nothing was changed.")
         wanted = tuple(dict.fromkeys(partitions))
+        size = len(wanted)
         async with self._context.lock:
             ongoing = await self._context.ongoing()
             if any(partition in ongoing for partition in wanted):
                 require(Verb.CANCEL, self._admin)
             if validate_only:
-                waits = {p for _, work in self._unfinished() for p in work.waiting}
-                foreseen = {p: _cancellable(ongoing.get(p), waits=p in waits) for p in wanted}
-                return ChangeAnswer(True, None, results(foreseen), self._orders(wanted, ongoing))
+                return await aside(size, _foreseen, wanted, ongoing, self._unfinished())
             self._registry.require()
-            targets = {p: ongoing[p].target if p in ongoing else None for p in wanted}
-            wish = _Wish(targets, preserve_throttles)
+            wish = _Wish.to_return(wanted, ongoing, preserve_throttles=preserve_throttles)
             operation = await self._registry.begin(
                 OperationKind.CANCEL,
                 f"cancel {many(len(wanted), 'partition')}: {listed(wanted, 3)}",
                 asker=asker,
-                details=wish.details(),
+                details=await aside(size, wish.details),
             )
             return await self._carry_out(operation, wish, wanted, {}, ongoing, timeout_s)
 
@@ -166,7 +174,7 @@ class Cancellations:
         """What became of partitions that do not move to their old target any more."""
         topics = sorted({partition.topic for partition in partitions})
         state = await self._admin.describe(topics, timeout_s=self._context.timeout_s)
-        states = partition_states(state.assignment)
+        states = await aside(len(state.assignment), partition_states, state.assignment)
         found: dict[TopicPartition, ItemResult] = {}
         for partition in partitions:
             target = wish.targets[partition]
@@ -189,9 +197,9 @@ class Cancellations:
     ) -> ChangeAnswer:
         """Mark, ask, take back what was refused, and tell; `known` was found out already."""
         every = {*wanted, *known}
-        notes = self._orders(wanted, ongoing)
-        not_started = self._not_started()
-        waiting = {p for p in wanted if p not in ongoing and p in not_started}
+        size, works = len(every), self._unfinished()
+        notes = await aside(size, _orders, wanted, ongoing, works)
+        waiting = await aside(size, _not_started, wanted, ongoing, works)
         ours = await self._mark(every, ongoing)
         outcomes = {**known, **dict.fromkeys(waiting, ItemResult(message="it had not started"))}
         if asked := [p for p in wanted if p not in waiting]:
@@ -202,7 +210,7 @@ class Cancellations:
         if not wish.preserve_throttles and stopped - ours:
             said, told = await self._clear(stopped - ours, timeout_s)
             notes += said
-        answer = ChangeAnswer(False, operation.id, results(outcomes), notes)
+        answer = ChangeAnswer(False, operation.id, await aside(size, results, outcomes), notes)
         if any(outcome.error_code in UNANSWERED for outcome in outcomes.values()):
             # `finish` tells what became of it.
             return answer
@@ -219,38 +227,8 @@ class Cancellations:
             words = f"whether it was cancelled is being found out: {error}"
             return dict.fromkeys(asked, ItemResult(7, "REQUEST_TIMED_OUT", words, True))
 
-    def _orders(self, wanted: Iterable[TopicPartition], ongoing: Ongoing) -> tuple[str, ...]:
-        """What is said where a partition comes back in another order than it had.
-
-        Kafka takes the new replicas out of the list that the move has made, in which replicas
-        that were to stay come first.
-        """
-        changed, by = [], set()
-        for operation, work in self._unfinished():
-            for partition in wanted:
-                if partition in work.moves and partition in ongoing and not work.adopted:
-                    before, after = work.moves[partition].current, ongoing[partition].original
-                    if before != after and sorted(before) == sorted(after):
-                        words = f"{partition} returns as {list(after)}, was {list(before)}"
-                        changed.append(words)
-                        by.add(operation.id)
-        if not changed:
-            return ()
-        return (
-            f"Kafka returns replicas in another order, so the preferred leader can differ: "
-            f"{listed(changed, 3)}. Undo operation {listed(sorted(by))} to restore the order.",
-        )
-
-    def _not_started(self) -> set[TopicPartition]:
-        """What operations of ours want to move, and the cluster did not take yet."""
-        return {
-            partition
-            for _, work in self._unfinished()
-            for partition in work.moves.keys() - (work.started - work.unanswered)
-        }
-
-    def _unfinished(self) -> Iterable[tuple[Operation, Work]]:
-        return unfinished_works(self._context)
+    def _unfinished(self) -> Works:
+        return tuple(unfinished_works(self._context))
 
     async def _mark(
         self, wanted: Iterable[TopicPartition], ongoing: Ongoing
@@ -258,16 +236,8 @@ class Cancellations:
         """Write down which partitions of ours shall return; those of our operations."""
         ours: set[TopicPartition] = set()
         asked = set(wanted)
-        for operation, work in list(self._unfinished()):
-            waiting = set(work.waiting)
-            mine = {
-                partition
-                for partition in work.moves.keys() & asked
-                if partition in waiting
-                or partition in work.unanswered
-                or partition in work.cancelled
-                or (partition in ongoing and is_ours(ongoing[partition], work))
-            }
+        for operation, work in self._unfinished():
+            mine = await aside(len(work.moves), _returnable, work, asked, ongoing)
             ours |= mine
             if mine and not mine <= work.cancelled:
                 marked = replace(work, cancelled=work.cancelled | mine)
@@ -286,8 +256,8 @@ class Cancellations:
         """What the cluster did not return goes on; the share of the rest is lifted."""
         problems: tuple[str, ...] = ()
         in_doubt = {p for p, one in outcomes.items() if one.error_code in UNANSWERED}
-        for operation, work in list(self._unfinished()):
-            if not work.cancelled & wanted:
+        for operation, work in self._unfinished():
+            if work.cancelled.isdisjoint(wanted):
                 continue
             operation, work = await self._going_on(operation, work, outcomes)
             if work.cancelled and not preserve_throttles:
@@ -319,10 +289,10 @@ class Cancellations:
         """
         throttling = self._context.throttling
         present = await throttling.present()
-        ownership = self._registry.ownership
         stopped = replace(work, cancelled=work.cancelled - in_doubt)
-        needed = still_needed(stopped, shares_held(ownership, operation.id))
-        step = ownership.reduce(operation.id, needed, present)
+        held = shares_held(self._registry.ownership, operation.id)
+        needed = await aside(len(work.moves), still_needed, stopped, held)
+        step = self._registry.ownership.reduce(operation.id, needed, present)
         await self._registry.put(operation, work, step.after)
         return (await throttling.carry_out(step.writes, present)).problems
 
@@ -354,6 +324,63 @@ def unfinished_works(context: Context) -> Iterable[tuple[Operation, Work]]:
         operation, work = registry.get(operation_id), registry.work(operation_id)
         if operation is not None and work is not None and operation.state is not State.LIFTING:
             yield operation, work
+
+
+def _orders(wanted: Iterable[TopicPartition], ongoing: Ongoing, works: Works) -> tuple[str, ...]:
+    """What is said where a partition comes back in another order than it had.
+
+    Kafka takes the new replicas out of the list that the move has made, in which replicas that
+    were to stay come first.
+    """
+    changed, by = [], set()
+    for operation, work in works:
+        for partition in wanted:
+            if partition in work.moves and partition in ongoing and not work.adopted:
+                before, after = work.moves[partition].current, ongoing[partition].original
+                if before != after and sorted(before) == sorted(after):
+                    words = f"{partition} returns as {list(after)}, was {list(before)}"
+                    changed.append(words)
+                    by.add(operation.id)
+    if not changed:
+        return ()
+    return (
+        f"Kafka returns replicas in another order, so the preferred leader can differ: "
+        f"{listed(changed, 3)}. Undo operation {listed(sorted(by))} to restore the order.",
+    )
+
+
+def _not_started(
+    wanted: Iterable[TopicPartition], ongoing: Ongoing, works: Works
+) -> set[TopicPartition]:
+    """What operations of ours want to move, and the cluster did not take yet."""
+    left = {
+        partition
+        for _, work in works
+        for partition in work.moves.keys() - (work.started - work.unanswered)
+    }
+    return {partition for partition in wanted if partition not in ongoing and partition in left}
+
+
+def _returnable(
+    work: Work, asked: Collection[TopicPartition], ongoing: Ongoing
+) -> set[TopicPartition]:
+    """Of the partitions that were asked for, those that the operation still moves or would."""
+    waiting = set(work.waiting)
+    return {
+        partition
+        for partition in work.moves.keys() & asked
+        if partition in waiting
+        or partition in work.unanswered
+        or partition in work.cancelled
+        or (partition in ongoing and is_ours(ongoing[partition], work))
+    }
+
+
+def _foreseen(wanted: Sequence[TopicPartition], ongoing: Ongoing, works: Works) -> ChangeAnswer:
+    """What a cancellation would do."""
+    waits = {partition for _, work in works for partition in work.waiting}
+    found = {p: _cancellable(ongoing.get(p), waits=p in waits) for p in wanted}
+    return ChangeAnswer(True, None, results(found), _orders(wanted, ongoing, works))
 
 
 def is_ours(move: OngoingReassignment, work: Work) -> bool:

@@ -154,8 +154,10 @@ class Claims:
     def require_moves(self, partitions: Collection[TopicPartition], asker: Asker) -> None:
         """As `require`, of the operations that move one of these partitions."""
         wanted = set(partitions)
-        works = self._registry.known.works
-        self.require((id for id, work in works.items() if wanted & work.moves.keys()), asker)
+        known = self._registry.known
+        steered = (id for id in self._registry.unfinished if self._registry.team(id).claim)
+        moving = ((id, known.works[id].moves) for id in steered if id in known.works)
+        self.require((id for id, moves in moving if not wanted.isdisjoint(moves)), asker)
 
 
 def _held(operation_id: str, claim: Claim) -> Conflict:

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from backend.admin.port import ClusterAdmin, ItemResult, ReplicaLag
 from backend.aside import aside
 from backend.clock import Clock, SystemClock
-from backend.domain.answers import ChangeAnswer
+from backend.domain.answers import ChangeAnswer, Result
 from backend.domain.assignment import (
     ASSIGNMENT_COLUMNS,
     Assignment,
@@ -173,34 +173,18 @@ class Elections:
         topics = None if wanted is None or validate_only else _topics(wanted)
         cluster = await self._admin.describe(topics, timeout_s=time_s)
         size = len(cluster.assignment)
-        states, led_count = await aside(size, _relevant, cluster.assignment, wanted)
-        going = sorted(p for p, state in states.items() if is_going(state))
-        if wanted is None:
-            states = {p: state for p, state in states.items() if not is_going(state)}
-        outcomes = {partition: foreseen(state) for partition, state in states.items()}
-        outcomes |= {p: unknown_partition() for p in wanted or () if p not in states}
-        asked = {
-            p: states[p].replicas[0]
-            for p, outcome in outcomes.items()
-            if outcome.error_code not in (UNKNOWN_PARTITION, NOT_NEEDED)
-        }
-        notes: tuple[str, ...] = (
-            (f"{many(led_count, 'partition')} already led by the preferred replica.",)
-            if led_count
-            else ()
-        )
-        if going and wanted is None:
-            notes += (f"Left out, as they are being deleted: {listed(going, 10)}.",)
+        there = await aside(size, _prospects, cluster.assignment, wanted)
+        outcomes = there.outcomes
         if validate_only:
             await self._explain(outcomes, cluster, time_s)
-            leaders = _counts(cluster, states, outcomes)
-            return ElectionAnswer(True, None, results(_settled(outcomes)), notes, leaders=leaders)
+            return await aside(len(outcomes), _previewed, cluster, there)
         if not outcomes:
-            return ElectionAnswer(False, None, (), notes)
+            return ElectionAnswer(False, None, (), there.notes)
         operation = await self._begin(outcomes, pacing, asker)
         async with underway(self._registry, operation):
-            outcomes |= await self._elected(asked, pacing, time_s, operation)
-            answer = ElectionAnswer(False, operation.id, results(_settled(outcomes)), notes)
+            outcomes |= await self._elected(there.asked, pacing, time_s, operation)
+            found = await aside(len(outcomes), _told, outcomes)
+            answer = ElectionAnswer(False, operation.id, found, there.notes)
         await finish(self._registry, operation, answer)
         return answer
 
@@ -277,7 +261,8 @@ class Elections:
             except KshuntError as error:
                 behind = dict.fromkeys(waiting, f"who leads is not known: {error}")
             else:
-                behind = _still_behind(cluster, waiting, outcomes)
+                size = len(cluster.assignment)
+                behind = await aside(size, _still_behind, cluster, waiting, outcomes)
             if late:
                 for partition, why in behind.items():
                     outcomes[partition] = _overdue(outcomes[partition], why, timeout_s)
@@ -302,7 +287,8 @@ class Elections:
         except KshuntError:
             # The cluster's own words stand.
             return
-        states = [s for p, s in _relevant(cluster.assignment, refused)[0].items() if s.replicas]
+        relevant, _ = await aside(len(cluster.assignment), _relevant, cluster.assignment, refused)
+        states = [state for state in relevant.values() if state.replicas]
         up = [s for s in states if s.replicas[0] in cluster.brokers]
         asked = [s.partition for s in up if s.replicas[0] not in {*s.isr, *s.offline}]
         holders = sorted({s.replicas[0] for s in up if s.replicas[0] in s.offline})
@@ -368,14 +354,16 @@ def _topics(partitions: Iterable[TopicPartition]) -> list[str]:
     return sorted({partition.topic for partition in partitions})
 
 
-def _settled(outcomes: Mapping[TopicPartition, ItemResult]) -> dict[TopicPartition, ItemResult]:
+def _told(outcomes: Mapping[TopicPartition, ItemResult]) -> tuple[Result, ...]:
     """ELECTION_NOT_NEEDED is success: the partition is led as it should be."""
-    return {
-        partition: ItemResult(message=outcome.message)
-        if outcome.error_code == NOT_NEEDED
-        else outcome
-        for partition, outcome in outcomes.items()
-    }
+    return results(
+        {
+            partition: ItemResult(message=outcome.message)
+            if outcome.error_code == NOT_NEEDED
+            else outcome
+            for partition, outcome in outcomes.items()
+        }
+    )
 
 
 def _timed_out(why: str) -> ItemResult:
@@ -417,6 +405,45 @@ def _still_behind(
 
 
 # Arrays: a cluster may have very many partitions, and few of them concern an election.
+
+
+@dataclass(frozen=True, slots=True)
+class _Prospects:
+    """What an election would give, by what is known before it."""
+
+    states: Mapping[TopicPartition, PartitionState]
+    """Those that are wanted and there."""
+    outcomes: dict[TopicPartition, ItemResult]
+    asked: Mapping[TopicPartition, int]
+    """Those to elect, with the preferred replica of each."""
+    notes: tuple[str, ...]
+
+
+def _prospects(assignment: Assignment, wanted: Sequence[TopicPartition] | None) -> _Prospects:
+    states, led_count = _relevant(assignment, wanted)
+    going = sorted(p for p, state in states.items() if is_going(state))
+    if wanted is None:
+        states = {p: state for p, state in states.items() if not is_going(state)}
+    outcomes = {partition: foreseen(state) for partition, state in states.items()}
+    outcomes |= {p: unknown_partition() for p in wanted or () if p not in states}
+    asked = {
+        p: states[p].replicas[0]
+        for p, outcome in outcomes.items()
+        if outcome.error_code not in (UNKNOWN_PARTITION, NOT_NEEDED)
+    }
+    notes: tuple[str, ...] = (
+        (f"{many(led_count, 'partition')} already led by the preferred replica.",)
+        if led_count
+        else ()
+    )
+    if going and wanted is None:
+        notes += (f"Left out, as they are being deleted: {listed(going, 10)}.",)
+    return _Prospects(states, outcomes, asked, notes)
+
+
+def _previewed(cluster: ClusterState, there: _Prospects) -> ElectionAnswer:
+    leaders = _counts(cluster, there.states, there.outcomes)
+    return ElectionAnswer(True, None, _told(there.outcomes), there.notes, leaders=leaders)
 
 
 def _relevant(

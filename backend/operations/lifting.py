@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from backend.aside import aside
 from backend.domain.assignment import partition_states
 from backend.domain.operation import Operation, OperationState
 from backend.domain.wording import listed
@@ -140,12 +141,13 @@ class Lifting:
         for topic, error in cluster.topic_errors.items():
             if error != _UNKNOWN_TOPIC:
                 raise ClusterError(f"Topic {topic} could not be described: {error}.")
-        states = partition_states(cluster.assignment)
-        ending = ending_of(work, states, ())
+        states = await aside(len(cluster.assignment), partition_states, cluster.assignment)
+        ending = await aside(len(work.moves), ending_of, work, states, ())
         if ending.certain:
             return ending
         ongoing = await self._context.ongoing()
-        ending = ending_of(work, states, work.moves.keys() & ongoing.keys())
+        moving = work.moves.keys() & ongoing.keys()
+        ending = await aside(len(work.moves), ending_of, work, states, moving)
         now_s, seen = self._context.clock.monotonic_s(), self._seen.get(operation.id)
         if seen is None or seen.ending != ending:
             self._seen[operation.id] = _Seen(ending, now_s)

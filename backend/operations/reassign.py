@@ -18,7 +18,7 @@ Algorithm
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -31,15 +31,15 @@ from backend.domain.assignment import Assignment, partition_states
 from backend.domain.cluster import OngoingReassignment, TopicPartition, original_replicas
 from backend.domain.operation import NOBODY, Asker, Operation, OperationKind, OperationState
 from backend.domain.plan import ReassignmentPlan, format_plan
+from backend.domain.snapshot import Snapshot
 from backend.domain.throttle import Move, check_rate
 from backend.domain.wording import listed, many
 from backend.errors import BadInput, Conflict, KshuntError
 from backend.operations.cancelling import is_ours, unfinished_works
 from backend.operations.context import Context
 from backend.operations.engine import Engine
-from backend.operations.ownership import Present, RateCellId
 from backend.operations.results import failures, result, results
-from backend.operations.room import room_warnings
+from backend.operations.room import Chosen, room_warnings
 from backend.operations.schedule import Caps, Order
 from backend.operations.throttling import Written
 from backend.operations.view import leader_sizes
@@ -105,7 +105,7 @@ class Reassignments:
                 request.plan.replicas, _options(request, validate_only=True), request.plan.log_dirs
             )
             if request.validate_only:
-                room = self._room(request, moves)
+                room = await self._room(request, moves)
                 return await aside(size, _answer, request, checked, moves.values(), None, room)
             return await self._start(request, moves, checked.results, ongoing)
 
@@ -117,26 +117,30 @@ class Reassignments:
         ongoing: Mapping[TopicPartition, OngoingReassignment],
     ) -> ChangeAnswer:
         self._registry.require()
-        fit = {p: m for p, m in moves.items() if p in checked and checked[p].ok}
+        fit = {p for p in moves if p in checked and checked[p].ok}
         work = _work(request, moves, fit)
         operation = await aside(len(moves), self._draft, request, work)
         if not fit:
             words = f"refused: {next(iter(failures(checked)), 'no partition can be moved')}"
             await self._registry.put(operation, work)
             await self._registry.move(operation.id, State.FAILED, words)
-            return _answer(request, _nothing_done(checked), moves.values(), operation, ())
-        present, written = await self._throttle(operation, work, ongoing)
-        notes = self._room(request, moves)
+            nothing = _nothing_done(checked)
+            return await aside(len(moves), _answer, request, nothing, moves.values(), operation, ())
+        silent, written = await self._throttle(operation, work, ongoing)
+        notes = await self._room(request, moves)
         notes += [
             f"Broker {broker} does not answer; its throttle is written when it does."
-            for broker in _silent(work, present)
+            for broker in silent
         ]
         if written.holding_up:
             why = f"the throttle of {listed(written.holding_up)} could not be written"
             await self._give_up(operation, replace(work, failed=why))
             refused = ItemResult(NOT_ATTEMPTED, "OPERATION_NOT_ATTEMPTED", why)
             outcome = _nothing_done(dict(checked) | dict.fromkeys(fit, refused))
-            return _answer(request, outcome, moves.values(), operation, (_UNDONE,))
+            said = (_UNDONE,)
+            return await aside(
+                len(moves), _answer, request, outcome, moves.values(), operation, said
+            )
         notes += [f"Throttle of {problem}" for problem in written.problems]
         outcome = await self._first_moves(operation, work)
         unfit = {p: r for p, r in checked.items() if p not in fit}
@@ -145,13 +149,14 @@ class Reassignments:
             notes.append(_UNDONE)
         return await aside(len(moves), _answer, request, outcome, moves.values(), operation, notes)
 
-    def _room(self, request: ReassignRequest, moves: Mapping[TopicPartition, Move]) -> list[str]:
+    async def _room(
+        self, request: ReassignRequest, moves: Mapping[TopicPartition, Move]
+    ) -> list[str]:
         """What would not fit where it goes, by the newest sample."""
         snapshot = self._context.latest()
         if snapshot is None:
             return []
-        sizes = leader_sizes(snapshot, {partition.topic for partition in moves})
-        return room_warnings(moves.values(), sizes, snapshot.log_dirs, request.plan.log_dirs)
+        return await aside(len(moves), _room_by, snapshot, moves, request.plan.log_dirs)
 
     async def _moves(
         self, plan: ReassignmentPlan, ongoing: Mapping[TopicPartition, OngoingReassignment]
@@ -176,8 +181,12 @@ class Reassignments:
         operation: Operation,
         work: Work,
         ongoing: Mapping[TopicPartition, OngoingReassignment],
-    ) -> tuple[Present, Written]:
-        """Write the intent, and the throttle of it."""
+    ) -> tuple[list[int], Written]:
+        """Write the intent, and the throttle of it.
+
+        Returns:
+            Brokers whose rates were to be written and could not be read, and what was written.
+        """
         shares = await aside(len(work.moves), shares_of, work)
         throttling = self._context.throttling
         brokers = sorted({broker for broker, _ in shares.rates})
@@ -197,7 +206,8 @@ class Reassignments:
             present,
         )
         await self._registry.put(operation, work, step.after)
-        return present, await throttling.carry_out(step.writes, present)
+        silent = sorted({cell[0] for cell in shares.rates if cell not in present.rates})
+        return silent, await throttling.carry_out(step.writes, present)
 
     def _asked_again(
         self, work: Work, ongoing: Mapping[TopicPartition, OngoingReassignment]
@@ -309,16 +319,17 @@ def _moves_of(
     }
 
 
-def _silent(work: Work, present: Present) -> list[int]:
-    """Brokers whose rates we shall write and could not read."""
-    cells: set[RateCellId] = set(shares_of(work).rates)
-    return sorted({cell[0] for cell in cells if cell not in present.rates})
+def _room_by(
+    snapshot: Snapshot, moves: Mapping[TopicPartition, Move], log_dirs: Chosen
+) -> list[str]:
+    sizes = leader_sizes(snapshot, {partition.topic for partition in moves})
+    return room_warnings(moves.values(), sizes, snapshot.log_dirs, log_dirs)
 
 
 def _work(
     request: ReassignRequest,
     moves: Mapping[TopicPartition, Move],
-    fit: Mapping[TopicPartition, Move],
+    fit: Collection[TopicPartition],
 ) -> Work:
     return Work(
         moves=moves,
@@ -330,7 +341,7 @@ def _work(
         timeout_s=request.timeout_s,
         order=request.order,
         caps=request.caps,
-        refused=frozenset(moves.keys() - fit.keys()),
+        refused=frozenset(moves.keys() - fit),
     )
 
 

@@ -397,16 +397,18 @@ class Registry:
 
     async def _retire(self) -> None:
         """Remove the oldest from the journal; what cannot be removed now is removed later."""
-        if gone := retired(self._state, _has_ended):
+        if gone := retired(self._state, self._has_ended):
             try:
                 await self._write(gone)
             except KshuntError:
                 return
 
-
-def _has_ended(entry: Entry) -> bool:
-    """Whether an operation may be forgotten; one that cannot be read may not."""
-    try:
-        return read_operation_body(entry.body).operation.state.ended
-    except KshuntError:
-        return False
+    def _has_ended(self, entry: Entry) -> bool:
+        """Whether an operation may be forgotten; one that cannot be read may not."""
+        known = self.get(entry.key.removeprefix(f"{Kind.OPERATION}/"))
+        if known is not None:
+            return known.state.ended
+        try:
+            return read_operation_body(entry.body).operation.state.ended
+        except KshuntError:
+            return False

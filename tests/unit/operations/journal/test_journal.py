@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend.access.cluster_keys import Purpose
+from backend.domain.cluster import TopicPartition
 from backend.errors import BadInput, Conflict
 from backend.operations import journal_records as codec
 from backend.operations.journal import check_append, retired
@@ -94,6 +95,18 @@ def test_an_entry_is_read_as_it_was_written(key: str, body: dict[str, Any]) -> N
     state = fold_of(records)
     assert state == JournalState({key: Entry(key, body, HEADER)})
     assert json.loads(records[0][1] or b"")["body"] == body
+
+
+@given(bodies, values, st.integers(0, 3 * codec.PIECE), st.integers(0, 4))
+def test_a_body_in_pieces_is_the_text_that_one_call_writes(
+    body: dict[str, Any], entry: Any, entries: int, depth: int
+) -> None:
+    long: Any = [entry, (TopicPartition("a", 1), None)] * (entries // 2)
+    for _ in range(depth):
+        long = {"long": long, **body}
+    for whole in ({"body": body, "long": long}, {**body, "of": {1: long}}):
+        text = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        assert codec._canonical_body(operation_key("x"), whole) == text.encode()
 
 
 @given(bodies, st.data())

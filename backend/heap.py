@@ -1,0 +1,59 @@
+"""Keeps the collections of garbage short, however much the process holds.
+
+Goals
+    No collection holds the event loop up for long: Python goes over all objects in one call, which
+    no other thread can interrupt, and modules and large operations are very many objects.
+Constraints
+    Almost nothing here is garbage in cycles; what is must go some time all the same.
+Algorithm
+    Whatever outlives a full collection is left out of the later ones (`gc.freeze`), so each goes
+    over what is new. It is still freed as soon as nothing refers to it. Once very many more objects
+    are left out than after the last thorough collection, the next one goes over all of them again.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any, Final
+
+COUNTED_EVERY: Final = 10
+"""Full collections; to count the objects is a walk over them."""
+LOOSE_MAX: Final = 1_000_000
+"""Objects more than twice those of the last thorough collection: some 100 MB."""
+
+
+class Heap:
+    """The objects of this process; see the module's text."""
+
+    def __init__(self, loose_max: int = LOOSE_MAX) -> None:
+        self._loose_max = loose_max
+        self._collections = 0
+        self._kept = 0
+        """Objects that outlived the last thorough collection."""
+        self._thorough = False
+
+    def settle(self) -> None:
+        """Leave out what is there now, and what outlives each full collection from now on."""
+        gc.collect()
+        gc.freeze()
+        self._kept = gc.get_freeze_count()
+        gc.callbacks.append(self._collected)
+
+    def let_go(self) -> None:
+        """Leave nothing out any more."""
+        if self._collected in gc.callbacks:
+            gc.callbacks.remove(self._collected)
+        gc.unfreeze()
+
+    def _collected(self, phase: str, info: dict[str, Any]) -> None:
+        if phase != "stop" or info["generation"] < 2:
+            return
+        gc.freeze()
+        self._collections += 1
+        if self._thorough:
+            self._thorough = False
+            self._kept = gc.get_freeze_count()
+        elif self._collections % COUNTED_EVERY == 0:
+            self._thorough = gc.get_freeze_count() > 2 * self._kept + self._loose_max
+            if self._thorough:
+                gc.unfreeze()

@@ -1,0 +1,79 @@
+"""What the process holds is left out of the collections of garbage, and garbage is not."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from backend.heap import COUNTED_EVERY, Heap
+
+
+class Node:
+    """Refers to itself: nothing but a collection frees it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def heap() -> Iterator[Heap]:
+    heap = Heap(loose_max=1_000_000)
+    heap.settle()
+    yield heap
+    heap.let_go()
+    gc.collect()
+
+
+def looked_over() -> set[int]:
+    """What the next full collection goes over."""
+    return {id(one) for one in gc.get_objects()}
+
+
+@pytest.mark.usefixtures("heap")
+def test_what_outlives_a_full_collection_is_left_out_of_the_next() -> None:
+    kept = [Node() for _ in range(1_000)]
+    assert looked_over() >= set(map(id, kept))
+    gc.collect()
+    assert not looked_over() & set(map(id, kept))
+
+
+@pytest.mark.usefixtures("heap")
+def test_what_is_left_out_goes_as_soon_as_nothing_refers_to_it() -> None:
+    node = Node()
+    gc.collect()
+    gone = weakref.ref(node)
+    del node.itself
+    del node
+    assert gone() is None
+
+
+@pytest.mark.usefixtures("heap")
+def test_garbage_in_cycles_goes_with_a_full_collection() -> None:
+    gone = weakref.ref(Node())
+    gc.collect()
+    assert gone() is None
+
+
+def test_garbage_that_was_left_out_goes_once_there_is_very_much_of_it(heap: Heap) -> None:
+    heap.let_go()
+    before = len(gc.get_objects())
+    heap = Heap(loose_max=0)
+    heap.settle()
+    nodes = [Node() for _ in range(2 * before)]
+    gc.collect()
+    gone = weakref.ref(nodes[0])
+    nodes.clear()
+    gc.collect()
+    assert gone() is not None
+    for _ in range(COUNTED_EVERY):
+        gc.collect()
+    assert gone() is None
+    heap.let_go()
+
+
+def test_nothing_is_left_out_after_the_end(heap: Heap) -> None:
+    heap.let_go()
+    assert gc.get_freeze_count() == 0
