@@ -1,62 +1,99 @@
 # Needs make and Python 3.11 or later; everything else is set up by the targets themselves.
-# `make` alone lists them. ARGS reaches pytest (`make test ARGS="-k throttle"`) and uv.
+# `make` alone lists them. ARGS reaches kshunt, pytest (`make test ARGS="-k throttle"`) or uv.
 
 VENV := .venv
 PY := $(VENV)/bin/python
-STAMP := $(VENV)/.installed
-PIP := $(PY) -m pip --disable-pip-version-check -q install
+RUN := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+# What is imported is compiled then; of what is installed that is the smaller part.
+PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
 
 # Processes that run tests, one more than the cores of a small machine, since much of a test on real
 # brokers is waiting; 0 is this one alone, for a debugger.
 WORKERS ?= 3
+
+PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
+COMPILE := $(VENV)/bin/uv pip compile --generate-hashes --universal --python-version 3.11 \
+	--no-header --no-annotate -q
 
 # The first of these that is new enough makes the environment; `make PYTHON=...` names another.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench lock clean kafka-jars
+.PHONY: help demo test test-all check coverage bench lock clean kafka-jars
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(STAMP) ## the dashboard on a cluster in memory with a move under way (ARGS="--scenario drain")
+demo: $(RUN) ## the dashboard on a cluster in memory with a move under way (ARGS="--scenario drain")
 	@$(PY) -m backend demo $(ARGS)
 
-test: $(STAMP) kafka-jars ## run the tests; those on real Kafka need Java, and Maven once
-	@$(PY) -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+test: $(DEV) kafka-jars ## the quick tier: what needs Python alone, and one story on real Kafka
+	@$(PY) $(PYTEST) $(ARGS)
 
-check: $(STAMP) ## formatting, lint, types and import rules
+test-all: $(DEV) kafka-jars ## every tier; real Kafka, ZooKeeper and Spark need Java, and Maven once
+	@$(PY) $(PYTEST) --tier all $(ARGS)
+
+check: $(DEV) ## formatting, lint, types and import rules
 	$(VENV)/bin/ruff format --check backend tui tests
 	$(VENV)/bin/ruff check backend tui tests
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-bench: $(STAMP) kafka-jars ## run the benchmarks and print what they measure
+coverage: $(DEV) kafka-jars ## lines and branches that the quick tier reaches (ARGS="--tier all")
+	@$(PY) -m coverage erase
+	@$(PY) -m coverage run $(PYTEST) $(ARGS); failed=$$?; \
+	$(PY) -m coverage combine -q && $(PY) -m tests.support.coverage_table && exit $$failed
+
+bench: $(DEV) kafka-jars ## run the benchmarks and print what they measure
 	@$(PY) -m pytest tests/bench -m bench -s -q $(ARGS)
 
-lock: $(STAMP) ## resolve both lock files anew from pyproject.toml (ARGS=--upgrade for newer ones)
-	$(VENV)/bin/uv pip compile pyproject.toml --extra dev --generate-hashes --universal \
-		--python-version 3.11 --no-header --no-annotate -q -o requirements.lock $(ARGS)
-	echo 'hatchling>=1.27' | $(VENV)/bin/uv pip compile pyproject.toml - --generate-hashes --universal \
-		--python-version 3.11 --no-header --no-annotate -q -c requirements.lock \
-		-o examples/requirements.lock
+lock: $(DEV) ## resolve both lock files anew from pyproject.toml (ARGS=--upgrade for newer ones)
+	$(COMPILE) pyproject.toml --extra dev -o requirements-dev.lock $(ARGS)
+	echo 'hatchling>=1.27' | $(COMPILE) pyproject.toml - -c requirements-dev.lock -o requirements.lock
 
 clean: ## remove the environment, Kafka's jars, caches and builds
-	rm -rf $(VENV) tests/support/brokers/libs dist build .pytest_cache .mypy_cache .ruff_cache \
-		.import_linter_cache .hypothesis
+	rm -rf $(VENV) tests/support/brokers/libs dist build .coverage .coverage.* htmlcov .pytest_cache \
+		.mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find backend tui tests -name __pycache__ -prune -exec rm -rf {} +
 
 # Asks Maven only where a jar that the pom names is absent; where that cannot be, it says why.
-kafka-jars: $(STAMP)
+kafka-jars: $(DEV)
 	@$(PY) -m tests.support.brokers.java || true
 
-$(STAMP): requirements.lock pyproject.toml
+# What it takes to run kshunt; the project itself is an editable install.
+$(RUN): requirements.lock pyproject.toml
 	@$(find_python); $(have_venv); $(make_venv)
-	@echo "installing the locked packages into $(VENV)"
-	@$(PIP) --require-hashes -r requirements.lock
-	@$(PIP) --no-deps --no-build-isolation -e .
+	@$(call install,requirements.lock)
+	@$(PIP) -q --no-deps --no-build-isolation -e .
 	@touch $@
+
+# What tests, checks and Spark need, over that.
+$(DEV): requirements-dev.lock $(RUN)
+	@$(call install,requirements-dev.lock)
+	@touch $@
+
+# Installs a lock file. Of pip's words it passes on the names, as their turn comes, and what is wrong.
+define install
+echo "installing what $(1) names into $(VENV)"; \
+{ $(PIP) --require-hashes -r $(1); echo "ended $$?"; } | while read -r word name rest; do \
+	case $$word in \
+		Collecting) printf '%s ' "$${name%%[=[]*}" ;; \
+		Installing) printf '\nunpacking them\n' ;; \
+		ended) exit "$$name" ;; \
+	esac; \
+done || { printf '\n%s\n' "$$cannot_install" >&2; exit 1; }
+endef
+
+define cannot_install
+pip could not install what the lock file names; what it said is above. It asks a package index,
+so it needs a network. Without one, let it take the packages from a folder: fill that elsewhere,
+  pip download -d FOLDER -r LOCK-FILE
+and run make with PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER in its environment.
+endef
+export cannot_install
 
 # Sets $python. A version manager's shim may exist and still not run, so each is tried.
 define find_python

@@ -14,7 +14,8 @@ from textual.message import Message
 from tui.store import Connection, ConnectionState
 
 if TYPE_CHECKING:
-    from backend.api.client import BackendClient, ClusterInfo
+    from backend.api.client import BackendClient
+    from backend.domain.cluster import ClusterInfo
     from backend.domain.operation import Operation
     from backend.domain.snapshot import Snapshot
     from backend.domain.steering import AuditLine

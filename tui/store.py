@@ -30,8 +30,8 @@ from tui.views import (
 )
 
 if TYPE_CHECKING:
-    from backend.api.client import ClusterInfo
     from backend.domain.approval import ShownProposal
+    from backend.domain.cluster import ClusterInfo
     from backend.domain.operation import Operation
     from backend.domain.owned import OwnedThrottle
     from backend.domain.pipeline import EffectRow, EtaRow, PipelinePast, PipelineStanding, Rows

@@ -20,7 +20,6 @@ from backend.access.cluster_keys import ClusterKeys
 from backend.admin.port import ClusterAdmin
 from backend.api import documents
 from backend.api.answers import entries_of
-from backend.api.client import ClusterInfo
 from backend.api.connections import Connections, Room
 from backend.api.events import EventLog
 from backend.api.loop_delay import LoopDelay
@@ -30,7 +29,7 @@ from backend.api.steering_json import with_waiting_plan
 from backend.api.team_documents import present_json, proposal_json
 from backend.clock import Clock
 from backend.domain.approval import ProposedChange
-from backend.domain.cluster import TopicPartition
+from backend.domain.cluster import ClusterInfo, TopicPartition
 from backend.domain.hook import HookStanding
 from backend.domain.operation import Operation
 from backend.domain.pipeline import PipelineProcess

@@ -10,7 +10,7 @@ import io
 import socket
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import quote
@@ -30,7 +30,7 @@ from backend.api.client_topics import TopicsClient
 from backend.api.event_reader import Event, read_events
 from backend.api.refusals import refusal, unreachable
 from backend.domain.answers import ChangeAnswer, GeneratedPlan, ProgressRow, VerifyAnswer
-from backend.domain.cluster import OngoingReassignment, TopicPartition
+from backend.domain.cluster import ClusterInfo, OngoingReassignment, TopicPartition
 from backend.domain.election import ElectionAnswer, UncleanAnswer
 from backend.domain.operation import Operation
 from backend.domain.plan import ReassignmentPlan
@@ -46,22 +46,6 @@ if TYPE_CHECKING:
 
 STREAM_SILENCE_S = 15.0
 """A stream that says nothing for so long is dead; the backend sends at least every 5 s."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterInfo:
-    """Which cluster a backend serves, and how fresh its picture is."""
-
-    cluster_id: str
-    bootstrap_servers: str
-    controller: int
-    brokers: int
-    topics: int
-    replicas: int
-    moving_partitions: int
-    sampled_ms: int
-    backend_pid: int
-    backend_version: str
 
 
 @reads_answers

@@ -12,7 +12,7 @@ from backend.api.documents import Json, partition_json, plan_json, read_partitio
 from backend.domain.impact import BrokerImpact, Impact
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.planning import PlanAnswer, PlanRequest, RehearsalAnswer, RehearsalRequest
-from backend.domain.proposal import Cost, Measure, Note, Proposal
+from backend.domain.proposal import Cost, Measure, PlanNote, Proposal
 from backend.domain.rehearsal import Deadline, IsrEvent, Rehearsal, Timeline
 
 POINTS: Final = 160
@@ -92,7 +92,7 @@ def read_plan_answer(document: Mapping[str, Any]) -> PlanAnswer:
     )
 
 
-def _note_json(note: Note) -> Json:
+def _note_json(note: PlanNote) -> Json:
     partition = None if note.partition is None else partition_json(note.partition)
     return {
         "why": note.why,
@@ -102,9 +102,9 @@ def _note_json(note: Note) -> Json:
     }
 
 
-def _read_note(document: Mapping[str, Any]) -> Note:
+def _read_note(document: Mapping[str, Any]) -> PlanNote:
     partition = document["partition"]
-    return Note(
+    return PlanNote(
         document["why"],
         document["remedy"],
         None if partition is None else read_partition(partition),

@@ -95,3 +95,19 @@ def original_replicas(state: PartitionState, move: OngoingReassignment | None) -
 def is_going(state: PartitionState) -> bool:
     """True for a partition whose data is being deleted: it has no leader, and gets none."""
     return state.mode is PartitionMode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """Which cluster a backend serves, and how fresh its picture is."""
+
+    cluster_id: str
+    bootstrap_servers: str
+    controller: int
+    brokers: int
+    topics: int
+    replicas: int
+    moving_partitions: int
+    sampled_ms: int
+    backend_pid: int
+    backend_version: str

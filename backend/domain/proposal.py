@@ -12,7 +12,7 @@ from backend.errors import PlanError
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class PlanNote:
     """Something that was asked for and is not in the proposal, or that it rests on."""
 
     why: str
@@ -73,7 +73,7 @@ class Proposal:
     """The replicas of each partition that changes, as they shall be. Nothing else changes."""
     cost: Cost
     measure: Measure
-    notes: tuple[Note, ...] = ()
+    notes: tuple[PlanNote, ...] = ()
     log_dirs: Mapping[tuple[TopicPartition, int], str] = field(default_factory=dict)
     """Target directories of replicas that change theirs."""
     log_dirs_before: Mapping[tuple[TopicPartition, int], str] = field(default_factory=dict)

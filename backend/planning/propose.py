@@ -8,7 +8,7 @@ from typing import Final
 
 from backend.domain.modes import left_out_notes
 from backend.domain.planning import Goal, PlanAnswer, PlanRequest
-from backend.domain.proposal import Note, Proposal
+from backend.domain.proposal import PlanNote, Proposal
 from backend.placement.impact import impact
 from backend.placement.plans.check import check_proposal
 from backend.placement.plans.drain import drain
@@ -51,12 +51,12 @@ def propose(picture: Picture, request: PlanRequest) -> PlanAnswer:
     )
 
 
-def _left_out(proposal: Proposal, situation: Situation, scope: Scope) -> Iterator[Note]:
+def _left_out(proposal: Proposal, situation: Situation, scope: Scope) -> Iterator[PlanNote]:
     """Partitions that are about to be deleted, by mode; those that a note names are left out."""
     named = {note.partition for note in proposal.notes}
     chosen = [p for p in sorted(situation.leaving) if p not in named and scope.selects(p.topic)]
     for words in left_out_notes({p: situation.leaving[p] for p in chosen}):
-        yield Note(words, "")
+        yield PlanNote(words, "")
 
 
 def _drain(situation: Situation, request: PlanRequest, scope: Scope) -> Proposal:

@@ -205,7 +205,7 @@ def test_snapshot_of_100_000_replicas() -> None:
         at_ms = 2_000 + run * 1_000
         taken, (_, index, rows) = cpu_ms(lambda at_ms=at_ms: build(answers, at_ms, rates))
         times.append(taken)
-    from tests.unit.api.test_snapshot import snapshot_of
+    from tests.support.snapshots import snapshot_of
 
     topics = index.assignment.topics
     for run in range(RUNS):

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.kafka import KafkaAdmin
 from backend.admin.port import ItemResult, ReassignOptions, ReplicaLag
 from backend.api import documents
-from backend.clock import SystemClock
 from backend.domain.cluster import NO_BROKER, PartitionState, TopicPartition
 from backend.domain.election import (
     ElectionAnswer,
@@ -25,15 +23,13 @@ from backend.domain.election import (
     names,
     unclean_loss,
 )
-from backend.domain.operation import Operation, OperationState
+from backend.domain.operation import OperationState
 from backend.embedded.net.server import Handler, RequestContext
 from backend.errors import BadInput
-from backend.operations.election import Elections, Pacing, foreseen, unavailable
-from backend.operations.registry import Registry
-from backend.operations.unclean import Ends, UncleanElections, check_confirmation, refusal
+from backend.operations.election import Pacing, foreseen, unavailable
+from backend.operations.unclean import check_confirmation, refusal
 from tests.support.admin import (
     DEADLINE_S,
-    TIMEOUT_S,
     connected,
     replicas_become,
     states_of,
@@ -43,63 +39,11 @@ from tests.support.brokers.launcher import RealKafka
 from tests.support.clusters import ContractCluster
 from tests.support.embedded.listeners import ListeningCluster
 from tests.support.native import BRIEF_S, ELECT, ELECT_LEADERS, administered, stay_silent
+from tests.support.operations.elections import Held, codes, words
 from tests.support.waiting import wait_until_async
 
 METADATA = 3
 W0, W1, W2 = (TopicPartition("w", number) for number in range(3))
-
-
-class PauseClock(SystemClock):
-    """The machine's clock; pauses between batches are noted, and take no time."""
-
-    def __init__(self) -> None:
-        self.pauses_s: list[float] = []
-
-    async def wait_s(self, seconds: float) -> None:
-        if seconds < 5:
-            await super().wait_s(seconds)
-        else:
-            self.pauses_s.append(seconds)
-
-
-class Held:
-    """An admin's elections, with the operations that they left."""
-
-    def __init__(self, admin: KafkaAdmin) -> None:
-        self.clock = PauseClock()
-        self.seen: list[Operation] = []
-        self.registry = Registry(self.clock, self.seen.append)
-        self.elections = Elections(admin, self.registry, TIMEOUT_S, self.clock)
-        self.unclean = UncleanElections(admin, self.registry, self.clock, TIMEOUT_S)
-
-    async def elect(
-        self,
-        partitions: Sequence[TopicPartition] | None,
-        *,
-        validate_only: bool = False,
-        **more: Any,
-    ) -> ElectionAnswer:
-        return await self.elections.elect(partitions, validate_only=validate_only, **more)
-
-    async def elect_unclean(
-        self,
-        partitions: Sequence[TopicPartition],
-        confirm: Sequence[str] = (),
-        last_seen: Ends | None = None,
-        **more: Any,
-    ) -> UncleanAnswer:
-        settings = {"validate_only": False, **more}
-        return await self.unclean.elect(
-            partitions, confirm=confirm, last_seen=last_seen or {}, **settings
-        )
-
-
-def codes(answer: ElectionAnswer | UncleanAnswer) -> dict[str, str]:
-    return {result.item: result.error_name for result in answer.results}
-
-
-def words(answer: ElectionAnswer | UncleanAnswer) -> dict[str, str]:
-    return {result.item: result.message for result in answer.results}
 
 
 # The laws of the decisions

@@ -1,16 +1,19 @@
-"""House rules that no linter checks: sizes, and what tests may not use."""
+"""House rules that no linter checks: sizes, what tests may not use, and what they may import."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.tiers import SLOW_FOLDERS
 
+TESTS = ROOT / "tests"
 SOURCES = sorted(
     path for part in ("backend", "tui", "tests") for path in (ROOT / part).rglob("*.py")
 )
@@ -18,6 +21,23 @@ FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 500
 BANNED_IN_TESTS = ("unittest.mock", "time.sleep(", "asyncio.sleep(")
 UNFINISHED = re.compile(r"#\s*(TODO|FIXME|XXX)\b")
+IMPORTED_TEST = re.compile(
+    r"^from (tests\.(?!support|conformance|bench)[\w.]+) import", re.MULTILINE
+)
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text()
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(text_of(path))
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -33,30 +53,44 @@ def own_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return lines - sum((node.end_lineno or 0) - node.lineno + 1 for node in inner)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_and_functions_stay_small(path: Path) -> None:
-    text = path.read_text()
-    assert text.count("\n") <= FILE_LINES_MAX
-    large = {f.name: own_lines(f) for f in functions(ast.parse(text))}
-    assert {name: n for name, n in large.items() if n > FUNCTION_LINES_MAX} == {}
+def test_files_and_functions_stay_small() -> None:
+    long_files = {named(path): text_of(path).count("\n") for path in SOURCES}
+    assert {name: n for name, n in long_files.items() if n > FILE_LINES_MAX} == {}
+    sizes = {
+        f"{named(path)}:{function.name}": own_lines(function)
+        for path in SOURCES
+        for function in functions(tree_of(path))
+    }
+    assert {name: n for name, n in sizes.items() if n > FUNCTION_LINES_MAX} == {}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_nothing_is_unfinished_mocked_or_slept_through(path: Path) -> None:
-    text = path.read_text()
-    assert not UNFINISHED.search(text)
-    if path.is_relative_to(ROOT / "tests") and path != Path(__file__):
-        # To sleep for no time is to let others run, and waits for nothing.
-        waiting = text.replace("asyncio.sleep(0)", "")
-        assert [word for word in BANNED_IN_TESTS if word in waiting] == []
+def test_nothing_is_unfinished_mocked_or_slept_through() -> None:
+    assert [named(path) for path in SOURCES if UNFINISHED.search(text_of(path))] == []
+    found = {}
+    for path in SOURCES:
+        if path.is_relative_to(TESTS) and path != Path(__file__):
+            # To sleep for no time is to let others run, and waits for nothing.
+            waiting = text_of(path).replace("asyncio.sleep(0)", "")
+            found[named(path)] = [word for word in BANNED_IN_TESTS if word in waiting]
+    assert {name: words for name, words in found.items() if words} == {}
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    silent = [p for p in SOURCES if ast.get_docstring(ast.parse(p.read_text())) is None]
-    assert silent == []
+    assert [named(path) for path in SOURCES if ast.get_docstring(tree_of(path)) is None] == []
+
+
+def test_no_test_imports_another_test() -> None:
+    found = {
+        named(p): IMPORTED_TEST.findall(text_of(p)) for p in SOURCES if p.is_relative_to(TESTS)
+    }
+    assert {name: modules for name, modules in found.items() if modules} == {}
 
 
 def test_tests_that_share_a_cluster_stay_in_one_process(request: pytest.FixtureRequest) -> None:
     # Where they did not, every process would start brokers of its own.
     if getattr(request.config.option, "loadgroup", False):
-        assert request.node.nodeid.endswith("@test_tidy.py")
+        assert request.node.nodeid.endswith("@tests/house/test_tidy.py")
+
+
+def test_folders_that_a_quick_run_leaves_out_exist() -> None:
+    assert [name for name in SLOW_FOLDERS if not (TESTS / name / "__init__.py").exists()] == []

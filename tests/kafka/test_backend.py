@@ -5,13 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import httpx
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -20,12 +17,20 @@ from backend.api.event_reader import Event
 from backend.api.frames import MEDIA_TYPE
 from backend.domain.answers import ChangeAnswer
 from backend.domain.cluster import TopicPartition
-from backend.domain.operation import Operation, OperationState
+from backend.domain.operation import OperationState
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.snapshot import ReplicaStatus, Snapshot
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.errors import BackendError
 from tests.support.brokers.launcher import RealKafka
+from tests.support.clients import (
+    MOVE_DEADLINE_S,
+    lift,
+    operation_of,
+    rows_of,
+    wait_for_end,
+    watching,
+)
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 
@@ -33,7 +38,6 @@ pytestmark = pytest.mark.kafka
 names = itertools.count()
 
 RECORD_BYTES = 10_000
-MOVE_DEADLINE_S = 60.0
 
 
 @pytest.fixture
@@ -50,27 +54,6 @@ def plan_of(topic: str, *targets: tuple[int, ...]) -> ReassignmentPlan:
     return ReassignmentPlan({TopicPartition(topic, i): t for i, t in enumerate(targets)})
 
 
-def operation_of(client: BackendClient, answer: ChangeAnswer) -> Operation:
-    return next(o for o in client.operations() if o.id == answer.operation_id)
-
-
-def wait_for_end(client: BackendClient, answer: ChangeAnswer) -> Operation:
-    wait_until(
-        lambda: operation_of(client, answer).state.ended,
-        MOVE_DEADLINE_S,
-        f"operation {answer.operation_id} has ended",
-    )
-    return operation_of(client, answer)
-
-
-def lift(client: BackendClient) -> None:
-    """Take off every throttle."""
-    client.alter_throttled_rates(dict.fromkeys((1, 2, 3), ThrottledRate(None, None)))
-    listed = client.throttles().replicas
-    if listed:
-        client.alter_throttled_replicas(dict.fromkeys(listed, ThrottledReplicas()))
-
-
 @pytest.fixture(scope="module", autouse=True)
 def nothing_left_by_others(backend_address: str) -> Iterator[None]:
     """Throttles that other modules left on the shared cluster are not these tests' business."""
@@ -78,35 +61,6 @@ def nothing_left_by_others(backend_address: str) -> Iterator[None]:
         lift(client)
         yield
         lift(client)
-
-
-@contextmanager
-def watching(address: str) -> Iterator[list[Snapshot]]:
-    """Snapshots, gathered from the stream in a thread."""
-    seen: list[Snapshot] = []
-    done = threading.Event()
-
-    def read() -> None:
-        with BackendClient(address) as client:
-            for snapshot in client.snapshots():
-                seen.append(snapshot)
-                if done.is_set():
-                    return
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        yield seen
-    finally:
-        done.set()
-        reader.join(20)
-        assert not reader.is_alive()
-
-
-def rows_of(snapshot: Snapshot, topic: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    if topic not in snapshot.topics:
-        return np.empty(0, np.int64)
-    return np.flatnonzero(snapshot.replicas.topic_index == snapshot.topics.index(topic))
 
 
 @pytest.mark.conforms("kip-179:verify-not-needed")

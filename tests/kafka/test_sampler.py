@@ -9,8 +9,8 @@ from backend.api.client import BackendClient
 from backend.domain.cluster import TopicPartition
 from backend.domain.plan import ReassignmentPlan
 from backend.domain.snapshot import UNKNOWN, Snapshot
-from tests.kafka.test_backend import rows_of, wait_for_end, watching
 from tests.support.brokers.launcher import RealKafka
+from tests.support.clients import rows_of, wait_for_end, watching
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 

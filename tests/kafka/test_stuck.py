@@ -15,8 +15,8 @@ from backend.domain.plan import ReassignmentPlan
 from backend.domain.snapshot import Snapshot
 from backend.domain.stuck import Cause, Stuck
 from backend.domain.throttle import FOLLOWER_RATE, LEADER_RATE, ThrottledRate
-from tests.kafka.test_backend import lift, wait_for_end, watching
 from tests.support.brokers.launcher import RealKafka
+from tests.support.clients import lift, wait_for_end, watching
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 

@@ -24,8 +24,8 @@ from backend.domain.snapshot import Snapshot
 from backend.domain.stuck import Cause, Stuck
 from backend.domain.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from backend.errors import BackendError
-from tests.kafka.test_backend import lift, watching
 from tests.support.brokers.launcher import RealKafka
+from tests.support.clients import lift, watching
 from tests.support.cut_network import Network, network
 from tests.support.serving import serving
 from tests.support.small_disk import small_disk

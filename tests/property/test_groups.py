@@ -14,8 +14,8 @@ from backend.embedded.coordinator.members import (
     SyncRequest,
     Ticket,
 )
+from tests.support.embedded.groups import RANGE, STICKY, Clients
 from tests.support.examples import many
-from tests.unit.embedded.test_groups import RANGE, STICKY, Clients
 
 
 class GroupLaws(RuleBasedStateMachine):

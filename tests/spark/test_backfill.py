@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from backend.clock import SystemClock
@@ -23,6 +21,7 @@ from backend.pipeline.backfill import Made, backfill, check
 from backend.pipeline.paths import literal
 from backend.pipeline.schema import struct_of
 from backend.result_files import current_files, read_manifest
+from tests.support.pipeline.delivered import rows_in
 from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, time_of, write
 from tests.support.pipeline.recorded_brokers import broker_sample, simulated_brokers, write_brokers
@@ -86,13 +85,6 @@ def late(row: Row) -> Row:
     """Ten minutes before the hour ends, for what begins when it does."""
     later = timedelta(minutes=50)
     return row | {name: row[name] + later for name in ("at", "leader_at") if name in row}
-
-
-def rows_in(folder: Path, table: str, *order: str) -> list[dict[str, Any]]:
-    """A table as any reader of Parquet finds it through the manifest."""
-    parts = [pq.ParquetFile(path).read() for path in current_files(folder, table)]
-    rows: list[dict[str, Any]] = pa.concat_tables(parts).to_pylist()
-    return sorted(rows, key=lambda row: [str(row[name]) for name in order])
 
 
 def test_it_makes_every_table_and_says_so(done: Done) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from backend.pipeline.tables.broker_load import broker_load
 from backend.pipeline.tables.throttle_effect import throttle_effect
 from tests.support.pipeline.load_reference import reference_effects, reference_loads
 from tests.support.pipeline.rates_reference import reference_rates
-from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, time_of
+from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, throttled, time_of
 from tests.support.pipeline.recorded_brokers import broker_sample, broker_table, simulated_brokers
 from tests.support.pipeline.spark import rows_of, same
 
@@ -39,26 +38,6 @@ def as_rates(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
 
 
 # Throttles
-
-
-def throttled(seed: int, replicas: int, seconds: float) -> list[Row]:
-    """Simulated samples under rates that change, among followers that no move touches."""
-    dice = random.Random(seed)
-    rows = simulated(seed, replicas, seconds)
-    changes = [(dice.uniform(0, seconds), dice.choice((1000, 80_000, 400_000))) for _ in range(4)]
-    for row in rows:
-        at_s = (row["at"] - time_of(START_MS)).total_seconds()
-        rates = [rate for since_s, rate in sorted(changes) if since_s <= at_s]
-        row["leader_throttle_bytes_per_s"] = rates[-1] if rates and row["rid"] % 3 else None
-        if row["rid"] % 4 == 0:
-            row["adding"] = False
-        if row["rid"] % 7 == 0:
-            row["in_isr"], row["adding"] = at_s > 100, False
-        if row["rid"] % 11 == 0:
-            row["removing"], row["adding"] = True, False
-        if row["rid"] % 5 == 0 and not row["in_isr"]:
-            row["cause"] = dice.choice(("BROKER_DOWN", None))
-    return rows
 
 
 def test_effects_are_those_of_the_reference(spark: SparkSession) -> None:

@@ -15,9 +15,8 @@ from backend.pipeline.backfill import backfill, check
 from backend.pipeline.batches import Workshop
 from backend.pipeline.sources import FolderSource
 from backend.pipeline.stream import Done, Streaming, begun, held, stream
-from tests.spark.test_backfill import rows_in
-from tests.spark.test_load import throttled
-from tests.support.pipeline.recorded import START_MS, time_of
+from tests.support.pipeline.delivered import rows_in
+from tests.support.pipeline.recorded import START_MS, throttled, time_of
 from tests.support.pipeline.recorded_brokers import simulated_brokers, write_brokers
 from tests.support.pipeline.spark import same
 from tests.support.pipeline.streamed import by_time, flushed

@@ -9,10 +9,16 @@ from typing import Any
 
 from backend.admin.kafka import KafkaAdmin
 from backend.admin.port import ReassignOptions, ReassignOutcome
+from backend.clock import SystemClock
 from backend.domain.cluster import TopicPartition
+from backend.domain.snapshot import Snapshot
 from backend.domain.throttle import ReplicaSet, ThrottledReplicas
+from backend.embedded.metadata.records import ResourceType
 from backend.embedded.net.api import WireClose, WireReply
 from backend.embedded.net.server import Handler, RequestContext
+from backend.settings import SamplerSettings
+from backend.telemetry.hub import SnapshotHub
+from backend.telemetry.sampler import Sampler
 from backend.wire import seeds
 from tests.support.admin import connected
 from tests.support.embedded.core import MB
@@ -89,3 +95,17 @@ async def stay_silent(context: RequestContext, message: Any) -> Any:
 def throttled(leaders: str, followers: str) -> ThrottledReplicas:
     """Throttled replicas from Kafka's notation."""
     return ThrottledReplicas(ReplicaSet.parse(leaders), ReplicaSet.parse(followers))
+
+
+def enable(cluster: ListeningCluster) -> None:
+    """Let partitions be deleted."""
+    cluster.set(ResourceType.BROKER, "", delete_topic_partition_enable="true")
+
+
+async def look(admin: KafkaAdmin) -> Snapshot:
+    """The first snapshot of a sampler of its own."""
+    sampler = Sampler(admin, SystemClock(), SamplerSettings(), SnapshotHub())
+    seen = None
+    while seen is None:
+        seen = await sampler.tick()
+    return seen

@@ -19,6 +19,7 @@ from backend.tools import private, sockets
 Tool = Callable[..., tuple[int, str, str]]
 """Runs a tool in this process; its exit code, standard output and standard error."""
 DEADLINE_S = 20.0
+PLAN = '{"version":1,"partitions":[{"topic":"foo","partition":1,"replicas":[3,2]}]}'
 
 
 def run_with(main: Callable[[Sequence[str]], int], capsys: pytest.CaptureFixture[str]) -> Tool:
@@ -100,3 +101,13 @@ def answering(folder: Path) -> Iterator[Stub]:
         yield server
         server.shutdown()
         thread.join()
+
+
+def change(*results: tuple[str, str, str], **more: object) -> dict[str, object]:
+    """A change's answer: item, error name, message."""
+    entries = [
+        {"item": item, "error_code": 0 if name == "NONE" else 85, "error_name": name, "message": m}
+        for item, name, m in results
+    ]
+    empty = {"validate_only": False, "operation_id": "1", "notes": [], "rollback_plan": None}
+    return {**empty, "results": entries, **more}

@@ -17,8 +17,7 @@ from backend.domain.snapshot import UNKNOWN, Snapshot
 from backend.domain.throttle import ThrottledRate
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, dashboard, named
 from tests.support.tui.cluster import ScriptedCluster, eventful, incident, running_move
-from tests.tui.test_groups import SEEDS, scrambled
-from tests.tui.test_tables import facts_of, keys, row_words
+from tests.support.tui.tables import SEEDS, facts_of, keys, row_words, scrambled
 from tui.screens.details import DetailsScreen
 from tui.tables.about_broker import about
 from tui.tables.base import NATURAL, Order, fit_columns

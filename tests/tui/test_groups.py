@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -13,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend.domain.cluster import TopicPartition
-from backend.domain.snapshot import UNKNOWN
 from backend.domain.topic_config import TopicConfig
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
-from tests.tui.test_tables import facts_of, keys, partitions, row_words
+from tests.support.tui.tables import SEEDS, facts_of, keys, partitions, row_words, scrambled
 from tui.configs import TopicConfigs
 from tui.tables.about_partition import TopicSettings
 from tui.tables.base import LEVELS_MOST, NATURAL, Level, Order
@@ -32,30 +30,6 @@ from tui.tables.partitions import ReplicaKey, partition_table
 ORDERS = ReplicaKey("orders", 0, 5)
 
 
-def scrambled(seed: int) -> Facts:
-    """The incident's replicas with lags, rates and states at random, many of them alike."""
-    random = np.random.default_rng(seed)
-    snapshot = incident().snapshot()
-    rows, count = snapshot.replicas, len(snapshot.replicas)
-    rates = random.choice([math.nan, -1e6, 0.0, 1e6, 25e6], count).astype(np.float32)
-    changed = replace(
-        rows,
-        lag_bytes=random.choice([UNKNOWN, 0, 5, 10**9, 2**40], count),
-        lag_messages=random.integers(UNKNOWN, 4, count),
-        size_bytes=random.choice([UNKNOWN, 0, 7 * 10**9, 2**50 + 1], count),
-        status=random.integers(0, 4, count).astype(np.uint8),
-        in_isr=random.random(count) < 0.5,
-        adding=random.random(count) < 0.3,
-        cause=random.choice([0, 1, 2], count).astype(np.uint8),
-        eta_s=random.choice([math.nan, math.inf, 0.0, 60.0, 6e5], count).astype(np.float32),
-        catch_up_bytes_per_s=rates,
-        catch_up_messages_per_s=(rates / 1000).astype(np.float32),
-        fetched_bytes_per_s=np.abs(rates),
-    )
-    return Facts(replace(snapshot, replicas=changed))
-
-
-SEEDS = st.integers(0, 2**32 - 1)
 SORTABLE = [column.key for column in partitions(facts_of(incident())).columns if column.sortable]
 LEVELS = st.lists(
     st.builds(Level, st.sampled_from(SORTABLE), st.booleans()),

@@ -11,8 +11,8 @@ import pytest
 
 from backend.domain.snapshot import HistoryPoint
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
-from tests.support.tui.cluster import START_MS, ScriptedCluster, incident
-from tests.tui.test_overview import board, choose, moving
+from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, moving
+from tests.support.tui.tables import board, choose
 from tui.plotting import Series, plot_course
 from tui.tables.course import (
     COARSE_MS,

@@ -20,9 +20,9 @@ from backend.domain.plan import parse_plan
 from backend.domain.strict_json import UnreadableJson, read_json
 from backend.errors import BadInput, KshuntError, PlanError
 from backend.rehearsal.files import load_picture, picture_json
+from tests.support.rehearsals import picture as example
 from tests.support.tui.cluster import incident, running_move
-from tests.tui.test_recorder import record
-from tests.unit.rehearsal.test_files import picture as example
+from tests.support.tui.replay import record
 from tui.feed import AlertArrived, OperationsArrived, SnapshotArrived
 from tui.recorder import tape
 from tui.recorder.columns import Canvas, encode_whole

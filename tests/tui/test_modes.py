@@ -16,7 +16,7 @@ from backend.domain.stuck import Cause, Stuck
 from backend.errors import BadInput
 from tests.support.tui.app import SIZES, Shown, dashboard
 from tests.support.tui.cluster import START_MS, ScriptedCluster
-from tests.tui.test_tables import facts_of, keys, partitions, row_words
+from tests.support.tui.tables import facts_of, keys, partitions, row_words
 from tui.recorder.marks import counted
 from tui.tables.about_partition import TopicSettings, about
 from tui.tables.base import Order

@@ -17,7 +17,8 @@ from backend.domain.lifecycle import OperationState
 from backend.domain.operation import OperationKind
 from backend.domain.stuck import Cause, Stuck
 from tests.support.tui.app import SIZES, ManualTime, Shown, check_frame, dashboard, frame
-from tests.support.tui.cluster import DRIFT, ORPHAN, ScriptedCluster, incident, running_move
+from tests.support.tui.cluster import DRIFT, ORPHAN, ScriptedCluster, incident, moving, running_move
+from tests.support.tui.tables import board, choose
 from tui.app import KshuntApp
 from tui.attention import unread
 from tui.jobs import Job, Query
@@ -31,21 +32,8 @@ from tui.tables.overview import HomeKeeper, Total, share_text, total_of, worst_r
 from tui.tables.partitions import ReplicaKey
 from tui.text import ASCII, UNICODE
 from tui.views import OVERVIEW
-from tui.widgets.board import Board
 
 STUCK = TopicPartition("orders", 2)
-
-
-def moving() -> ScriptedCluster:
-    """A throttled move that goes on for two minutes, faster and slower."""
-    cluster = incident()
-    cluster.min_isr = 2
-    running_move(cluster)
-    for second in range(120):
-        cluster.copy_bytes_per_s = {2: 200_000 * second, 5: 60_000 * second, 3: 11_000_000}
-        cluster.step()
-    cluster.copy_bytes_per_s = {2: 24_000_000, 5: 7_500_000, 3: 11_000_000}
-    return cluster
 
 
 def idle() -> ScriptedCluster:
@@ -76,21 +64,6 @@ def broken() -> ScriptedCluster:
 
 
 SCENES: dict[str, Callable[[], ScriptedCluster]] = {"moving": moving, "idle": idle}
-
-
-def board(shown: Shown) -> Board:
-    """The lines in sight."""
-    return shown.view.query_one(Board)
-
-
-async def choose(shown: Shown, wanted: object) -> None:
-    """Go down to the line with this key."""
-    for _ in range(40):
-        if board(shown).cursor_key == wanted:
-            return
-        before = board(shown).cursor_key
-        await shown.press("j")
-        assert board(shown).cursor_key != before, f"{wanted} is not among the lines"
 
 
 def named(name: str, size: str) -> str:

@@ -17,9 +17,8 @@ from backend.domain.pipeline import (
 )
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
 from tests.support.tui.backend import ScriptedBackend
-from tests.support.tui.cluster import ScriptedCluster
+from tests.support.tui.cluster import ScriptedCluster, moving
 from tests.support.tui.delivered import deliver, eta, gap, standing
-from tests.tui.test_overview import moving
 from tui.questions import DELIVERED, EFFECTS, FORECASTS, PIPELINE, Moment, wanted
 from tui.recorder.values import decode, encode
 from tui.tables.forecast import Forecast, age_text, full_text, of_all, of_operation, range_text

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from backend.domain.cluster import TopicPartition
 from backend.domain.plan import parse_plan
 from backend.domain.planning import Goal, PlanRequest, RehearsalAnswer, Weighing
-from backend.domain.proposal import Note
+from backend.domain.proposal import PlanNote
 from backend.domain.rehearsal import IsrEvent
 from backend.errors import BadInput
 from tests.support.tui.app import Shown
@@ -256,7 +256,7 @@ def test_notes_are_wrapped_and_the_most_are_counted() -> None:
     table = tables.notes_table((NOTE,) * 2, 40)
     assert table.value_of(0) == "- partition audit-log-3, broker 4: It is"
     assert str(table.value_of(1)).startswith("  being reassigned")
-    many = tables.notes_table((Note("No.", ""),) * 1_500, 40)
+    many = tables.notes_table((PlanNote("No.", ""),) * 1_500, 40)
     assert many.value_of(len(many) - 1) == "... and 500 more"
 
 

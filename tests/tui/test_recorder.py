@@ -17,8 +17,10 @@ from textual.message import Message
 from backend.domain.operation import OperationState
 from backend.domain.snapshot import COLUMNS, DTYPES, HistoryPoint, Replicas, Snapshot
 from backend.domain.steering import AuditLine, ShownDrift, Standing
+from backend.domain.throttle import ThrottledRate
 from tests.support.examples import many
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
+from tests.support.tui.replay import record
 from tests.support.waiting import wait_until
 from tui.feed import (
     ActionTaken,
@@ -64,39 +66,6 @@ def same_scene(found: Scene, wanted: Scene) -> bool:
         wanted,
         **blank,  # type: ignore[arg-type]
     )
-
-
-class Clock:
-    """Seconds that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 5.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def record(
-    folder: Path, messages: Sequence[Message], bounds: Bounds | None = None
-) -> tuple[tuple[Path, ...], list[Scene]]:
-    """Record messages, a second apart; the files, and the scene after each message."""
-    clock = Clock()
-    recorder = Recorder(
-        folder, bounds=bounds or Bounds(), now_s=clock, wall_s=lambda: 1_760_000_000 + clock.now
-    )
-    recorder.start()
-    scenes, scene = [], Scene()
-    try:
-        for message in messages:
-            clock.now += 1
-            recorder.take(message)
-            assert recorder.flush(10)
-            scene = scene.after(message, clock.now)
-            scenes.append(scene)
-    finally:
-        recorder.stop()
-    assert recorder.stopped == ""
-    return recorder.paths, scenes
 
 
 def course(cluster: ScriptedCluster, steps: int) -> list[Message]:
@@ -218,6 +187,12 @@ def test_values_of_every_kind_come_back_equal() -> None:
         {"a": [1, (2, 3.5)], "b": None, "c": float("inf"), (1, 2): frozenset({3})},
     ):
         assert decode(encode(value)) == value
+
+
+def test_a_recording_of_an_earlier_version_names_modules() -> None:
+    rates = {"leader_bytes_per_s": 5, "follower_bytes_per_s": None}
+    earlier = {"o": "domain.throttle:ThrottledRate", "v": rates}
+    assert decode(earlier) == ThrottledRate(5, None)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from backend.__main__ import main
-from tests.support.tui.replay import Recorded, recorded
-from tests.tui.test_replay import live, scripted
+from tests.support.tui.replay import Recorded, live, recorded, scripted
 from tui.asked import answer_words, asked_words, stage_of
 from tui.feed import Scene
 from tui.recorder.notes import Told, handover, timeline

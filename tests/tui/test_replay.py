@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,8 @@ from backend.domain.cluster import TopicPartition
 from backend.domain.operation import OperationState
 from backend.errors import Conflict
 from tests.support.tui.app import check_frame, dashboard, press_at_random
-from tests.support.tui.cluster import ScriptedCluster, incident, running_move
-from tests.support.tui.replay import Recorded, recorded, replayed
+from tests.support.tui.cluster import incident
+from tests.support.tui.replay import Recorded, live, recorded, replayed, scripted
 from tui.actions import ACTIONS
 from tui.store import ConnectionState
 from tui.tables.facts import Facts
@@ -20,26 +19,10 @@ from tui.tables.facts import Facts
 VIEWS = ("2", "3", "4", "5")
 HEAD = 24
 """Cells of the first line that do not depend on whether it is live."""
+__all__ = ["live"]
+
 BAR, KEYS = -2, -1
 """Lines that are not what they were: the time bar, and the keys that are offered."""
-
-
-def scripted() -> ScriptedCluster:
-    """An incident with an operation that somebody asked for."""
-    cluster = incident()
-    running_move(cluster)
-    return cluster
-
-
-@pytest.fixture
-async def live(tmp_path: Path) -> AsyncIterator[Recorded]:
-    """A recorded dashboard, some moments into an incident."""
-    async with recorded(tmp_path, scripted()) as shown:
-        await shown.later(10)
-        shown.backend.cluster.down = {3: "connection refused"}
-        await shown.later(10)
-        await shown.later(10)
-        yield shown
 
 
 def body(lines: list[str], *, live: bool = False) -> list[str]:

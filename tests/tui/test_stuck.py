@@ -15,7 +15,7 @@ from backend.domain.stuck import ABOUT, Cause, RateNeed, Stuck
 from backend.domain.throttle import FOLLOWER_RATE, LEADER_RATE, parse_rate
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, named, plotted
 from tests.support.tui.cluster import ScriptedCluster, incident
-from tests.tui.test_tables import facts_of, keys, partitions, row_words
+from tests.support.tui.tables import facts_of, keys, partitions, row_words
 from tui.actions import ACTIONS
 from tui.screens.details import DetailsScreen, details
 from tui.tables.base import Order

@@ -17,41 +17,18 @@ from backend.domain.snapshot import Replicas, ReplicaStatus, Snapshot
 from backend.domain.throttle import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.errors import BadInput
 from tests.support.tui.cluster import ScriptedCluster, incident
+from tests.support.tui.tables import facts_of, keys, partitions, row_words
 from tui.tables.answers import answer_table, headline
-from tui.tables.base import GAP, NATURAL, Column, Order, Placed, Table, fit_columns
+from tui.tables.base import GAP, Column, Order, fit_columns
 from tui.tables.brokers import broker_table
 from tui.tables.facts import Facts
 from tui.tables.filters import ABOUT_FIELDS, EXAMPLES, FIELDS, WORDS, parse_filter
 from tui.tables.operations import operation_table
-from tui.tables.partitions import PartitionTable, ReplicaKey, partition_table
+from tui.tables.partitions import ReplicaKey
 from tui.tables.throttles import ListKey, RateKey, orphan_hint, throttle_table
 
 CLICKS = "clickstream-web-sessions-eu-west-1"
 PAYMENTS = "payments.transactions.settled.v2"
-
-
-def facts_of(cluster: ScriptedCluster, seconds: float = 3.0) -> Facts:
-    """What a cluster looks like after some seconds."""
-    return Facts(cluster.step(seconds))
-
-
-def partitions(
-    facts: Facts, text: str = "", order: Order = NATURAL, *, follow: bool = False
-) -> PartitionTable:
-    """The partitions view."""
-    return partition_table(facts, parse_filter(text), order, follow)
-
-
-def row_words(table: Table, row: int, width: int = 200) -> dict[str, str]:
-    """A row's texts by column, each in a column that wide."""
-    placed = [Placed(column, width) for column in table.columns]
-    cells = table.cells(row, placed)
-    return {c.key: cell.text.strip() for c, cell in zip(table.columns, cells, strict=True)}
-
-
-def keys(table: Table) -> list[object]:
-    """Every row's key, in order."""
-    return [table.key_of(row) for row in range(len(table))]
 
 
 COLUMNS = st.lists(

@@ -10,7 +10,7 @@ import numpy as np
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.impact import BrokerImpact, Impact
-from backend.domain.proposal import Note, Proposal
+from backend.domain.proposal import PlanNote, Proposal
 from tui.planning.typed import About
 from tui.tables.base import NATURAL, Cell, Column, Order, Placed, RowKey
 from tui.tables.broker_row import BrokerRow
@@ -241,7 +241,7 @@ def share_tone(share: float) -> str:
 # Notes
 
 
-def notes_table(notes: Sequence[Note], width: int) -> SmallTable[str]:
+def notes_table(notes: Sequence[PlanNote], width: int) -> SmallTable[str]:
     """What was not done and why, wrapped to a width; the most are counted."""
     lines = list(_note_lines(notes[:NOTES_MOST], max(width, 20)))
     if len(notes) > NOTES_MOST:
@@ -256,7 +256,7 @@ def line_table(title: str, lines: Sequence[str]) -> SmallTable[str]:
     return SmallTable([Field(column, lambda row, _: Cell(row), lambda row: row)], rows)
 
 
-def _note_lines(notes: Iterable[Note], width: int) -> Iterable[str]:
+def _note_lines(notes: Iterable[PlanNote], width: int) -> Iterable[str]:
     for note in notes:
         first, *others = wrap(str(note), width - 2) or [""]
         yield f"- {first}"

@@ -4,10 +4,11 @@ Goals
     Whatever a feed tells can be recorded without a line of code here, and a later version with
     more fields reads what an earlier one wrote.
 Constraints
-    A file is not trusted: it can only name plain values of `backend.domain` (and `ClusterInfo`).
+    A file is not trusted: it can only name plain values of `backend.domain`.
 Algorithm
-    A dataclass, a named tuple or an enumeration is written under its module and name. Fields that
-    are not known are passed over when reading; fields that are missing take their defaults.
+    A dataclass, a named tuple or an enumeration is written under its name, which no other of the
+    domain has, so that modules may move. Fields that are not known are passed over when reading;
+    fields that are missing take their defaults. Earlier versions wrote the module before the name.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ from __future__ import annotations
 import enum
 import importlib
 import math
+import pkgutil
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, Final
 
+import backend.domain
 from backend.domain.typed import wrong_field
 from backend.errors import KshuntError
 
 JSON_BYTES_MAX: Final = 1 << 26
 """Of what a record holds besides columns: a plan of 200,000 partitions is about 12 MB."""
 _DOMAIN: Final = "backend.domain."
-_CLIENT: Final = "backend.api.client"
-_CLIENT_NAMES: Final = frozenset({"ClusterInfo"})
 
 
 class UnreadableValue(ValueError):
@@ -129,22 +131,34 @@ def check_fields(value: Any) -> None:
 
 
 def _tag(kind: type[Any]) -> str:
-    module, name = kind.__module__, kind.__qualname__
-    if module.startswith(_DOMAIN) or (module == _CLIENT and name in _CLIENT_NAMES):
-        return f"{module.removeprefix('backend.')}:{name}"
-    raise TypeError(f"{module}.{name} cannot be recorded")
+    if kind.__module__.startswith(_DOMAIN):
+        return kind.__qualname__
+    raise TypeError(f"{kind.__module__}.{kind.__qualname__} cannot be recorded")
 
 
 def _named(tag: str) -> type[Any]:
-    """The class of a tag: a plain value, and of no other module than `_tag` writes."""
-    module, _, name = tag.partition(":")
-    path = f"backend.{module}"
-    if not (path.startswith(_DOMAIN) or (path == _CLIENT and name in _CLIENT_NAMES)):
+    """The class of a tag: a plain value of the domain."""
+    kind = values_by_name().get(tag.rpartition(":")[2])
+    if kind is None:
         raise UnreadableValue(f"'{tag}' is nothing that is recorded")
-    kind = getattr(importlib.import_module(path), name)
-    plain = isinstance(kind, type) and (
-        is_dataclass(kind) or issubclass(kind, enum.Enum) or hasattr(kind, "_fields")
-    )
-    if not plain:
-        raise UnreadableValue(f"'{tag}' is no value")
-    return kind  # type: ignore[no-any-return]
+    return kind
+
+
+@cache
+def values_by_name() -> Mapping[str, type[Any]]:
+    """The classes that a recording may name: every plain value of `backend.domain`.
+
+    Raises:
+        ValueError: two have the same name, which is a defect.
+    """
+    found: dict[str, type[Any]] = {}
+    for module in pkgutil.walk_packages(backend.domain.__path__, _DOMAIN):
+        for name, kind in vars(importlib.import_module(module.name)).items():
+            if not isinstance(kind, type) or kind.__module__ != module.name:
+                continue
+            if not (is_dataclass(kind) or issubclass(kind, enum.Enum) or hasattr(kind, "_fields")):
+                continue
+            if name in found:
+                raise ValueError(f"{name} is a value of {found[name].__module__} and {module.name}")
+            found[name] = kind
+    return found

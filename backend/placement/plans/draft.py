@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from backend.domain.cluster import NO_BROKER, TopicPartition
 from backend.domain.modes import why_left_out
-from backend.domain.proposal import Cost, Measure, Note, Proposal
+from backend.domain.proposal import Cost, Measure, PlanNote, Proposal
 from backend.domain.wording import listed, many, size_text
 from backend.errors import BadInput
 from backend.placement.plans.scope import Scope
@@ -208,9 +208,9 @@ class Draft:
         for broker in old - set(brokers):
             self.used[broker] -= self.sizes[row]
 
-    def obstacle(self, row: int, leaving: int | None = None) -> Note:
+    def obstacle(self, row: int, leaving: int | None = None) -> PlanNote:
         """Why `choose` finds no broker."""
-        note = Note("", "", self.name(row), None if leaving is None else self.ids[leaving])
+        note = PlanNote("", "", self.name(row), None if leaving is None else self.ids[leaving])
         free = self.usable.copy()
         free[self.replicas[row]] = False
         if not free.any():
@@ -232,9 +232,9 @@ class Draft:
             remedy="Free some space, add a broker, or raise the disk fraction.",
         )
 
-    def fixed(self, row: int, broker: int | None = None) -> Note:
+    def fixed(self, row: int, broker: int | None = None) -> PlanNote:
         """Why a partition that a goal concerns may not change (`movable` is False)."""
-        note = Note("", "", self.name(row), None if broker is None else self.ids[broker])
+        note = PlanNote("", "", self.name(row), None if broker is None else self.ids[broker])
         if self.name(row) in self.situation.moving:
             return changed(
                 note,
@@ -250,7 +250,7 @@ class Draft:
             )
         return changed(note, why="Its topic is left out of the plan.", remedy="Include it.")
 
-    def proposal(self, goal: str, measure: Measure, notes: Iterable[Note] = ()) -> Proposal:
+    def proposal(self, goal: str, measure: Measure, notes: Iterable[PlanNote] = ()) -> Proposal:
         """What has come of it; lists that came back to what they were are no part of it."""
         pairs = {
             self.name(row): (self._named(before), self._named(self.replicas[row]))
@@ -285,24 +285,26 @@ class Draft:
             if gained:
                 yield row, gained
 
-    def _reservations(self) -> Iterator[Note]:
+    def _reservations(self) -> Iterator[PlanNote]:
         """What the proposal rests on and nobody has measured, and racks that it gives up."""
         for row in dict.fromkeys(self._lessened):
             now, before = len(self.racks_of(self.replicas[row])), self.need(row)
             if now < before:
                 why = f"It will span {now} and not {before} racks."
-                yield Note(why, "Repair its racks when there is a broker for it.", self.name(row))
+                yield PlanNote(
+                    why, "Repair its racks when there is a broker for it.", self.name(row)
+                )
         blind = {broker for _, gained in self._gains() for broker in gained}
         blind = {broker for broker in blind if np.isinf(self.room[broker])}
         if blind:
             names = listed(sorted(self.ids[broker] for broker in blind))
-            yield Note(
+            yield PlanNote(
                 f"The disks of broker {names} are not known, and were taken for large enough.",
                 "Compare what moves there with the space on them.",
             )
         unknown = self.cost().unknown_sizes
         if unknown:
-            yield Note(
+            yield PlanNote(
                 f"{many(unknown, 'replica')} of unknown size move; each counts as the largest "
                 "known one.",
                 "Plan again when every broker has told its sizes.",

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from backend.domain.proposal import Measure, Note, Proposal
+from backend.domain.proposal import Measure, PlanNote, Proposal
 from backend.domain.wording import listed
 from backend.placement.plans.draft import Draft, first_least
 from backend.placement.plans.scope import Scope
@@ -41,7 +41,7 @@ def drain(situation: Situation, brokers: Sequence[int], scope: Scope | None = No
     draft.usable[leaving] = False
     before = float(draft.used[leaving].sum())
     arrivals: dict[int, list[tuple[int, int]]] = {}
-    notes: list[Note] = []
+    notes: list[PlanNote] = []
     for row, broker in draft.held(leaving):
         if not draft.movable[row]:
             notes.append(draft.fixed(row, broker))

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.planning import Weighing
-from backend.domain.proposal import Measure, Note, Proposal
+from backend.domain.proposal import Measure, PlanNote, Proposal
 from backend.domain.wording import listed
 from backend.errors import BadInput
 from backend.placement.plans.draft import Draft
@@ -91,9 +91,9 @@ def _give(loads: Loads, band: Band, receivers: NDArray[np.bool_], share: float) 
     leveller.pull(np.where(short, share, -np.inf), floor)
 
 
-def _short(draft: Draft, lacks: NDArray[np.float64], share: float) -> Iterator[Note]:
+def _short(draft: Draft, lacks: NDArray[np.float64], share: float) -> Iterator[PlanNote]:
     for broker in np.flatnonzero(lacks > CLOSE * share).tolist():
-        yield Note(
+        yield PlanNote(
             f"It comes to {1 - lacks[broker] / share:.0%} of its share: no other replica fits "
             "into what it lacks, or may go there.",
             "Rebalance with a tolerance, or include more topics.",

@@ -28,7 +28,7 @@ from math import ceil, floor
 
 import numpy as np
 
-from backend.domain.proposal import Measure, Note, Proposal
+from backend.domain.proposal import Measure, PlanNote, Proposal
 from backend.domain.wording import many
 from backend.errors import BadInput
 from backend.placement.plans.draft import Draft
@@ -167,12 +167,12 @@ def _walk(came: dict[int, int], start: int, end: int) -> list[int]:
     return path[::-1]
 
 
-def _uneven(flow: _Flow, low: int, high: int) -> Iterator[Note]:
+def _uneven(flow: _Flow, low: int, high: int) -> Iterator[PlanNote]:
     for broker in flow.counted:
         count = flow.led[broker]
         if not low <= count <= high:
             wanted = f"at most {high}" if count > high else f"at least {low}"
-            yield Note(
+            yield PlanNote(
                 f"It is to lead {many(count, 'partition')}, and {wanted} were wanted; no other "
                 "order of the lists helps.",
                 "Rebalance by replicas or traffic, or wait until more replicas are in sync.",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from backend.domain.cluster import NO_BROKER
 from backend.domain.planning import Weighing
-from backend.domain.proposal import Note
+from backend.domain.proposal import PlanNote
 from backend.domain.wording import many
 from backend.placement.plans.draft import Draft
 from backend.placement.plans.exact import Choices, Floats, best_of_all, few_enough
@@ -77,14 +77,14 @@ class Loads:
         items = Items(source[chosen], weight[chosen], cost[chosen])
         return items, rows[chosen].tolist()
 
-    def unknown_note(self) -> Iterator[Note]:
+    def unknown_note(self) -> Iterator[PlanNote]:
         """What is left out because nobody knows what it weighs."""
         if self.weighing is Weighing.LOAD and not reads_known(self.draft.situation):
-            yield Note("What consumers read is not known; only what is written counts.", "")
+            yield PlanNote("What consumers read is not known; only what is written counts.", "")
         unknown = int((self.draft.movable & ~self.known).sum())
         if unknown:
             what = "size" if self.weighing is Weighing.BYTES else "traffic"
-            yield Note(
+            yield PlanNote(
                 f"{many(unknown, 'partition')} of unknown {what} stay where they are and count "
                 "nothing.",
                 "Plan again when every broker has told it.",

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.domain.cluster import LogDir, TopicPartition
-from backend.domain.proposal import Cost, Measure, Note, Proposal
+from backend.domain.proposal import Cost, Measure, PlanNote, Proposal
 from backend.domain.wording import listed, many, size_text
 from backend.errors import BadInput
 from backend.placement.plans.draft import Draft, first_least
@@ -131,7 +131,7 @@ class _Dirs:
         self.room[target] -= size if target != home else 0
         self.target[item] = target
 
-    def proposal(self, goal: str, measure: Measure, notes: Sequence[Note]) -> Proposal:
+    def proposal(self, goal: str, measure: Measure, notes: Sequence[PlanNote]) -> Proposal:
         """What has come of it."""
         moved = [item for item, at in enumerate(self.target) if at != self.source[item]]
         names = {item: self.draft.name(self.rows[item]) for item in moved}
@@ -156,16 +156,16 @@ class _Dirs:
             log_dirs_before=self._named(names, self.source),
         )
 
-    def _reservations(self, unknown: int) -> Iterator[Note]:
+    def _reservations(self, unknown: int) -> Iterator[PlanNote]:
         """What the proposal rests on and nobody has measured."""
         if self.homeless:
-            yield Note(
+            yield PlanNote(
                 f"It is not known where {many(self.homeless, 'replica')} of it lie; they stay.",
                 "Plan again when the broker has told it.",
                 broker=self.broker,
             )
         if unknown:
-            yield Note(
+            yield PlanNote(
                 f"{many(unknown, 'replica')} of unknown size move; each counts as the largest "
                 "known one.",
                 "Plan again when the broker has told its sizes.",
@@ -256,7 +256,7 @@ def _room(directory: LogDir, fraction: float) -> float:
     return max(fraction * directory.total_bytes - used, 0.0)
 
 
-def _drain(dirs: _Dirs) -> Iterator[Note]:
+def _drain(dirs: _Dirs) -> Iterator[PlanNote]:
     share = np.where(dirs.open, np.maximum(dirs.band(0.0).goal, 1.0), 1.0)
     for item, row in enumerate(dirs.rows):
         if dirs.source[item] not in dirs.closed:
@@ -268,7 +268,7 @@ def _drain(dirs: _Dirs) -> Iterator[Note]:
             continue
         target = first_least(dirs.may_take(item), dirs.loads / share)
         if target is None:
-            yield Note(
+            yield PlanNote(
                 f"No directory has room for {size_text(dirs.draft.size(row))}, so it stays in "
                 f"{path}.",
                 "Free some space on the broker, or move some of its replicas away.",
@@ -308,10 +308,10 @@ def _choices(dirs: _Dirs, item: int, places: Sequence[int]) -> Choices:
     return Choices(loads, added.sum(axis=1), added)
 
 
-def _uneven(dirs: _Dirs, band: Band) -> Iterator[Note]:
+def _uneven(dirs: _Dirs, band: Band) -> Iterator[PlanNote]:
     far = band.outside(dirs.loads)
     for place in np.flatnonzero(far > 1e-6 * max(float(dirs.loads.max(initial=0.0)), 1.0)):
-        yield Note(
+        yield PlanNote(
             f"{dirs.dirs[place].path} comes to {size_text(float(dirs.loads[place]))}, where "
             f"{size_text(float(band.goal[place]))} is its share; no replica was found that may "
             "move and brings it nearer.",

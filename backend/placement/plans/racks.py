@@ -20,7 +20,7 @@ from collections import Counter
 
 import numpy as np
 
-from backend.domain.proposal import Measure, Note, Proposal
+from backend.domain.proposal import Measure, PlanNote, Proposal
 from backend.domain.wording import many
 from backend.placement.plans.draft import NO_RACK, Draft, first_least
 from backend.placement.plans.scope import Scope
@@ -93,8 +93,8 @@ def _worth(draft: Draft, row: int, broker: int) -> tuple[bool, bool, bool, float
     return draft.leader[row] == broker, first, in_sync, -float(draft.used[broker])
 
 
-def _why(draft: Draft, row: int, missing: int) -> Note:
-    return Note(
+def _why(draft: Draft, row: int, missing: int) -> PlanNote:
+    return PlanNote(
         f"It could span {many(missing, 'rack')} more, and no broker there has room below "
         f"{draft.scope.disk_fraction:.0%} of its disks.",
         "Free some space there, add a broker, or raise the disk fraction.",

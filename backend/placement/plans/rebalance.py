@@ -24,7 +24,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from backend.domain.planning import Weighing
-from backend.domain.proposal import Measure, Note, Proposal
+from backend.domain.proposal import Measure, PlanNote, Proposal
 from backend.domain.wording import size_text
 from backend.errors import BadInput
 from backend.placement.plans.draft import Draft
@@ -112,7 +112,7 @@ def _heir(draft: Draft, row: int, by_broker: Floats, most: Floats) -> int | None
     return min(others, key=lambda broker: by_broker[broker], default=None)
 
 
-def _uneven(loads: Loads, band: Band, max_moved_bytes: int | None) -> Iterator[Note]:
+def _uneven(loads: Loads, band: Band, max_moved_bytes: int | None) -> Iterator[PlanNote]:
     """Brokers that stay outside the band."""
     far = band.outside(loads.by_broker)
     slack = 1e-6 * max(float(loads.by_broker.max(initial=0.0)), 1.0)
@@ -123,7 +123,7 @@ def _uneven(loads: Loads, band: Band, max_moved_bytes: int | None) -> Iterator[N
         remedy = "Allow a larger tolerance, or split the largest partitions."
         if max_moved_bytes is not None:
             remedy = f"Allow more than {size_text(max_moved_bytes)} to move, or a larger tolerance."
-        yield Note(
+        yield PlanNote(
             f"It comes to {has}, {'above' if above else 'below'} the {wanted} that was wanted; "
             "no replica was found that may move and brings it nearer.",
             remedy,

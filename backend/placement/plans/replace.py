@@ -14,7 +14,7 @@ Algorithm
 
 from __future__ import annotations
 
-from backend.domain.proposal import Measure, Note, Proposal
+from backend.domain.proposal import Measure, PlanNote, Proposal
 from backend.errors import BadInput
 from backend.placement.plans.draft import Draft
 from backend.placement.plans.scope import Scope
@@ -47,11 +47,11 @@ def replace(situation: Situation, old: int, new: int, scope: Scope | None = None
     return draft.proposal(f"replace broker {old} by {new}", measure, notes)
 
 
-def _move(draft: Draft, row: int, source: int, target: int) -> Note | None:
+def _move(draft: Draft, row: int, source: int, target: int) -> PlanNote | None:
     if not draft.movable[row]:
         return draft.fixed(row, source)
     if target in draft.replicas[row]:
-        return Note(
+        return PlanNote(
             f"Broker {draft.ids[target]} hosts it already, so it keeps its replica.",
             f"Drain broker {draft.ids[source]} to give that one to another broker.",
             draft.name(row),

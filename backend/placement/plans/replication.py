@@ -28,7 +28,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from backend.domain.cluster import NO_BROKER
-from backend.domain.proposal import Measure, Note, Proposal
+from backend.domain.proposal import Measure, PlanNote, Proposal
 from backend.domain.wording import listed
 from backend.errors import BadInput
 from backend.placement.plans.draft import Draft, first_least
@@ -82,14 +82,14 @@ def _factor(topic: str, factors: Mapping[str, int]) -> int | None:
     return next(found, None)
 
 
-def _resize(draft: Draft, row: int, factor: int) -> Note | None:
+def _resize(draft: Draft, row: int, factor: int) -> PlanNote | None:
     """Bring one partition to its factor; what keeps it from that, if anything does."""
     if factor > len(draft.replicas[row]):
         return _grow(draft, row, factor)
     return _hindrance(draft, row, factor) or _shrink(draft, row, factor)
 
 
-def _grow(draft: Draft, row: int, factor: int) -> Note | None:
+def _grow(draft: Draft, row: int, factor: int) -> PlanNote | None:
     while len(draft.replicas[row]) < factor:
         mask = draft.candidates(row)
         fresh = mask & draft.new_rack(draft.racks_of(draft.replicas[row]))
@@ -100,18 +100,18 @@ def _grow(draft: Draft, row: int, factor: int) -> Note | None:
     return None
 
 
-def _hindrance(draft: Draft, row: int, factor: int) -> Note | None:
+def _hindrance(draft: Draft, row: int, factor: int) -> PlanNote | None:
     """Why replicas of a partition may not be dropped, whichever they are."""
     least = int(draft.situation.min_isr[row])
     if factor < least:
-        return Note(
+        return PlanNote(
             f"Its min.insync.replicas is {least}: with {factor} nothing could be written to it "
             "with acks=all.",
             "Lower min.insync.replicas first.",
             draft.name(row),
         )
     if draft.leader[row] == NO_BROKER:
-        return Note(
+        return PlanNote(
             "It has no leader, so every replica may be needed.",
             "Bring back the broker that led it, and plan again.",
             draft.name(row),
@@ -119,7 +119,7 @@ def _hindrance(draft: Draft, row: int, factor: int) -> Note | None:
     return None
 
 
-def _shrink(draft: Draft, row: int, factor: int) -> Note | None:
+def _shrink(draft: Draft, row: int, factor: int) -> PlanNote | None:
     kept = list(draft.replicas[row])
     lagging = {broker for broker in kept if not _in_sync(draft, row, broker)}
     racks = min(draft.need(row), factor)
@@ -140,8 +140,8 @@ def _in_sync(draft: Draft, row: int, broker: int) -> bool:
     return bool((draft.situation.in_sync[row] & (draft.table[row] == broker)).any())
 
 
-def _torn(draft: Draft, row: int, behind: list[int]) -> Note:
-    return Note(
+def _torn(draft: Draft, row: int, behind: list[int]) -> PlanNote:
+    return PlanNote(
         f"Without its replica on broker {listed(behind)}, which is out of sync, it would span "
         "fewer racks; without another it would lose one that is in sync.",
         "Plan again when that replica is in sync, or repair its racks first.",

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from backend.processes import begun, command_of, environment, line_of
-from tests.served.tui.test_web import PLANTED
 from tests.support.paths import ROOT
+from tests.support.planted import PLANTED
 
 DEADLINE_S = 240.0
 

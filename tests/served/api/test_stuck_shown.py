@@ -26,10 +26,10 @@ from backend.operations.needed import needed_lists
 from backend.operations.ownership import Ownership, Present, Shares
 from backend.operations.ownership_cells import ListKey
 from backend.telemetry.focus import concerned_rows, focused
-from tests.house.test_readme import README
+from tests.support.paths import ROOT
 from tests.support.serving import serving
+from tests.support.snapshots import replicas_of, snapshot_of
 from tests.support.waiting import wait_until
-from tests.unit.api.test_snapshot import replicas_of, snapshot_of
 from tui.tables.etas import eta_cells
 from tui.tables.facts import Facts
 
@@ -185,7 +185,7 @@ def test_every_cause_has_words_and_a_key_in_the_api() -> None:
 
 
 def test_the_table_of_causes_in_the_readme_is_the_codes() -> None:
-    assert cause_table() in README
+    assert cause_table() in (ROOT / "README.md").read_text()
 
 
 def test_whole_partitions_are_looked_at_where_something_may_be_wrong() -> None:

@@ -14,10 +14,10 @@ from backend.embedded.metadata.records import ResourceType
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.tools import reassign, topics
 from tests.support.embedded.rights import AUTHORIZED, allow, granted
+from tests.support.embedded.users import USERS, login
 from tests.support.serving import serving
 from tests.support.tools import Tool, run_with, write
 from tests.support.waiting import wait_until
-from tests.unit.embedded.test_sasl import USERS, login
 
 DEADLINE_S = 30.0
 BACKEND = "User:kshunt"

@@ -20,11 +20,10 @@ from backend.settings import Settings
 from backend.tools import audit, election, private, reassign
 from backend.tools.flags import UsageError, reason, who
 from backend.tools.local_audit import LocalAudit
-from tests.served.tools.test_tools import PLAN, change
 from tests.support.keys import KEYS
 from tests.support.operations.journal import embedded_cluster, raw_producer
 from tests.support.serving import serving
-from tests.support.tools import Stub, run_with, write
+from tests.support.tools import PLAN, Stub, change, run_with, write
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 

@@ -24,10 +24,9 @@ from backend.errors import BackendError, PlanError
 from backend.tools.election import FLAGS, build_parser, main
 from backend.tools.flags import who
 from backend.tools.sockets import socket_path
-from tests.served.tools.test_tools import change
 from tests.support.brokers.launcher import RealKafka
 from tests.support.serving import serving
-from tests.support.tools import Stub, Tool, run_with, write
+from tests.support.tools import Stub, Tool, change, run_with, write
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 

@@ -25,14 +25,13 @@ from backend.tools.reassign import main
 from backend.tools.sockets import PATH_BYTES_MAX, answers, runtime_dir, socket_path
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.launcher import RealKafka
-from tests.support.tools import Stub, Tool, run_with, write
+from tests.support.tools import PLAN, Stub, Tool, change, run_with, write
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("own_runtime_dir")
 
 JAVA_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-PLAN = '{"version":1,"partitions":[{"topic":"foo","partition":1,"replicas":[3,2]}]}'
 FOO_1 = {"topic": "foo", "partition": 1}
 
 
@@ -223,16 +222,6 @@ def test_list(tool: Tool, stub: Stub) -> None:
         "foo-1: replicas: 1,2,3. adding: 3.\n",
     )
     assert json.loads(tool(*at, "--json")[1]) == list_of(other, moving)
-
-
-def change(*results: tuple[str, str, str], **more: object) -> dict[str, object]:
-    """A change's answer: item, error name, message."""
-    entries = [
-        {"item": item, "error_code": 0 if name == "NONE" else 85, "error_name": name, "message": m}
-        for item, name, m in results
-    ]
-    empty = {"validate_only": False, "operation_id": "1", "notes": [], "rollback_plan": None}
-    return {**empty, "results": entries, **more}
 
 
 ROLLBACK = {"version": 1, "partitions": [{**FOO_1, "replicas": [1, 2], "log_dirs": ["any", "any"]}]}

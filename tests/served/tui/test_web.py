@@ -28,6 +28,7 @@ from yarl import URL
 from backend.domain.steering import AuditLine
 from tests.support.brokers.config import free_ports
 from tests.support.paths import ROOT
+from tests.support.planted import PLANTED
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import START_MS, incident, running_move
 from tests.support.tui.screen import Emulator
@@ -249,12 +250,6 @@ async def test_the_cookie_is_a_session_that_other_servers_of_the_host_are_not_se
         second = await browser.get(await printed(), allow_redirects=False)
         assert second.status == 303
         assert second.cookies[cookie.key].value != cookie.value
-
-
-PLANTED = """
-from pathlib import Path
-Path(__file__).with_name("was-run").touch()
-"""
 
 
 async def test_a_folder_of_the_working_directory_is_not_run(tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ def main() -> int:
     """`python -m tests.support.brokers.java`: fetch the jars, or say in one line why not."""
     reason = missing_reason()
     if reason is None and not jars_present():
+        print("fetching Kafka's jars with Maven; this happens once", flush=True)
         try:
             ensure_jars()
         except (KafkaLaunchError, OSError, subprocess.TimeoutExpired) as error:

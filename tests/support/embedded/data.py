@@ -17,8 +17,8 @@ from backend.embedded.logs.batch import Record, build_batch
 from backend.embedded.net.api import KAFKA_APIS
 from backend.embedded.net.server import BrokerServer, Handler
 from backend.embedded.world import World
+from tests.support.embedded.connection import Client, connected
 from tests.support.embedded.core import DIRS, SmallCluster
-from tests.unit.embedded.test_server import Client, connected
 
 PRODUCE: Final = 0
 FETCH: Final = 1

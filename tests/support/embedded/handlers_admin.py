@@ -28,7 +28,7 @@ from backend.embedded.net.api import (
 )
 from backend.embedded.net.server import BrokerServer, Handler, RequestContext
 from backend.embedded.world import World
-from tests.unit.embedded.test_server_clients import LoopThread
+from tests.support.embedded.loop_thread import LoopThread
 
 CLUSTER_ID = "embedded-admin-cluster"
 METADATA, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 3, 19, 20, 37

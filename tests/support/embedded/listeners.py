@@ -12,8 +12,8 @@ from backend.embedded.metadata.records import ResourceType
 from backend.embedded.net.api import KAFKA_APIS, SEED_APIS
 from backend.embedded.net.server import BrokerServer, Handler, RequestContext
 from backend.embedded.world import World
+from tests.support.embedded.connection import connected
 from tests.support.embedded.core import DIRS, SmallCluster
-from tests.unit.embedded.test_server import connected
 
 THROTTLED_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 THROTTLED_REPLICAS = (

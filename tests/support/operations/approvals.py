@@ -15,7 +15,7 @@ from backend.operations.audit import AuditEntry, read_audit
 from backend.operations.journal import check_append
 from backend.operations.journal_codec import Body, Entry, Header, JournalState
 from backend.operations.registry import Registry
-from tests.unit.access.test_tokens import Standing
+from tests.support.clocks import Standing
 
 EXPIRY_S: Final = 600.0
 RULE: Final = TwoPersonRule(frozenset(Guarded), EXPIRY_S)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from backend.domain.cluster import LogDir, OngoingReassignment, PartitionState, TopicPartition
+import numpy as np
+
+from backend.domain.assignment import Assignment
+from backend.domain.cluster import (
+    LogDir,
+    OngoingReassignment,
+    PartitionState,
+    TopicPartition,
+)
 from backend.domain.throttle import (
     BrokerThrottle,
     ReplicaSet,
@@ -81,3 +89,23 @@ def followers(**topics: str) -> dict[str, ThrottledReplicas]:
         topic: ThrottledReplicas(ReplicaSet(), ReplicaSet.parse(text))
         for topic, text in topics.items()
     }
+
+
+def columns(*states: PartitionState) -> Assignment:
+    """These partitions as a description of the cluster has them."""
+    topics = tuple(sorted({state.partition.topic for state in states}))
+    rows = [
+        (topics.index(state.partition.topic), state.partition.partition, broker, position, state)
+        for state in sorted(states, key=lambda state: state.partition)
+        for position, broker in enumerate(state.replicas)
+    ]
+    return Assignment(
+        topics,
+        np.array([row[0] for row in rows], np.int32),
+        np.array([row[1] for row in rows], np.int32),
+        np.array([row[2] for row in rows], np.int32),
+        np.array([row[3] for row in rows], np.int16),
+        np.array([row[4].leader for row in rows], np.int32),
+        np.array([row[2] in row[4].isr for row in rows], np.bool_),
+        np.zeros(len(rows), np.bool_),
+    )

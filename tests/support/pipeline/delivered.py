@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from backend.domain.results import MANIFEST, Manifest, ResultTable, RunRecord
 from backend.domain.samples import Type, hour_folder
+from backend.result_files import current_files
 
 Row = dict[str, Any]
 
@@ -79,3 +80,10 @@ def publish(results: Path, run: str, table: ResultTable, hours_ms: Iterable[int]
     record = RunRecord(run, 0, "0", 1, 1, None, 0, 0)
     manifest = former.with_run(record, [table.name], [hour_folder(at) for at in hours_ms])
     path.write_text(manifest.to_json())
+
+
+def rows_in(folder: Path, table: str, *order: str) -> list[dict[str, Any]]:
+    """A table as any reader of Parquet finds it through the manifest."""
+    parts = [pq.ParquetFile(path).read() for path in current_files(folder, table)]
+    rows: list[dict[str, Any]] = pa.concat_tables(parts).to_pylist()
+    return sorted(rows, key=lambda row: [str(row[name]) for name in order])

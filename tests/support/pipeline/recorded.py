@@ -182,3 +182,23 @@ def _unique(rows: Iterable[Row]) -> Iterator[Row]:
         if row["at"] not in seen:
             seen.add(row["at"])
             yield row
+
+
+def throttled(seed: int, replicas: int, seconds: float) -> list[Row]:
+    """Simulated samples under rates that change, among followers that no move touches."""
+    dice = random.Random(seed)
+    rows = simulated(seed, replicas, seconds)
+    changes = [(dice.uniform(0, seconds), dice.choice((1000, 80_000, 400_000))) for _ in range(4)]
+    for row in rows:
+        at_s = (row["at"] - time_of(START_MS)).total_seconds()
+        rates = [rate for since_s, rate in sorted(changes) if since_s <= at_s]
+        row["leader_throttle_bytes_per_s"] = rates[-1] if rates and row["rid"] % 3 else None
+        if row["rid"] % 4 == 0:
+            row["adding"] = False
+        if row["rid"] % 7 == 0:
+            row["in_isr"], row["adding"] = at_s > 100, False
+        if row["rid"] % 11 == 0:
+            row["removing"], row["adding"] = True, False
+        if row["rid"] % 5 == 0 and not row["in_isr"]:
+            row["cause"] = dice.choice(("BROKER_DOWN", None))
+    return rows

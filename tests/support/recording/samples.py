@@ -13,6 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from backend.domain.cluster import Broker, LogDir
+from backend.domain.modes import PartitionMode
 from backend.domain.snapshot import COLUMNS, DTYPES, BrokerStatus, Replicas, Snapshot
 from backend.domain.stuck import Cause
 from backend.domain.throttle import BrokerThrottle, ThrottledRate, Throttles
@@ -175,3 +176,16 @@ def drawn(draw: Any, at_ms: int = START_MS) -> Snapshot:
         for (topic, number, broker), row in table.items()
     ]
     return snapshot(rows, at_ms, rates=rates)
+
+
+def with_modes(one: Snapshot, **modes: PartitionMode) -> Snapshot:
+    """The snapshot with some partitions of its first topic in other modes: `p1=RO`."""
+    mode = one.replicas.mode.copy()
+    for name, code in modes.items():
+        mode[(one.replicas.topic_index == 0) & (one.replicas.partition == int(name[1:]))] = code
+    return replace(one, replicas=replace(one.replicas, mode=mode))
+
+
+def plain(partitions: int = 3) -> Snapshot:
+    """Partitions of one topic, two replicas each, all ReadWrite."""
+    return snapshot(Row(0, number, broker) for number in range(partitions) for broker in (0, 1))

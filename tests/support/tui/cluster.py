@@ -433,3 +433,15 @@ def throttle(
         )
         for topic in leaders
     }
+
+
+def moving() -> ScriptedCluster:
+    """A throttled move that goes on for two minutes, faster and slower."""
+    cluster = incident()
+    cluster.min_isr = 2
+    running_move(cluster)
+    for second in range(120):
+        cluster.copy_bytes_per_s = {2: 200_000 * second, 5: 60_000 * second, 3: 11_000_000}
+        cluster.step()
+    cluster.copy_bytes_per_s = {2: 24_000_000, 5: 7_500_000, 3: 11_000_000}
+    return cluster

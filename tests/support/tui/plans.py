@@ -16,7 +16,7 @@ from backend.api.planning_documents import plan_answer_json, rehearsal_answer_js
 from backend.domain.cluster import TopicPartition
 from backend.domain.impact import BrokerImpact, Impact
 from backend.domain.planning import PlanAnswer, RehearsalAnswer
-from backend.domain.proposal import Cost, Measure, Note, Proposal
+from backend.domain.proposal import Cost, Measure, PlanNote, Proposal
 from backend.domain.rehearsal import Deadline, IsrEvent, Rehearsal, Timeline
 from tests.support.tui.app import Shown, dashboard
 from tests.support.tui.backend import Json, Problem, ScriptedBackend
@@ -29,7 +29,7 @@ MB = 1_000_000
 DRAINED = 4
 DISK_BYTES = 400_000_000_000
 POINTS = 40
-NOTE = Note(
+NOTE = PlanNote(
     "It is being reassigned, and stays as it is.",
     "Plan again when that is done, or cancel it.",
     TopicPartition("audit-log", 3),
@@ -44,7 +44,7 @@ def quiet() -> ScriptedCluster:
 
 
 def proposal_of(
-    cluster: ScriptedCluster, drained: int = DRAINED, notes: Sequence[Note] = (NOTE,)
+    cluster: ScriptedCluster, drained: int = DRAINED, notes: Sequence[PlanNote] = (NOTE,)
 ) -> Proposal:
     """Every replica of a broker goes to the next one that has none of its partition."""
     before: dict[TopicPartition, tuple[int, ...]] = {}

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+from textual.message import Message
 from textual.pilot import Pilot
 
 from tests.support.tui.app import DEADLINE_S, ManualTime, Shown, frame
 from tests.support.tui.backend import ScriptedBackend
-from tests.support.tui.cluster import ScriptedCluster
+from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.waiting import wait_until_async
 from tui.app import KshuntApp
+from tui.feed import Scene
+from tui.recorder.keeping import Bounds
 from tui.recorder.recorder import Recorder
 from tui.recorder.reel import Reel
 from tui.screens.table import TableScreen
@@ -152,3 +156,54 @@ def _is_arrived(app: KshuntApp) -> bool:
             or (isinstance(screen, TableScreen) and screen.grid.table is store.tables[view])
         )
     )
+
+
+class Clock:
+    """Seconds that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 5.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def record(
+    folder: Path, messages: Sequence[Message], bounds: Bounds | None = None
+) -> tuple[tuple[Path, ...], list[Scene]]:
+    """Record messages, a second apart; the files, and the scene after each message."""
+    clock = Clock()
+    recorder = Recorder(
+        folder, bounds=bounds or Bounds(), now_s=clock, wall_s=lambda: 1_760_000_000 + clock.now
+    )
+    recorder.start()
+    scenes, scene = [], Scene()
+    try:
+        for message in messages:
+            clock.now += 1
+            recorder.take(message)
+            assert recorder.flush(10)
+            scene = scene.after(message, clock.now)
+            scenes.append(scene)
+    finally:
+        recorder.stop()
+    assert recorder.stopped == ""
+    return recorder.paths, scenes
+
+
+def scripted() -> ScriptedCluster:
+    """An incident with an operation that somebody asked for."""
+    cluster = incident()
+    running_move(cluster)
+    return cluster
+
+
+@pytest.fixture
+async def live(tmp_path: Path) -> AsyncIterator[Recorded]:
+    """A recorded dashboard, some moments into an incident."""
+    async with recorded(tmp_path, scripted()) as shown:
+        await shown.later(10)
+        shown.backend.cluster.down = {3: "connection refused"}
+        await shown.later(10)
+        await shown.later(10)
+        yield shown

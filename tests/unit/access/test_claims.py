@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from backend.access.claims import REREAD_S, Claims, Provider
 from backend.access.roles import Role
 from backend.errors import ConfigError
-from tests.unit.access.test_tokens import Standing
+from tests.support.clocks import Standing
 
 ISSUER, AUDIENCE = "https://id.example.org/realm", "kshunt"
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)

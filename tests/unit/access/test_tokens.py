@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -15,25 +14,10 @@ from backend.access.tokens import TokenFile, read_tokens
 from backend.clock import SystemClock
 from backend.errors import BadInput, ConfigError
 from backend.tools import tokens as tool
+from tests.support.clocks import Standing
 from tests.support.tools import run_with
 
 HOUR_MS = 3_600_000
-
-
-@dataclass
-class Standing:
-    """A clock that stands until it is moved."""
-
-    ms: int = 1_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_s(self) -> float:
-        return self.ms / 1000
-
-    async def wait_s(self, seconds: float) -> None:
-        self.ms += round(seconds * 1000)
 
 
 @pytest.fixture

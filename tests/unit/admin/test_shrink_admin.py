@@ -18,24 +18,27 @@ from backend.domain.shrink import (
     PartitionMode,
     ShrinkSupport,
 )
-from backend.embedded.metadata.records import ResourceType
 from backend.embedded.net.server import RequestContext
 from backend.errors import Conflict, NotSupported
 from backend.wire import seeds
 from tests.support.admin import connected, states_of, topic_with
 from tests.support.clusters import ContractCluster, differs
-from tests.support.embedded.listeners import ListeningCluster
-from tests.support.native import T0, T1, TIMEOUT_S, administered, hang_up, refusing, stay_silent
+from tests.support.native import (
+    T0,
+    T1,
+    TIMEOUT_S,
+    administered,
+    enable,
+    hang_up,
+    refusing,
+    stay_silent,
+)
 
 DELETE = seeds.DELETE_PARTITIONS_KEY
 RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
 KEPT, LATER, NOW = DeletedPartition(RW), DeletedPartition(RO), DeletedPartition(NONE)
 LIST_REASSIGNMENTS, CLUSTER_FORBIDDEN = 46, 31
 NO_TOPIC, INTERNAL, PARTITIONS, INVALID, MOVING = 3, 17, 37, 42, 60
-
-
-def enable(cluster: ListeningCluster) -> None:
-    cluster.set(ResourceType.BROKER, "", delete_topic_partition_enable="true")
 
 
 async def shrink(

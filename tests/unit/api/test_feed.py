@@ -17,7 +17,7 @@ from backend.api.frames import read_snapshots
 from backend.api.stream import replica_stream
 from backend.domain.snapshot import Snapshot
 from backend.telemetry.hub import SnapshotHub
-from tests.unit.api.test_snapshot import assert_equal, replicas_of, snapshot_of, tables
+from tests.support.snapshots import assert_equal, replicas_of, snapshot_of, tables
 
 TOPICS = (("a", "b", "c", "d"), ("a", "b", "c", "d"), ("b", "c", "d", "é", "f"))
 END_S = 20.0

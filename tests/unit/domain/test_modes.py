@@ -12,46 +12,27 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backend.admin.kafka import KafkaAdmin
 from backend.api.frames import SCHEMA, FrameWriter, encode_frame, read_snapshots
 from backend.api.rows import RowFilter, matching_rows, row_json
-from backend.clock import SystemClock
 from backend.domain.assignment import Assignment, merge
 from backend.domain.cluster import TopicPartition
 from backend.domain.modes import MODES_BY_KEY, PartitionMode, mode_words
 from backend.domain.shrink import DeletePartitions
 from backend.domain.snapshot import Snapshot
 from backend.embedded.metadata.records import ResourceType
-from backend.settings import SamplerSettings
-from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.recording.json_rows import json_rows
 from backend.telemetry.recording.layout import Table
 from backend.telemetry.recording.schema import SCHEMAS, UnreadableSamples, read
-from backend.telemetry.sampler import Sampler
 from tests.support.embedded.listeners import ListeningCluster
-from tests.support.native import T1, TIMEOUT_S, administered
-from tests.support.recording.samples import Row, snapshot, table_of
-from tests.unit.admin.test_shrink_admin import enable
-from tests.unit.api.test_snapshot import assert_equal
-from tests.unit.recording.test_files import older, one_file
+from tests.support.native import T1, TIMEOUT_S, administered, enable, look
+from tests.support.recording.files import older, one_file
+from tests.support.recording.samples import plain, table_of, with_modes
+from tests.support.snapshots import assert_equal
 from tui.recorder.columns import Canvas, encode_change, encode_whole
 
 RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
 MINUTE_MS = 60_000
 A1 = TopicPartition("a", 1)
-
-
-def with_modes(one: Snapshot, **modes: PartitionMode) -> Snapshot:
-    """The snapshot with some partitions of its first topic in other modes: `p1=RO`."""
-    mode = one.replicas.mode.copy()
-    for name, code in modes.items():
-        mode[(one.replicas.topic_index == 0) & (one.replicas.partition == int(name[1:]))] = code
-    return replace(one, replicas=replace(one.replicas, mode=mode))
-
-
-def plain(partitions: int = 3) -> Snapshot:
-    """Partitions of one topic, two replicas each, all ReadWrite."""
-    return snapshot(Row(0, number, broker) for number in range(partitions) for broker in (0, 1))
 
 
 @pytest.mark.parametrize(
@@ -73,14 +54,6 @@ def test_a_mode_in_words(mode: PartitionMode, left_ms: int, words: str) -> None:
 def test_a_code_that_is_not_known_is_taken_for_read_only() -> None:
     assert [PartitionMode.of(code) for code in (0, 1, -1, 7)] == [RW, RO, NONE, RO]
     assert MODES_BY_KEY == {"readwrite": RW, "readonly": RO, "none": NONE}
-
-
-async def look(admin: KafkaAdmin) -> Snapshot:
-    sampler = Sampler(admin, SystemClock(), SamplerSettings(), SnapshotHub())
-    seen = None
-    while seen is None:
-        seen = await sampler.tick()
-    return seen
 
 
 def modes_of(seen: Snapshot) -> list[PartitionMode]:

@@ -34,12 +34,10 @@ from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situa
 from backend.planning.propose import propose
 from backend.rehearsal.files import picture_json, picture_of_json
 from backend.rehearsal.picture import Picture
-from tests.contract.test_election import Held, codes, words
 from tests.support.embedded.listeners import ListeningCluster
-from tests.support.native import T0, T1, TIMEOUT_S, administered
-from tests.unit.admin.test_shrink_admin import enable
-from tests.unit.domain.test_modes import look
-from tests.unit.operations.test_schedule import columns
+from tests.support.native import T0, T1, TIMEOUT_S, administered, enable, look
+from tests.support.operations.elections import Held, codes, words
+from tests.support.operations.engine import columns
 
 RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
 LATER = tuple(TopicPartition("big", number) for number in (4, 5))

@@ -48,11 +48,11 @@ from backend.embedded.security.plain import AuthenticationFailed, PlainUsers
 from backend.embedded.spec import ClusterSpec, plain_brokers
 from backend.errors import KshuntError
 from tests.support.embedded.rights import AUTHORIZED, allow, granted
+from tests.support.embedded.users import USERS, login, login_at
 
 DEADLINE_S = 30.0
 ANY_RESOURCE = ResourcePatternFilter(PythonResourceType.ANY, None, ACLResourcePatternType.ANY)
 EVERY_ACL = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, ANY_RESOURCE)
-USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
 HANDSHAKE, API_VERSIONS, AUTHENTICATE, METADATA = 17, 18, 36, 3
 
 
@@ -68,24 +68,6 @@ def cluster() -> Iterator[Running]:
         for made in admin.create_topics(new, request_timeout=DEADLINE_S).values():
             made.result(DEADLINE_S)
         yield handle
-
-
-def login(cluster: Running, name: str, password: str | None = None, **more: Any) -> dict[str, Any]:
-    """The configuration of a confluent-kafka client."""
-    return login_at(cluster.bootstrap_servers, name, password, **more)
-
-
-def login_at(servers: str, name: str, password: str | None = None, **more: Any) -> dict[str, Any]:
-    """The same, by the brokers' addresses."""
-    return {
-        "bootstrap.servers": servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": name,
-        "sasl.password": USERS[name] if password is None else password,
-        "log_level": 0,
-        **more,
-    }
 
 
 def failed(answer: Any) -> int:

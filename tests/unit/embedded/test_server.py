@@ -11,14 +11,19 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
-from backend.embedded.net.api import KAFKA_APIS, SEED_APIS, WireReply
+from backend.embedded.net.api import WireReply
 from backend.embedded.net.faults import Faults
 from backend.embedded.net.server import BrokerServer, RequestContext, ServerLimits
 from backend.wire import seeds
+from tests.support.embedded.connection import (
+    DEADLINE_S,
+    DESCRIBE_CLUSTER,
+    METADATA,
+    PRODUCE,
+    connected,
+)
 from tests.support.waiting import wait_until_async
 
-DEADLINE_S = 5.0
-METADATA, PRODUCE, DESCRIBE_CLUSTER = 3, 0, 60
 NOT_CONTROLLER = 41
 
 Answer = Callable[[RequestContext, Any], Awaitable[Any]]
@@ -59,47 +64,6 @@ async def serving(answer: Answer = empty_metadata, **more: Any) -> AsyncIterator
         yield server
     finally:
         await server.stop(grace_s=0.1)
-
-
-class Client:
-    """A connection, as bytes."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    def ask(
-        self, correlation_id: int, key: int = METADATA, version: int = 1, **fields: Any
-    ) -> None:
-        """Send a request with these fields."""
-        api = (KAFKA_APIS | SEED_APIS)[key]
-        body = bytes(api.request(version=version, **fields).encode(version=version))
-        end = b"\x00" if api.flexible(version) else b""
-        self.send(struct.pack(">hhih", key, version, correlation_id, -1) + end + body)
-
-    def send(self, frame: bytes) -> None:
-        self.writer.write(struct.pack(">i", len(frame)) + frame)
-
-    async def answer(self) -> tuple[int, bytes]:
-        """Correlation id and the rest of the next answer."""
-        async with asyncio.timeout(DEADLINE_S):
-            size = int.from_bytes(await self.reader.readexactly(4), "big")
-            frame = await self.reader.readexactly(size)
-        return int.from_bytes(frame[:4], "big"), frame[4:]
-
-    async def ends(self) -> bytes:
-        """What comes until the server closes."""
-        async with asyncio.timeout(DEADLINE_S):
-            return await self.reader.read()
-
-
-@asynccontextmanager
-async def connected(server: BrokerServer) -> AsyncIterator[Client]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    try:
-        yield Client(reader, writer)
-    finally:
-        writer.transport.abort()
 
 
 async def served(server: BrokerServer) -> bool:

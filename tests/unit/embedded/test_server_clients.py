@@ -4,12 +4,10 @@ What it answers is written down here; librdkafka, kafka-python, Apache's Java to
 admin layer must each find exactly that.
 """
 
-import asyncio
 import subprocess
-import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -24,11 +22,9 @@ from backend.embedded.net.server import BrokerServer, Handler, RequestContext
 from backend.settings import Settings
 from backend.wire import seeds
 from tests.support.brokers.java import ensure_jars, java_tool_command
-from tests.unit.embedded.test_server import connected
+from tests.support.embedded.connection import connected
+from tests.support.embedded.loop_thread import DEADLINE_S, LoopThread
 
-T = TypeVar("T")
-
-DEADLINE_S = 20.0
 CLUSTER_ID = "embedded-demo-cluster"
 CONTROLLER = 2
 TOPICS = {"orders": [[1, 2], [2, 3]], "events": [[3, 1, 2]]}
@@ -173,23 +169,6 @@ def offset(context: RequestContext, replica_id: int, topic: str, asked: Any) -> 
         return 0, 0
     behind = BEHIND if context.broker_id in ADDING.get(which, []) else 0
     return 0, ENDS[which] - behind
-
-
-class LoopThread:
-    """An event loop on a thread of its own, for clients that block."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="embedded")
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(DEADLINE_S)
-
-    def close(self) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(DEADLINE_S)
-        self.loop.close()
 
 
 @contextmanager

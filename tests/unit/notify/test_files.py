@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import stat
 import subprocess
 import sys
@@ -18,20 +17,10 @@ from backend.errors import BadInput, ConfigError
 from backend.notify.dead_letters import DeadLetters, Letter, read_letters, remove_letters
 from backend.notify.message import Message
 from backend.notify.spool import REWRITE_BYTES, Spool
+from tests.support.full_disk import full_disk
 from tests.support.notify.messages import message
 
 HOOK = "h1"
-
-
-@contextmanager
-def full_disk(room_bytes: int) -> Iterator[None]:
-    """No file of this process grows over so many bytes meanwhile; writes are cut off there."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from backend.notify.hook import CROWDED, superseded
 from backend.notify.notifier import NO_HOOK, Notifier
 from backend.notify.policy import Policy
+from tests.support.full_disk import full_disk
 from tests.support.notify.messages import CLUSTER, QUICK, Desk, message, news, target
 from tests.support.notify.receiver import Receiver, hangs, receiving, resets, says, sends
 from tests.support.waiting import wait_until_async
-from tests.unit.notify.test_files import full_disk
 
 DEADLINE_S = 30.0
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from backend.domain.cluster import TopicPartition
+from backend.domain.modes import PartitionMode
 from backend.domain.operation import Operation, OperationKind, OperationState
 from backend.notify.leaving import LeavingTopic, leaving_topics
 from backend.notify.message import News
@@ -24,7 +25,9 @@ from backend.notify.watch import (
     operation_facts,
 )
 from backend.operations.schedule import Batch
-from tests.unit.domain.test_modes import NONE, RO, plain, with_modes
+from tests.support.recording.samples import plain, with_modes
+
+RO, NONE = PartitionMode.READ_ONLY, PartitionMode.NONE
 
 State = OperationState
 AT = Seen(0.0, "kshunt-1", "host-1", acting=True, writes=True, reachable=True)

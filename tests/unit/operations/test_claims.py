@@ -14,8 +14,8 @@ from backend.domain.team import NOTE_MAX, Present, Team, note_text
 from backend.errors import BadInput, Conflict
 from backend.operations.claims import Claims
 from backend.settings import LIMITS
+from tests.support.clocks import Standing
 from tests.support.operations.approvals import Side, side
-from tests.unit.access.test_tokens import Standing
 
 ADA, BOB = Asker("ada", "watching the disks"), Asker("bob")
 

@@ -8,83 +8,20 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pytest
 
-from backend.domain.answers import ChangeAnswer
 from backend.domain.cluster import TopicPartition
-from backend.domain.operation import Operation, OperationKind, OperationState
-from backend.domain.plan import ReassignmentPlan
+from backend.domain.operation import OperationKind, OperationState
 from backend.domain.snapshot import DTYPES, Replicas, Snapshot
 from backend.domain.throttle import ThrottledRate, Throttles
 from backend.errors import KshuntError
 from backend.operations.ownership_cells import ListKey, RateKey
 from backend.operations.pause import FLOOR_BYTES_PER_S
-from backend.operations.reassign import ReassignRequest
 from backend.operations.schedule import Caps
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
-from tests.support.operations.engine_world import BROKER, TOPIC, Effect, Fault, World
+from tests.support.operations.engine_world import BROKER, TOPIC, Effect, Fault
+from tests.support.operations.story import MB, RATE, Story
 
-MB = 1_000_000
-RATE = 500_000
 State = OperationState
-
-
-class Story:
-    """Five brokers, a topic, and one backend."""
-
-    def __init__(self) -> None:
-        self.world = World()
-        self.world.cluster.create("a", (1, 2), (2, 3), (3, 1), (1, 2), (1, 2))
-        self.world.cluster.fill("a", 5 * MB)
-        self.before = self.throttles()
-        self.backend = Backend(self.world)
-        self.effects: list[Effect] = []
-        self.world.effected = self.effects.append
-
-    # What is asked
-
-    def start(self, plan: Mapping[str, tuple[int, ...]], **how: object) -> ChangeAnswer:
-        request: dict[str, object] = {"throttle_bytes_per_s": RATE, "additional": True, **how}
-        targets = {tp(name): target for name, target in plan.items()}
-        return self.world.run(
-            self.backend.reassignments.start(
-                ReassignRequest(ReassignmentPlan(targets), **request)  # type: ignore[arg-type]
-            )
-        )
-
-    def tick(self, seconds: float = 0.0) -> None:
-        self.world.cluster.pass_s(seconds)
-        self.world.run(self.backend.engine.tick())
-
-    def until_over(self) -> None:
-        for _ in range(100):
-            if not self.backend.engine.busy:
-                return
-            self.tick(10)
-        raise AssertionError([str(operation) for operation in self.backend.registry])
-
-    # What is so
-
-    def throttles(self) -> dict[tuple[int, str, str], str | None]:
-        """Every throttle that is set."""
-        image = self.world.cluster.image
-        names = [(BROKER, str(b), key) for b in range(1, 6) for key in RateKey]
-        lists = [(TOPIC, topic, key) for topic in image.topics for key in ListKey]
-        found = {one: self.world.config(*one) for one in (*names, *lists)}
-        return {one: value for one, value in found.items() if value is not None}
-
-    def rates(self, broker: int) -> tuple[str | None, str | None]:
-        """As leader, as follower."""
-        keys = (RateKey.LEADER, RateKey.FOLLOWER)
-        leader, follower = (self.world.config(BROKER, str(broker), key) for key in keys)
-        return leader, follower
-
-    def operation(self, answer: ChangeAnswer) -> Operation:
-        found = self.backend.registry.get(answer.operation_id or "")
-        assert found is not None
-        return found
-
-    def replicas(self, name: str) -> tuple[int, ...]:
-        return self.world.cluster.at(*tp(name)).replicas
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from backend.wire.codes import NAMES
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_world import BROKER, Crash, Fault
-from tests.unit.operations.test_engine import RATE, Story
+from tests.support.operations.story import RATE, Story
 
 DENIED, UNSUPPORTED, NOT_CONTROLLER, INVALID_REQUEST, INVALID_RECORD = 31, 35, 41, 42, 87
 State = OperationState

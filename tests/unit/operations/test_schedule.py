@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.assignment import Assignment, ClusterState
+from backend.domain.assignment import ClusterState
 from backend.domain.cluster import Broker, OngoingReassignment, TopicPartition
 from backend.domain.throttle import Move
 from backend.errors import BadInput
@@ -28,7 +27,7 @@ from backend.operations.schedule import (
 )
 from backend.operations.view import ClusterView, effective_min_isr, under_min_isr, view_of
 from backend.settings import LIMITS
-from tests.support.operations.engine import at, moving, tp, view_with
+from tests.support.operations.engine import at, columns, moving, tp, view_with
 
 
 def queue(plan: Mapping[str, tuple[int, ...]], **more: Any) -> Queue:
@@ -361,25 +360,6 @@ def test_a_sound_plan_comes_to_its_end_under_any_caps(moves: Any, data: st.DataO
 
 
 # The view
-
-
-def columns(*states: Any) -> Assignment:
-    topics = tuple(sorted({state.partition.topic for state in states}))
-    rows = [
-        (topics.index(state.partition.topic), state.partition.partition, broker, position, state)
-        for state in sorted(states, key=lambda state: state.partition)
-        for position, broker in enumerate(state.replicas)
-    ]
-    return Assignment(
-        topics,
-        np.array([row[0] for row in rows], np.int32),
-        np.array([row[1] for row in rows], np.int32),
-        np.array([row[2] for row in rows], np.int32),
-        np.array([row[3] for row in rows], np.int16),
-        np.array([row[4].leader for row in rows], np.int32),
-        np.array([row[2] in row[4].isr for row in rows], np.bool_),
-        np.zeros(len(rows), np.bool_),
-    )
 
 
 def test_under_min_isr_counts_as_kafka_does() -> None:

@@ -19,7 +19,7 @@ from backend.operations.steering import actions_of
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_world import BROKER, TOPIC, Crash, Effect, Fault
-from tests.unit.operations.test_engine import RATE, Story
+from tests.support.operations.story import RATE, Story
 
 State = OperationState
 THEIRS = 77_000_000

@@ -10,7 +10,7 @@ import pytest
 
 from backend.domain.cluster import Broker, LogDir, OngoingReassignment
 from backend.domain.plan import ReassignmentPlan
-from backend.domain.proposal import Note, Proposal, applied, check_untouched
+from backend.domain.proposal import PlanNote, Proposal, applied, check_untouched
 from backend.domain.snapshot import DTYPES, BrokerStatus, Replicas, Snapshot
 from backend.domain.throttle import Throttles
 from backend.errors import BadInput, PlanError
@@ -39,7 +39,7 @@ def test_a_proposal_says_what_it_does_in_one_sentence() -> None:
     idle = drain(FOUND.situation(), [4])
     assert idle.sentence == "To drain broker 4, nothing changes; 0 notes."
     assert len(idle.plan) == 0
-    note = Note("It stays.", "Wait.", tp(1), 7)
+    note = PlanNote("It stays.", "Wait.", tp(1), 7)
     assert str(note) == "partition t-1, broker 7: It stays. Wait."
 
 

@@ -49,21 +49,8 @@ from backend.telemetry.recording.schema import (
     read_recording,
 )
 from backend.telemetry.recording.writer import CLUSTER, FolderSink
+from tests.support.recording.files import older, one_file, opened
 from tests.support.recording.samples import START_MS, keys_in, later, many, queried, table_of
-
-
-def opened(folder: Path, cluster_id: str = "cluster", now_ms: int = START_MS) -> FolderSink:
-    sink = FolderSink(folder)
-    sink.open(cluster_id, now_ms)
-    return sink
-
-
-def one_file(folder: Path) -> Path:
-    """The path of a good file of replicas."""
-    sink = opened(folder)
-    sink.write(Table.REPLICAS, table_of(many(3)))
-    sink.close()
-    return written(folder, Table.REPLICAS)[0].path
 
 
 def test_a_file_is_one_row_group_below_its_hour_and_says_what_it_is(tmp_path: Path) -> None:
@@ -126,13 +113,6 @@ def test_numbers_grow_whatever_the_clock_does(tmp_path: Path) -> None:
 
 
 # Versions
-
-
-def older(path: Path, without: str, version: int) -> None:
-    """Write a file anew as an older version that lacks a column."""
-    rows = pq.read_table(path).drop_columns([without])
-    about = {VERSION_KEY: str(version), CLUSTER_KEY: "cluster", TABLE_KEY: "replicas"}
-    pq.write_table(rows.replace_schema_metadata(about), path)
 
 
 def test_a_file_of_an_older_version_has_null_where_it_lacks_a_column(
@@ -313,7 +293,7 @@ def test_a_full_disk_leaves_no_part_of_a_file(tmp_path: Path) -> None:
     code = f"""
 import resource, signal, sys
 from pathlib import Path
-from tests.unit.recording.test_files import opened
+from tests.support.recording.files import opened
 from tests.support.recording.samples import many, table_of
 from backend.telemetry.recording.layout import Table
 sink = opened(Path({str(tmp_path)!r}))
@@ -335,7 +315,7 @@ import sys
 from pathlib import Path
 from backend.telemetry.recording.layout import Table
 from tests.support.recording.samples import START_MS, later, many, table_of
-from tests.unit.recording.test_files import opened
+from tests.support.recording.files import opened
 sink, last = opened(Path(sys.argv[1])), many(500)
 while True:
     last = later(last, 1)

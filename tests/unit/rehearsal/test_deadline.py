@@ -10,7 +10,7 @@ from backend.errors import BadInput
 from backend.rehearsal.deadline import rounded, throttle_for
 from backend.rehearsal.picture import Picture
 from backend.rehearsal.run import rehearse
-from tests.unit.rehearsal.test_rehearsal import FAST, MB, situation, to_the_third
+from tests.support.rehearsals import FAST, MB, situation, to_the_third
 
 
 @pytest.mark.parametrize("deadline_s", [10, 30, 299])

@@ -11,51 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
-from backend.domain.throttle import (
-    BrokerThrottle,
-    ReplicaSet,
-    ThrottledRate,
-    ThrottledReplicas,
-    Throttles,
-)
 from backend.errors import BadInput
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 from backend.rehearsal.files import load_picture, picture_json, picture_of_json, save_picture
-from backend.rehearsal.picture import Capacity, Picture, picture_of
+from backend.rehearsal.picture import picture_of
 from backend.rehearsal.run import rehearse
+from tests.support.rehearsals import picture
 from tests.support.tui.cluster import incident
-
-MB = 1_000_000
-FIRST, SECOND = TopicPartition("a", 0), TopicPartition("b", 3)
-
-
-def picture() -> Picture:
-    """One with everything in it that there is, known and not."""
-    brokers = [
-        BrokerFacts(1, "r1", log_dirs=(LogDir(1, "/d1", 900, 300), LogDir(1, "/d2"))),
-        BrokerFacts(2),
-        BrokerFacts(3, "r2", up=False),
-        BrokerFacts(4, "r2"),
-    ]
-    partitions = [
-        PartitionFacts(FIRST, (1, 2), 1, (1, 2), 5 * MB, 10.5, 3.0, 2, ("/d2", None)),
-        PartitionFacts(SECOND, (2, 4, 1), 2, (2, 1)),
-    ]
-    return Picture(
-        Situation.of(partitions, brokers, [OngoingReassignment(SECOND, (2, 4, 1), (4,), (1,))]),
-        Throttles(
-            {1: BrokerThrottle(1, ThrottledRate(1_000, None), 7)},
-            {
-                "a": ThrottledReplicas(ReplicaSet.parse("*")),
-                "b": ThrottledReplicas(ReplicaSet.parse("3:2"), ReplicaSet.parse("3:4")),
-            },
-        ),
-        {2: Capacity(1e6, None, 2.5e6)},
-        {(SECOND, 4): 77},
-        "cluster-id",
-        1_700_000_000_123,
-    )
 
 
 @pytest.mark.parametrize("name", ["picture.json", "picture.json.gz"])

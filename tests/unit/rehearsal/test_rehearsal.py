@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster import LogDir, OngoingReassignment, TopicPartition
+from backend.domain.cluster import LogDir, OngoingReassignment
 from backend.domain.rehearsal import Rehearsal
 from backend.domain.throttle import (
     BrokerThrottle,
@@ -22,30 +22,9 @@ from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situa
 from backend.rehearsal.picture import Capacity, Picture
 from backend.rehearsal.run import LIMIT_S, rehearse
 from tests.support.examples import many
+from tests.support.rehearsals import FAST, named, situation, to_the_third
 
 MB = 1_000_000
-FAST = {broker: Capacity(100.0 * MB, 100.0 * MB) for broker in (1, 2, 3)}
-
-
-def named(partition: int) -> TopicPartition:
-    return TopicPartition("t", partition)
-
-
-def situation(
-    count: int = 3, size_bytes: int | None = 100 * MB, rate: float | None = 0.0
-) -> Situation:
-    """Partitions on brokers 1 and 2, led by 1; broker 3 has nothing."""
-    return Situation.of(
-        [
-            PartitionFacts(named(n), (1, 2), 1, (1, 2), size_bytes, rate, min_isr=2)
-            for n in range(count)
-        ],
-        [BrokerFacts(1, "a"), BrokerFacts(2, "b"), BrokerFacts(3, "c")],
-    )
-
-
-def to_the_third(count: int = 3) -> dict[TopicPartition, tuple[int, ...]]:
-    return {named(n): (1, 3) for n in range(count)}
 
 
 @pytest.mark.parametrize(("rate", "seconds"), [(None, 3), (10 * MB, 30), (20 * MB, 15)])

@@ -12,8 +12,9 @@ from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.sampler import Sampler
 from tests.support.admin import connected
 from tests.support.operations.stuck import published_causes
-from tests.unit.telemetry.test_stuck_sampler import BROKERS, MB, PATIENCE_S, ClusterClock, Sampled
+from tests.support.sampled import BROKERS, PATIENCE_S, ClusterClock, Sampled
 
+MB = 1_000_000
 TOPICS = (
     TopicSpec(
         "t", 1, bytes_per_partition=500 * MB, size_spread=0.0, brokers=(1, 2, 3), leaders=(1,)

@@ -16,8 +16,9 @@ from backend.embedded.spec import ClusterSpec
 from backend.settings import SamplerSettings, Settings
 from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.sampler import Sampler
-from tests.unit.telemetry.test_stuck_sampler import BROKERS, MB, PATIENCE_S, ClusterClock
+from tests.support.sampled import BROKERS, PATIENCE_S, ClusterClock
 
+MB = 1_000_000
 LATE = 2
 """Ticks by which brokers hear late of what the controller has decided."""
 MOVE = Reassign(0, moves={("t", 0): (1, 2, 4)}, throttle_bytes_per_s=20 * MB)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import numpy as np
 
 from backend.domain.cluster import TopicPartition
 from backend.domain.columns import PartitionColumns
-from backend.domain.snapshot import Snapshot
 from backend.domain.stuck import Cause
 from backend.domain.throttle import (
     FOLLOWER_RATE,
@@ -20,7 +18,6 @@ from backend.domain.throttle import (
     ReplicaSet,
     ThrottledReplicas,
 )
-from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.core import Timing
 from backend.embedded.metadata.records import ResourceType
 from backend.embedded.running import run_cluster
@@ -33,68 +30,19 @@ from backend.embedded.scenario.model import (
     SlowLink,
     TopicSpec,
 )
-from backend.embedded.spec import ClusterSpec, plain_brokers
+from backend.embedded.spec import ClusterSpec
 from backend.settings import SamplerSettings
 from backend.telemetry.hub import SnapshotHub
 from backend.telemetry.known import not_asked
 from backend.telemetry.sampler import Sampler
 from backend.telemetry.stuck import Ours
 from tests.support.admin import connected
-from tests.support.operations.stuck import Causes, apply_needs, configure, published_causes
+from tests.support.operations.stuck import apply_needs, configure
+from tests.support.sampled import BROKERS, PATIENCE_S, ClusterClock, Sampled
 
 MB = 1_000_000
-IN_TIME_S = 35
 NEW = ("t", 0, 4)
-BROKERS = plain_brokers(4, log_dirs=2)
 MOVE = Reassign(0, moves={("t", 0): (1, 2, 4)}, throttle_bytes_per_s=2 * MB)
-PATIENCE_S = 5.0
-"""A broker that runs may be slow on a busy machine; the cluster's clock stands still meanwhile."""
-
-
-class ClusterClock:
-    """The cluster's time; only waiting takes the machine's."""
-
-    def __init__(self, cluster: EmbeddedCluster) -> None:
-        self._cluster = cluster
-
-    def now_ms(self) -> int:
-        return self._cluster.core.now_ms
-
-    def monotonic_s(self) -> float:
-        return self._cluster.core.now_ms / 1000
-
-    async def wait_s(self, seconds: float) -> None:
-        await asyncio.wait((), timeout=seconds)
-
-
-class Sampled:
-    """A cluster that is sampled once a second of its time."""
-
-    def __init__(self, cluster: EmbeddedCluster, sampler: Sampler) -> None:
-        self.cluster = cluster
-        self._sampler = sampler
-        self.ours = Ours()
-
-    async def tick(self) -> Snapshot | None:
-        self.cluster.advance(1_000)
-        return await self._sampler.tick()
-
-    async def until(self, goal: Callable[[Causes], bool], seconds: int = IN_TIME_S) -> Snapshot:
-        found: Causes = {}
-        for _ in range(seconds):
-            snapshot = await self.tick()
-            found = {} if snapshot is None else published_causes(snapshot)
-            if snapshot is not None and goal(found):
-                return snapshot
-        raise AssertionError(f"after {seconds} s there are still {found}")
-
-    async def pass_quietly(self, seconds: int) -> None:
-        """Nothing is stuck all the while."""
-        for _ in range(seconds):
-            snapshot = await self.tick()
-            if snapshot is not None:
-                assert not snapshot.explained
-                assert not any(c.is_stuck for c in published_causes(snapshot).values())
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ from backend.embedded.logs.batch import TRANSACTIONAL, read_header
 from backend.embedded.logs.crc import crc32c
 from backend.embedded.metadata.records import NO_LEADER, ResourceType
 from backend.embedded.replication.columns import BrokerState
+from tests.support.embedded.connection import connected
 from tests.support.embedded.data import (
     FETCH,
     LIST_OFFSETS,
@@ -27,7 +28,6 @@ from tests.support.embedded.data import (
     serving,
 )
 from tests.support.waiting import wait_until_async
-from tests.unit.embedded.test_server import connected
 
 DEADLINE_S = 10.0
 TOPIC = "orders"

@@ -18,6 +18,7 @@ from backend.embedded.metadata.values import BrokerState as BrokerImage
 from backend.embedded.net.api import KAFKA_APIS, RequestHeader
 from backend.embedded.net.server import RequestContext
 from backend.embedded.replication.columns import BrokerState
+from tests.support.embedded.connection import connected
 from tests.support.embedded.data import (
     FETCH,
     LIST_OFFSETS,
@@ -28,7 +29,6 @@ from tests.support.embedded.data import (
     fetch_fields,
     serving,
 )
-from tests.unit.embedded.test_server import connected
 
 DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 21, 23
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5

@@ -9,9 +9,9 @@ import pytest
 
 from backend.embedded.metadata.records import PartitionMode, ResourceType
 from backend.wire import seeds
+from tests.support.embedded.connection import connected
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import ListeningCluster, listening, lists, rate
-from tests.unit.embedded.test_server import connected
 
 REASSIGN = seeds.REASSIGN_PARTITIONS_KEY
 RATES = seeds.ALTER_INTERBROKER_THROTTLED_RATES_KEY

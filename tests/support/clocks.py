@@ -1,0 +1,21 @@
+"""Clocks that go as a test wants it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Standing:
+    """A clock that stands until it is moved."""
+
+    ms: int = 1_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_s(self) -> float:
+        return self.ms / 1000
+
+    async def wait_s(self, seconds: float) -> None:
+        self.ms += round(seconds * 1000)
