@@ -79,10 +79,10 @@ $(DEV): requirements-dev.lock $(RUN)
 define install
 echo "installing what $(1) names into $(VENV)"; \
 { $(PIP) --require-hashes -r $(1); echo "ended $$?"; } | while read -r word name rest; do \
-	case $$word in \
-		Collecting) printf '%s ' "$${name%%[=[]*}" ;; \
-		Installing) printf '\nunpacking them\n' ;; \
-		ended) exit "$$name" ;; \
+	case "$$word $$name" in \
+		"Collecting "*) printf '%s ' "$${name%%[=[]*}" ;; \
+		"Installing collected") printf '\nunpacking them\n' ;; \
+		"ended "*) exit "$$name" ;; \
 	esac; \
 done || { printf '\n%s\n' "$$cannot_install" >&2; exit 1; }
 endef

@@ -1,10 +1,6 @@
 """Which tests `make test` runs, and which wait for `make test-all`.
 
-| tier    | what it holds                                                        | needs        |
-|---------|----------------------------------------------------------------------|--------------|
-| `quick` | `house`, `unit`, `property`, `contract` (embedded), `tui`, `story`   | Python       |
-| `slow`  | `served`, `kafka`, `zookeeper`, `spark`, and what is marked `slow`   | Java, Maven  |
-| `all`   | both                                                                 |              |
+`CONTRIBUTING.md` has the table of tiers, and a test compares the folders that it names.
 
 A folder decides, then a mark: `kafka`, `zookeeper`, `spark` and `slow` put a test of a quick folder
 into the slow tier. Everything in `story` is quick, on real brokers too. A path or a name on the

@@ -75,5 +75,7 @@ def test_garbage_that_was_left_out_goes_once_there_is_very_much_of_it(heap: Heap
 
 
 def test_nothing_is_left_out_after_the_end(heap: Heap) -> None:
+    during = gc.get_threshold()
     heap.let_go()
     assert gc.get_freeze_count() == 0
+    assert gc.get_threshold()[2] > during[2]
