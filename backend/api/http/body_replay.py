@@ -1,4 +1,4 @@
-"""RequestBodies of requests, read by a layer and given on to the application."""
+"""Bodies of requests, read by a layer and given on to the application."""
 
 from __future__ import annotations
 

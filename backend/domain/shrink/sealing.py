@@ -1,4 +1,4 @@
-"""MessageStore producers from a topic without an authorizer: by the size of what it takes.
+"""Keeping producers from a topic without an authorizer: by the size of what it takes.
 
 Constraints
     - A leader refuses a batch that is larger than max.message.bytes, whatever the producer's acks;

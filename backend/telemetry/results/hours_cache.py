@@ -67,7 +67,7 @@ class CachedHours:
     tables: tuple[Any, ...] = ()
     """Arrow tables, of an hour each, the oldest first."""
     since_ms: int | None = None
-    """HoursCache before that are not read yet, and are there; None where none is."""
+    """Hours before that are not read yet, and are there; None where none is."""
     problem: str = ""
     """Files that cannot be read, in words."""
 
