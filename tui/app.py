@@ -26,15 +26,8 @@ from tui.actions.view_names import (
 )
 from tui.data.playback import Playback
 from tui.data.polling import TICK_S, Rounds
-from tui.data.store import (
-    REFRESH_S,
-    Connection,
-    ConnectionState,
-    Derived,
-    DeriveFailed,
-    Deriver,
-    Store,
-)
+from tui.data.store import Connection, ConnectionState, Derived, DeriveFailed, Store
+from tui.deriver import REFRESH_S, Deriver
 from tui.feed.link import RETRY_S, Link
 from tui.feed.messages import (
     AlertArrived,
