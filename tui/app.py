@@ -26,7 +26,7 @@ from tui.actions.view_names import (
 )
 from tui.data.playback import Playback
 from tui.data.polling import TICK_S, Rounds
-from tui.data.store import Connection, ConnectionState, Derived, DeriveFailed, Store
+from tui.data.store import Derived, DeriveFailed, Store
 from tui.deriver import REFRESH_S, Deriver
 from tui.feed.link import RETRY_S, Link
 from tui.feed.messages import (
@@ -35,6 +35,8 @@ from tui.feed.messages import (
     AnswerFailed,
     AuditArrived,
     Connected,
+    Connection,
+    ConnectionState,
     Disconnected,
     Feed,
     OperationsArrived,

@@ -40,7 +40,7 @@ from tests.support.topics import create_topic, produce
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async
 from tui.app import KshuntApp
-from tui.data.store import ConnectionState
+from tui.feed.messages import ConnectionState
 
 pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers]
 

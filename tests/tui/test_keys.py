@@ -22,10 +22,10 @@ from tui.actions import (
 )
 from tui.actions.view_names import VIEWS
 from tui.app import KshuntApp
-from tui.data.store import ConnectionState
 from tui.dialogs.help import HelpScreen
 from tui.dialogs.row_details import RowDetailsScreen
 from tui.dialogs.sort import SortScreen
+from tui.feed.messages import ConnectionState
 from tui.grid.plot_panel import PlotPanel
 from tui.views.partitions.table import ReplicaKey
 

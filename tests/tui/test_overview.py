@@ -21,12 +21,12 @@ from tests.support.tui.cluster import DRIFT, ORPHAN, ScriptedCluster, incident, 
 from tests.support.tui.tables import board, choose
 from tui.actions.view_names import OVERVIEW
 from tui.app import KshuntApp
-from tui.data.store import ConnectionState
 from tui.dialogs.attention_list import AttentionScreen
 from tui.facts.health import Health, health_of
 from tui.facts.overview import HomeBuilder, Total, share_text, total_of, worst_replicas
 from tui.facts.snapshot_facts import Facts
 from tui.facts.view_query import Job, Query
+from tui.feed.messages import ConnectionState
 from tui.text.bars import area, bar
 from tui.text.formatting import ASCII, UNICODE
 from tui.views.attention import unread

@@ -29,7 +29,7 @@ from tui.actions.view_names import BROKERS, OVERVIEW
 from tui.changes.plan.comparison import Comparison
 from tui.changes.plan.goals import TITLES, PlanStep
 from tui.changes.wizard.pages import Step
-from tui.data.store import ConnectionState
+from tui.feed.messages import ConnectionState
 from tui.grid.grid import Grid
 
 

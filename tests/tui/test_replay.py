@@ -13,8 +13,8 @@ from tests.support.tui.app import check_frame, dashboard, press_at_random
 from tests.support.tui.cluster import incident
 from tests.support.tui.replay import Recorded, live, recorded, replayed, scripted
 from tui.actions import ACTIONS
-from tui.data.store import ConnectionState
 from tui.facts.snapshot_facts import Facts
+from tui.feed.messages import ConnectionState
 
 VIEWS = ("2", "3", "4", "5")
 HEAD = 24

@@ -24,7 +24,7 @@ from tui.changes.wizard.confirm import ConfirmScreen
 from tui.changes.wizard.pages import Step
 from tui.changes.wizard.question_parts import AskPart
 from tui.changes.wizard.result import ErrorScreen, ResultScreen
-from tui.data.store import ConnectionState
+from tui.feed.messages import ConnectionState
 
 MB = 1_000_000
 

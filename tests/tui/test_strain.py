@@ -17,9 +17,9 @@ from tests.support.waiting import wait_until_async
 from tui.actions import ACTIONS
 from tui.app import KshuntApp
 from tui.changes.wizard.confirm import ConfirmScreen
-from tui.data.store import ConnectionState
 from tui.dialogs.help import HelpScreen
 from tui.dialogs.row_details import RowDetailsScreen
+from tui.feed.messages import ConnectionState
 from tui.grid.grid import Grid
 from tui.tables.model import NATURAL, Order
 from tui.text.formatting import ASCII

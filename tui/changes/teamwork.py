@@ -13,9 +13,9 @@ from tui.changes.wizard.change_service import READ_ONLY
 from tui.changes.wizard.intent import Target
 from tui.changes.wizard.result import ErrorScreen
 from tui.data.operator_identity import who_am_i
-from tui.data.store import ConnectionState
 from tui.data.team import approve_intent, my_name, steered_words
 from tui.dialogs.text_prompt import TextPromptScreen, needed
+from tui.feed.messages import ConnectionState
 
 if TYPE_CHECKING:
     from backend.api.client.backend_client import BackendClient

@@ -25,7 +25,7 @@ from tui.changes.wizard.pages import Wizard
 from tui.changes.wizard.question_parts import PreviewPart
 from tui.changes.wizard.result import ErrorScreen, ResultScreen
 from tui.changes.wizard.screen import WizardScreen
-from tui.data.store import ConnectionState
+from tui.feed.messages import ConnectionState
 from tui.terminal.downloads import NO_FILES
 from tui.text.formatting import plural
 from tui.views.operations.progress_text import Verb

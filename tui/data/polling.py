@@ -27,8 +27,7 @@ from tui.data.questions import (
     due,
     put_answers,
 )
-from tui.data.store import ConnectionState
-from tui.feed.messages import AnswerArrived, AnswerFailed, AuditArrived, Scene
+from tui.feed.messages import AnswerArrived, AnswerFailed, AuditArrived, ConnectionState, Scene
 
 if TYPE_CHECKING:
     from backend.api.client.backend_client import BackendClient

@@ -6,7 +6,6 @@ and of what `tui.deriver` has computed.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from textual.message import Message
 from tui.actions.view_names import VIEWS
 from tui.facts.lag_history import LagHistory
 from tui.facts.view_query import Job, Query
+from tui.feed.messages import CONNECTING, Connection
 from tui.tables.model import Table
 
 if TYPE_CHECKING:
@@ -35,23 +35,6 @@ if TYPE_CHECKING:
     from backend.domain.throttles.owners import OwnedThrottle
     from tui.facts.overview import Home
     from tui.facts.snapshot_facts import Facts, Summary
-
-
-class ConnectionState(enum.Enum):
-    """How the dashboard stands with its backend."""
-
-    CONNECTING = "connecting"
-    LIVE = "live"
-    LOST = "lost"
-    """What is shown is frozen until the backend answers again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """The state of the connection, and why."""
-
-    state: ConnectionState = ConnectionState.CONNECTING
-    reason: str = ""
 
 
 class Derived(Message):
@@ -102,7 +85,7 @@ class Store:
     received_s: float = 0.0
     """When the snapshot came, by `now_s`."""
     info: ClusterInfo | None = None
-    connection: Connection = Connection()
+    connection: Connection = CONNECTING
     operations: tuple[Operation, ...] = ()
     standing: BackendStatus | None = None
     """Which backend acts; None until it is known."""

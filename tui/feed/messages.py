@@ -5,13 +5,12 @@ Facts reach the app by these messages only, so that what recorded them can play 
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from textual.message import Message
-
-from tui.data.store import Connection, ConnectionState
 
 if TYPE_CHECKING:
     from backend.api.client.backend_client import BackendClient
@@ -22,6 +21,25 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 AUDITS_KEPT: Final = 32
+
+
+class ConnectionState(enum.Enum):
+    """How the dashboard stands with its backend."""
+
+    CONNECTING = "connecting"
+    LIVE = "live"
+    LOST = "lost"
+    """What is shown is frozen until the backend answers again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """The state of the connection, and why."""
+
+    state: ConnectionState = ConnectionState.CONNECTING
+    reason: str = ""
+
+
 CONNECTING: Final = Connection()
 
 

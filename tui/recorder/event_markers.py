@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tui.data.store import ConnectionState
 from tui.feed.messages import (
     ActionTaken,
     AlertArrived,
     AnswerArrived,
     Connected,
+    ConnectionState,
     Disconnected,
     OperationsArrived,
     Scene,

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from backend.domain.untrusted.strict_json import read_json
-from tui.data.store import Connection, ConnectionState
 from tui.feed.messages import (
     ActionTaken,
     AlertArrived,
@@ -14,6 +13,8 @@ from tui.feed.messages import (
     AnswerFailed,
     AuditArrived,
     Connected,
+    Connection,
+    ConnectionState,
     Disconnected,
     OperationsArrived,
     Scene,

@@ -9,8 +9,9 @@ from rich.cells import cell_len
 from rich.text import Span, Text
 from textual.widget import Widget
 
-from tui.data.store import ConnectionState, Store
+from tui.data.store import Store
 from tui.data.team import presence_forms
+from tui.feed.messages import ConnectionState
 from tui.text.formatting import (
     NEVER_TEXT,
     Glyphs,

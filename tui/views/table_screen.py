@@ -11,10 +11,10 @@ from textual.widgets import Input
 
 from backend.errors import BadInput
 from tui.actions import ACTIONS, key_of
-from tui.data.store import ConnectionState
 from tui.data.team import selected_words
 from tui.dialogs.dialog import Lines
 from tui.facts.view_query import Query
+from tui.feed.messages import ConnectionState
 from tui.grid.filter_line import FilterLine
 from tui.grid.grid import Grid
 from tui.grid.plot_panel import PlotPanel

@@ -27,7 +27,7 @@ from tui.changes.verbs.alter_wizard import alter_wizard
 from tui.changes.wizard.intent import Target
 from tui.changes.wizard.pages import Step
 from tui.changes.wizard.screen import WizardScreen
-from tui.data.store import ConnectionState
+from tui.feed.messages import ConnectionState
 from tui.text.formatting import UNICODE
 
 DEADLINE_S = 60.0

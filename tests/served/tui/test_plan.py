@@ -21,7 +21,7 @@ from tui.changes.plan.goals import PlanStep
 from tui.changes.plan.screen import PlanScreen
 from tui.changes.wizard.pages import Step
 from tui.changes.wizard.screen import WizardScreen
-from tui.data.store import ConnectionState
+from tui.feed.messages import ConnectionState
 
 DEADLINE_S = 60.0
 BACK = ".rollback.json"

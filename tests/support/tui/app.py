@@ -22,7 +22,7 @@ from tui.actions.view_names import PARTITIONS, TABLES
 from tui.app import KshuntApp
 from tui.changes.wizard.pages import Step
 from tui.changes.wizard.screen import WizardScreen
-from tui.data.store import ConnectionState
+from tui.feed.messages import ConnectionState
 from tui.grid.grid import Grid
 from tui.views.table_screen import TableScreen
 from tui.views.view_screen import ViewScreen

@@ -25,7 +25,7 @@ from tui.changes.wizard.confirm import ConfirmScreen
 from tui.changes.wizard.pages import Step
 from tui.changes.wizard.question_parts import AskPart
 from tui.changes.wizard.screen import WizardScreen
-from tui.data.store import ConnectionState
+from tui.feed.messages import ConnectionState
 
 OBEYED: Final = ("cfgx", "boomer", "moping", "dripping", "behindmost")
 """What the cluster's hostile texts look like where they are taken for markup."""

@@ -18,8 +18,7 @@ from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.waiting import wait_until_async
 from tui.actions.view_names import PARTITIONS, TABLES
 from tui.app import KshuntApp
-from tui.data.store import ConnectionState
-from tui.feed.messages import Scene
+from tui.feed.messages import ConnectionState, Scene
 from tui.recorder.reader import RecordingReader
 from tui.recorder.recorder import Recorder
 from tui.recorder.retention import Bounds

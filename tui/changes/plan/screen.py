@@ -36,11 +36,11 @@ from tui.changes.wizard.intent import Target
 from tui.changes.wizard.pages import step_line
 from tui.changes.wizard.question_parts import error_lines
 from tui.changes.wizard.screen import KEYS_FROM, STEPS_FROM, WizardScreen
-from tui.data.store import ConnectionState
 from tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
 from tui.dialogs.form import FormField, FormPart
 from tui.dialogs.options import Options
 from tui.facts.pending_rates import typed_rate
+from tui.feed.messages import ConnectionState
 from tui.feed.planner_client import ask_planner
 from tui.text.formatting import duration_text, servers_text
 from tui.views.operations.progress_text import Verb

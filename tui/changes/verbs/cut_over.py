@@ -12,9 +12,9 @@ from textual.widgets import Input
 
 from tui.changes.wizard.intent import Intent
 from tui.changes.wizard.question_parts import AskPart
-from tui.data.store import ConnectionState
 from tui.dialogs.dialog import Dialog, Lines
 from tui.facts.shrink_phases import course_of, cut_over_lines, waits_for_name
+from tui.feed.messages import ConnectionState
 from tui.grid.pane import Pane
 
 if TYPE_CHECKING:

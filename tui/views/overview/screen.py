@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from tui.actions.view_names import OVERVIEW
 from tui.data.questions import DRIFT, ORPHANS
-from tui.data.store import ConnectionState
+from tui.feed.messages import ConnectionState
 from tui.grid.board import Board
 from tui.tables.model import Cell
 from tui.text.formatting import duration_text
