@@ -18,13 +18,14 @@ from tests.support.tui.tables import SEEDS, facts_of, keys, partitions, row_word
 from tui.facts.filter_terms import EXAMPLES, WORDS, parse_filter
 from tui.facts.lag_history import LOOKED_AT_MOST, SAMPLES_MOST, LagHistory
 from tui.facts.replica_groups import AT_REST, GROUPINGS, OTHERS, GroupKey
+from tui.facts.row_keys import ReplicaKey
 from tui.facts.snapshot_facts import Facts, known_sum
 from tui.tables.model import LEVELS_MOST, NATURAL, Level, Order
 from tui.views.filter_hints import completed, hint_for
 from tui.views.partitions.details import TopicSettings
 from tui.views.partitions.group_table import GroupTable, group_table, partitions_of
 from tui.views.partitions.sorting import float_ranks, sorted_places
-from tui.views.partitions.table import ReplicaKey, partition_table
+from tui.views.partitions.table import partition_table
 from tui.views.partitions.topic_configs import TopicConfigs
 
 ORDERS = ReplicaKey("orders", 0, 5)

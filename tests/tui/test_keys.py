@@ -25,9 +25,9 @@ from tui.app import KshuntApp
 from tui.dialogs.help import HelpScreen
 from tui.dialogs.row_details import RowDetailsScreen
 from tui.dialogs.sort import SortScreen
+from tui.facts.row_keys import ReplicaKey
 from tui.feed.messages import ConnectionState
 from tui.grid.plot_panel import PlotPanel
-from tui.views.partitions.table import ReplicaKey
 
 
 @pytest.fixture

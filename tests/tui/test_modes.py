@@ -22,13 +22,13 @@ from tui.facts.filter_terms import parse_filter
 from tui.facts.health import health_of
 from tui.facts.leaving_partitions import Leaving, leaving_items
 from tui.facts.overview import worst_replicas
+from tui.facts.row_keys import ReplicaKey
 from tui.facts.snapshot_facts import Facts
 from tui.recorder.event_markers import counted
 from tui.tables.model import Order
 from tui.text.formatting import UNICODE
 from tui.views.filter_hints import hint_for
 from tui.views.partitions.details import TopicSettings, about
-from tui.views.partitions.table import ReplicaKey
 
 RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
 MINUTE_MS = 60_000

@@ -24,6 +24,7 @@ from tui.app import KshuntApp
 from tui.dialogs.attention_list import AttentionScreen
 from tui.facts.health import Health, health_of
 from tui.facts.overview import HomeBuilder, Total, share_text, total_of, worst_replicas
+from tui.facts.row_keys import ReplicaKey
 from tui.facts.snapshot_facts import Facts
 from tui.facts.view_query import Job, Query
 from tui.feed.messages import ConnectionState
@@ -31,7 +32,6 @@ from tui.text.bars import area, bar
 from tui.text.formatting import ASCII, UNICODE
 from tui.views.attention import unread
 from tui.views.overview.layout import OverviewState, home_lines
-from tui.views.partitions.table import ReplicaKey
 
 STUCK = TopicPartition("orders", 2)
 

@@ -18,9 +18,9 @@ from tests.support.tui.cluster import ScriptedCluster, incident
 from tests.support.tui.tables import facts_of, keys, partitions, row_words
 from tui.actions import ACTIONS
 from tui.dialogs.row_details import RowDetailsScreen, details
+from tui.facts.row_keys import ReplicaKey
 from tui.facts.stuck_words import stuck_sentence, stuck_word, typed_rate, why_lines
 from tui.tables.model import Order
-from tui.views.partitions.table import ReplicaKey
 
 WIDE = 33
 """Cells of the status in its long form."""

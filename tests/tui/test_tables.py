@@ -20,12 +20,12 @@ from tests.support.tui.cluster import ScriptedCluster, incident
 from tests.support.tui.tables import facts_of, keys, partitions, row_words
 from tui.changes.wizard.answer_table import answer_table, headline
 from tui.facts.filter_terms import ABOUT_FIELDS, EXAMPLES, FIELDS, WORDS, parse_filter
+from tui.facts.row_keys import ListKey, RateKey, ReplicaKey
 from tui.facts.snapshot_facts import Facts
 from tui.tables.model import GAP, Column, Order, fit_columns
 from tui.views.brokers.table import broker_table
 from tui.views.operations.table import operation_table
-from tui.views.partitions.table import ReplicaKey
-from tui.views.throttles.table import ListKey, RateKey, orphan_hint, throttle_table
+from tui.views.throttles.table import orphan_hint, throttle_table
 
 CLICKS = "clickstream-web-sessions-eu-west-1"
 PAYMENTS = "payments.transactions.settled.v2"

@@ -20,9 +20,9 @@ from tui.facts.finished_moves import Batch
 from tui.facts.forecast import Forecast, of_all, of_operation
 from tui.facts.health import Health, health_of
 from tui.facts.progress import Progress, all_held, copied_rows, held, progress_of, throttled
+from tui.facts.row_keys import ReplicaKey
 from tui.facts.snapshot_facts import Facts, Summary, known_sum
 from tui.facts.transfer_history import Course, Moment
-from tui.views.partitions.table import ReplicaKey
 
 if TYPE_CHECKING:
     from tui.facts.view_query import Job

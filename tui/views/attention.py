@@ -11,6 +11,7 @@ from backend.domain.operations.operation import OperationKind
 from tui.actions import key_of, view_key
 from tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
 from tui.data.team import awaits_me, words_of
+from tui.facts.row_keys import ListKey, RateKey
 from tui.tables.targets import Item, Target
 from tui.text.formatting import names_text, plural
 
@@ -112,7 +113,6 @@ def _foreign(store: Store) -> Item:
 
 def _drift(one: ShownDrift) -> Item:
     from tui.facts.drift_words import drift_words, owner_words
-    from tui.views.throttles.table import ListKey, RateKey
 
     key = RateKey(one.broker) if one.broker is not None else ListKey(one.topic or "")
     text = f"Drift: {drift_words(one)} ({owner_words(one.operations)})."

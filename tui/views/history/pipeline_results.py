@@ -22,6 +22,7 @@ from backend.domain.pipeline.delivered import (
 from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
 from tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
 from tui.facts.forecast import Forecast, age_text, end_text, of_operation
+from tui.facts.row_keys import ReplicaKey
 from tui.tables.lines import Line, Part, fitted, labelled, wrapped
 from tui.tables.model import Cell
 from tui.tables.targets import Target
@@ -36,7 +37,6 @@ from tui.text.formatting import (
     rate_text,
     sparkline,
 )
-from tui.views.partitions.table import ReplicaKey
 
 ROWS_MOST: Final = 5
 """Of a table; what matters most comes first."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from backend.domain.operations.operation import Operation
     from backend.domain.pipeline.delivered import Rows, StallRow
     from backend.domain.topics.configs import TopicConfig
-    from tui.views.partitions.table import ReplicaKey
+    from tui.facts.row_keys import ReplicaKey
 
 SPARK_WIDTH: Final = 28
 _HEAD: Final = ("Brk", "Role", "Status", "Lag", "Rate", "ETA", "Size")

@@ -22,12 +22,13 @@ from tui.facts.replica_groups import (
     group_rows,
     groups_of,
 )
+from tui.facts.row_keys import ReplicaKey
 from tui.facts.snapshot_facts import Facts
 from tui.tables.model import Cell, Column, Order, Placed, RowKey
 from tui.text.formatting import NEVER_TEXT, bytes_text, count_text, duration_text, rate_text
 from tui.views.partitions.group_sums import Sums, sums_of
 from tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places
-from tui.views.partitions.table import ReplicaKey, matching_rows
+from tui.views.partitions.table import matching_rows
 
 if TYPE_CHECKING:
     from backend.domain.operations.operation import Operation

@@ -19,7 +19,7 @@ from tui.views.table_screen import MARK_LIMIT
 if TYPE_CHECKING:
     from backend.domain.pipeline.delivered import Rows, StallRow
     from tui.facts.replica_groups import GroupKey
-    from tui.views.partitions.table import ReplicaKey
+    from tui.facts.row_keys import ReplicaKey
 
 STALLS = "stalls"
 """The table of the data pipeline's results."""

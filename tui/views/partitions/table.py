@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from backend.domain.replicas.snapshot import ReplicaStatus
 from tui.facts.filter_terms import Term
 from tui.facts.replica_groups import OF_GROUPS, GroupKey, group_rows
+from tui.facts.row_keys import ReplicaKey
 from tui.facts.snapshot_facts import Facts
 from tui.facts.stuck_words import why_lines
 from tui.tables.model import Cell, Order, Placed, RowKey
@@ -26,17 +27,6 @@ if TYPE_CHECKING:
 _STUCK_RANK: Final = max(ReplicaStatus) + 1
 FOLLOW_ORDER: Final = Order("lag_bytes", reverse=True)
 """How the moving replicas are sorted while they are followed: the furthest behind first."""
-
-
-class ReplicaKey(NamedTuple):
-    """What identifies a replica."""
-
-    topic: str
-    partition: int
-    broker: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition} on broker {self.broker}"
 
 
 class PartitionTable:

@@ -14,6 +14,7 @@ from backend.errors import BadInput
 from tui.actions import PENDING, key_of
 from tui.actions.view_names import THROTTLES
 from tui.dialogs.dialog import Lines
+from tui.facts.row_keys import ListKey, RateKey
 from tui.grid.grid import Grid
 from tui.grid.pane import Pane, PaneLine
 from tui.views.table_screen import TableScreen
@@ -146,8 +147,6 @@ class ThrottlesScreen(TableScreen):
 
     def action_mark_all(self) -> None:
         """Mark every broker, or none: only brokers have rates."""
-        from tui.views.throttles.table import RateKey
-
         table = self.table
         keys = [] if table is None else [table.key_of(row) for row in range(len(table))]
         brokers = {key for key in keys if isinstance(key, RateKey)}
@@ -158,8 +157,6 @@ class ThrottlesScreen(TableScreen):
 
     def _brokers(self) -> tuple[int, ...]:
         """The marked brokers, else the one under the cursor; says so where there is none."""
-        from tui.views.throttles.table import RateKey
-
         marked = sorted(key.broker for key in self.grid.marked if isinstance(key, RateKey))
         if marked:
             return tuple(marked)
@@ -262,8 +259,6 @@ class ThrottlesScreen(TableScreen):
 
     def action_edit(self) -> None:
         """Edit the row under the cursor."""
-        from tui.views.throttles.table import ListKey, RateKey
-
         key = self.grid.cursor_key
         if key is None or self.refused("edit"):
             return

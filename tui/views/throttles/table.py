@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from backend.domain.service.status import ShownDrift, ShownOrphan
 from backend.domain.throttles.configs import (
@@ -20,6 +20,7 @@ from backend.domain.throttles.configs import (
 from backend.domain.throttles.owners import OwnedThrottle
 from tui.facts.drift_words import drift_words, orphan_words, owner_words, readable
 from tui.facts.pending_rates import Foresight, Pending, needs_of
+from tui.facts.row_keys import ListKey, RateKey
 from tui.facts.snapshot_facts import Facts
 from tui.tables.list_table import Field, ListTable
 from tui.tables.model import Cell, Column, Order, RowKey
@@ -28,18 +29,6 @@ from tui.views.throttles.owners import NOT_OURS, before_text, owned_lines, owner
 
 if TYPE_CHECKING:
     from tui.facts.view_query import Job
-
-
-class RateKey(NamedTuple):
-    """A broker's row."""
-
-    broker: int
-
-
-class ListKey(NamedTuple):
-    """A topic's row."""
-
-    topic: str
 
 
 @dataclass(frozen=True, slots=True)
