@@ -16,7 +16,7 @@ from backend.domain.shrink.phases import (
     ShrinkProgress,
 )
 from tui.actions import key_of
-from tui.grid.pane import PaneLine
+from tui.tables.lines import PaneLine
 from tui.text.bars import bar
 from tui.text.formatting import UNKNOWN_TEXT, Glyphs, count_text, duration_text, names_text, plural
 

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.text import Span, Text
 from textual.widget import Widget
 
+from tui.tables.lines import PaneLine
 from tui.text.formatting import Glyphs, fit, printable
 
 LABEL_WIDTH = 10
-
-
-class PaneLine(NamedTuple):
-    """A label, what is said, and how it is meant; an empty label belongs to the one above."""
-
-    label: str
-    text: str
-    tone: str = ""
-    lines: int = 1
-    """The most lines of the screen that it may take."""
 
 
 class Pane(Widget):

@@ -27,6 +27,16 @@ class Line(NamedTuple):
         return "".join(span.text for span in self.spans)
 
 
+class PaneLine(NamedTuple):
+    """A label, what is said, and how it is meant; an empty label belongs to the one above."""
+
+    label: str
+    text: str
+    tone: str = ""
+    lines: int = 1
+    """The most lines of the screen that it may take."""
+
+
 class Part(NamedTuple):
     """A cell of a line that is fitted like a row of a table."""
 

@@ -9,7 +9,8 @@ from textual import events, on
 from textual.widget import Widget
 
 from tui.grid.grid import Grid
-from tui.grid.pane import Pane, PaneLine
+from tui.grid.pane import Pane
+from tui.tables.lines import PaneLine
 from tui.tables.model import RowKey
 from tui.views.table_screen import TableScreen
 

@@ -13,7 +13,8 @@ from tui.changes.wizard.intent import Intent
 from tui.changes.wizard.shrink_findings import headline, safety_lines
 from tui.dialogs.dialog import Lines
 from tui.facts.drift_words import readable
-from tui.grid.pane import Pane, PaneLine
+from tui.grid.pane import Pane
+from tui.tables.lines import PaneLine
 from tui.text.formatting import Glyphs
 
 AROUND: Final = 8

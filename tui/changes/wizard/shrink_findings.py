@@ -18,7 +18,7 @@ from backend.domain.shrink.check import (
     ShrinkCheck,
 )
 from backend.domain.shrink.phases import POINT_OF_NO_RETURN, CutOver, ShrinkRequest, phases_of
-from tui.grid.pane import PaneLine
+from tui.tables.lines import PaneLine
 from tui.text.formatting import (
     UNKNOWN_TEXT,
     Glyphs,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tui.facts.snapshot_facts import Facts
-from tui.grid.pane import PaneLine
+from tui.tables.lines import PaneLine
 from tui.tables.model import NATURAL
 from tui.text.formatting import bytes_text, plural, rate_text
 from tui.views.brokers.disks import Disk, disks_of, peak_tone

@@ -10,7 +10,7 @@ from textual.widget import Widget
 from tui.actions import key_of
 from tui.actions.view_names import BROKERS
 from tui.dialogs.dialog import Lines
-from tui.grid.pane import PaneLine
+from tui.tables.lines import PaneLine
 from tui.tables.model import NATURAL, Order, RowKey
 from tui.views.pane_screen import PaneScreen
 

@@ -17,7 +17,7 @@ from tui.facts.forecast import LIVE, full_text
 from tui.facts.progress import held, moving_first, originals
 from tui.facts.shrink_phases import course_of, phase_lines
 from tui.facts.snapshot_facts import Facts
-from tui.grid.pane import PaneLine
+from tui.tables.lines import PaneLine
 from tui.text.formatting import NEVER_TEXT, Glyphs, bytes_text, duration_text, plural, rate_text
 from tui.views.operations.table import TONES, OperationRow, eta_words, kind_words, left_text
 

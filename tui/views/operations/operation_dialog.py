@@ -11,7 +11,8 @@ from textual.widget import Widget
 from backend.domain.operations.operation import Operation
 from tui.actions import can
 from tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
-from tui.grid.pane import Pane, PaneLine
+from tui.grid.pane import Pane
+from tui.tables.lines import PaneLine
 from tui.views.operations.progress_text import operation_lines
 
 if TYPE_CHECKING:

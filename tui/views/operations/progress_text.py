@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tui.changes.wizard.question_parts import AnswerPart
     from tui.data.store import Store
     from tui.facts.snapshot_facts import Facts
-    from tui.grid.pane import PaneLine
     from tui.shell.dashboard import Dashboard
+    from tui.tables.lines import PaneLine
 
 OFFERED: Final = {"cancel": "c cancels it", "undo": "u undoes it"}
 """Ways back, with their keys; each is previewed and asked about as ever."""

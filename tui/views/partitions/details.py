@@ -15,7 +15,7 @@ from tui.facts.lag_history import Sample
 from tui.facts.leaving_partitions import asked_words
 from tui.facts.snapshot_facts import Facts
 from tui.facts.stuck_words import why_lines
-from tui.grid.pane import PaneLine
+from tui.tables.lines import PaneLine
 from tui.text.formatting import (
     Glyphs,
     bytes_text,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from backend.domain.cluster.metadata import TopicPartition
 from tui.actions import key_of
 from tui.actions.view_names import PARTITIONS
-from tui.grid.pane import PaneLine
+from tui.tables.lines import PaneLine
 from tui.tables.model import Order, RowKey
 from tui.text.formatting import plural
 from tui.views.pane_screen import PaneScreen

@@ -15,7 +15,7 @@ from tui.facts.forecast import age_text
 from tui.facts.foreign_throttles import Left, left_words
 from tui.facts.pending_rates import Foresight, change_lines, tight_text, what_if_text
 from tui.facts.progress import throttled
-from tui.grid.pane import PaneLine
+from tui.tables.lines import PaneLine
 from tui.text.formatting import plural, printable, rate_text
 from tui.views.throttles.owners import owned_lines
 from tui.views.throttles.table import ThrottleRow

@@ -16,7 +16,8 @@ from tui.actions.view_names import THROTTLES
 from tui.dialogs.dialog import Lines
 from tui.facts.row_keys import ListKey, RateKey
 from tui.grid.grid import Grid
-from tui.grid.pane import Pane, PaneLine
+from tui.grid.pane import Pane
+from tui.tables.lines import PaneLine
 from tui.views.table_screen import TableScreen
 
 if TYPE_CHECKING:
