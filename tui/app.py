@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -135,7 +135,7 @@ class KshuntApp(Dashboard):
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
         self.set_class(not glyphs.spark, "-ascii")
         self.store = Store(now_s)
-        self.travel = Playback(self, recorder, reel)
+        self.travel = Playback(self, _write_notes, recorder, reel)
         self.live = Link(address, self.travel.tell, retry_s=retry_s, revive=revive)
         self.rounds = Rounds(self, self.travel)
         self._deriver = Deriver(self._post_derived, self.store.lags, settle)
@@ -348,3 +348,10 @@ class KshuntApp(Dashboard):
     def say(self, text: str, tone: str = "") -> None:
         """Say something on the last line of the view in sight."""
         self.view.say(text, tone)
+
+
+def _write_notes(reel: RecordingReader, time_ms: int, folder: Path) -> Sequence[Path]:
+    """Write a hand-over note and a timeline; what that takes is loaded when it is first wanted."""
+    from tui.handover.writer import write_both
+
+    return write_both(reel, time_ms, folder)

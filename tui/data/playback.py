@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tui.recorder.reader import RecordingReader
     from tui.recorder.recorder import Recorder
 
+    NoteWriter = Callable[[RecordingReader, int, Path], Sequence[Path]]
+    """Takes a recording, a moment of it and a folder; gives the files that it wrote there."""
+
 T = TypeVar("T")
 
 SPEEDS: Final = (1, 2, 10, 60)
@@ -41,12 +44,17 @@ class Playback:
     """The time that is shown, and how it is moved. Used on the event loop, but for `tell`."""
 
     def __init__(
-        self, app: Host, recorder: Recorder | None = None, reel: RecordingReader | None = None
+        self,
+        app: Host,
+        write: NoteWriter,
+        recorder: Recorder | None = None,
+        reel: RecordingReader | None = None,
     ) -> None:
         """Live, unless there is a recording to be replayed instead.
 
         Args:
             app: whose screens these are.
+            write: writes notes about a recording, in a thread.
             recorder: what writes the live feed; None where nothing does.
             reel: a recording; there is no live feed then.
         """
@@ -62,6 +70,7 @@ class Playback:
         self.first_ms = 0
         self.last_ms = 0
         self._app = app
+        self._write = write
         self.clock = app.store.now_s
         """The live feed's, in seconds."""
         self._reel = reel
@@ -349,10 +358,10 @@ class Playback:
         app.say("Writing; this may take a moment.")
         if self.past:
             here = self._aimed_ms
-            paths = await self._read(lambda reel: _noted(reel, here))
+            paths = await self._read(lambda reel: _noted(reel, here, self._write))
         else:
             assert recorder is not None
-            paths = await asyncio.to_thread(_noted_live, recorder)
+            paths = await asyncio.to_thread(_noted_live, recorder, self._write)
         app.say(f"Written: {' and '.join(path.name for path in paths)}", "good")
 
     async def _read(self, look: Callable[[RecordingReader], T]) -> T:
@@ -399,16 +408,14 @@ def _opened(recorder: Recorder) -> RecordingReader:
     return RecordingReader(recorder.paths)
 
 
-def _noted(reel: RecordingReader, time_ms: int) -> Sequence[Path]:
-    from tui.handover.writer import write_both
-
-    return write_both(reel, time_ms, Path.cwd())
+def _noted(reel: RecordingReader, time_ms: int, write: NoteWriter) -> Sequence[Path]:
+    return write(reel, time_ms, Path.cwd())
 
 
-def _noted_live(recorder: Recorder) -> Sequence[Path]:
+def _noted_live(recorder: Recorder, write: NoteWriter) -> Sequence[Path]:
     reel = _opened(recorder)
     try:
-        return _noted(reel, reel.last_ms)
+        return _noted(reel, reel.last_ms, write)
     finally:
         reel.close()
 
