@@ -18,6 +18,7 @@ from backend.domain.reassignment.answers import ChangeAnswer, Result
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard, named
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import START_MS, incident, running_move
+from tui.changes.verbs.proposals import warnings_of
 from tui.changes.wizard.confirm import ConfirmScreen
 from tui.changes.wizard.result import ErrorScreen, ResultScreen
 from tui.data.team import (
@@ -27,7 +28,6 @@ from tui.data.team import (
     presence_forms,
     proposal_lines,
     selected_words,
-    warnings_of,
 )
 from tui.dialogs.presence import PresenceScreen
 from tui.dialogs.proposals import ProposalsScreen

@@ -10,10 +10,9 @@ from backend.domain.operations.operation import Operation
 from backend.domain.operations.team import Claim, note_text
 from backend.errors import KshuntError
 from tui.changes.wizard.change_service import READ_ONLY
-from tui.changes.wizard.intent import Target
 from tui.changes.wizard.result import ErrorScreen
 from tui.data.operator_identity import who_am_i
-from tui.data.team import approve_intent, my_name, steered_words
+from tui.data.team import my_name, steered_words
 from tui.dialogs.text_prompt import TextPromptScreen, needed
 from tui.feed.messages import ConnectionState
 
@@ -95,9 +94,7 @@ class Teamwork:
         if wish is None or self._refused():
             return
         if wish.verb == "approve":
-            store = app.store
-            target = Target(store.cluster_id, store.bootstrap_servers)
-            app.flows.carry_out(partial(approve_intent, target, wish.proposal, store.now_ms))
+            app.flows.approve(wish.proposal)
         elif wish.verb == "reject":
             self._start(self._reject(wish.proposal))
         else:

@@ -17,7 +17,7 @@ from backend.domain.shrink.delete_partitions import ShrinkSupport
 from backend.domain.throttles.configs import ThrottledRate
 from backend.errors import KshuntError
 from tui.actions import key_of
-from tui.changes.verbs import intents, operations, wizards
+from tui.changes.verbs import intents, operations, proposals, wizards
 from tui.changes.wizard.change_service import ChangePreview, Desk, Stale
 from tui.changes.wizard.confirm import ConfirmScreen
 from tui.changes.wizard.intent import Intent, Target
@@ -28,13 +28,14 @@ from tui.changes.wizard.screen import WizardScreen
 from tui.feed.messages import ConnectionState
 from tui.terminal.downloads import NO_FILES
 from tui.text.formatting import plural
-from tui.views.operations.progress_text import Verb
+from tui.views.operations.progress_text import Verb as NextStep
 
 if TYPE_CHECKING:
+    from backend.domain.operations.approval import ShownProposal
     from backend.domain.reassignment.answers import ChangeAnswer
     from tui.changes.verbs.alter import Present
     from tui.facts.snapshot_facts import Facts
-    from tui.shell.dashboard import Dashboard
+    from tui.shell.dashboard import Dashboard, Verb
 
 
 def _nothing() -> None:
@@ -116,7 +117,7 @@ class Flows:
         """The point of no return of a shrink."""
         self._start(lambda facts, target: self._confirm_shrink(target, operation))
 
-    def steer(self, operation: Operation, verb: operations.Verb) -> None:
+    def steer(self, operation: Operation, verb: Verb) -> None:
         """Pause, resume, cancel or undo an operation."""
         self._start(lambda facts, target: self._steer(target, operation, verb))
 
@@ -147,6 +148,15 @@ class Flows:
         async def flow(facts: Facts, target: Target) -> None:
             moves = self._app.store.foreign
             await self._carry_out(lambda: operations.adopt_intent(target, moves))
+
+        self._start(flow)
+
+    def approve(self, proposal: ShownProposal) -> None:
+        """Let what somebody else proposed happen."""
+
+        async def flow(facts: Facts, target: Target) -> None:
+            now_ms = self._app.store.now_ms
+            await self._carry_out(lambda: proposals.approve_intent(target, proposal, now_ms))
 
         self._start(flow)
 
@@ -200,10 +210,10 @@ class Flows:
         finally:
             self._app.changing = False
 
-    async def _steer(self, target: Target, operation: Operation, verb: operations.Verb) -> None:
+    async def _steer(self, target: Target, operation: Operation, verb: Verb) -> None:
         await self._carry_out(lambda: operations.operation_intent(target, operation, verb))
 
-    async def _then(self, then: Verb | None) -> None:
+    async def _then(self, then: NextStep | None) -> None:
         """What an operator wants next of the operation that was just started."""
         store = self._app.store
         if then is None:
@@ -276,10 +286,6 @@ class Flows:
             return
         every = partitions is None
         await self._carry_out(lambda: intents.cancel_intent(facts, target, chosen, every=every))
-
-    def carry_out(self, build: Callable[[], Intent]) -> None:
-        """Ask about an intent that needs no more words, and send it."""
-        self._start(lambda facts, target: self._carry_out(build))
 
     # Rehearse, ask, send, show
 

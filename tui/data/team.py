@@ -6,24 +6,19 @@ Names are those that the backend knows, or what people say of themselves where i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from backend.domain.operations.approval import ShownProposal
 from backend.domain.operations.operation import Operation
 from backend.domain.operations.team import Claim, ConnectedSession, Presence
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.service.status import Preview
 from backend.domain.text.formatting import moment_text
 from tui.actions.view_names import TITLES
-from tui.changes.wizard.intent import Intent, Sending, Target
 from tui.data.operator_identity import who_am_i
 from tui.facts.drift_words import readable
 from tui.text.formatting import duration_text, printable
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
-    from backend.domain.operations.approval import ProposalEffect
     from tui.data.store import Store
 
 SELECTED_MAX: Final = 300
@@ -36,14 +31,6 @@ STATES: Final = {
     "withdrawn": "dim",
     "expired": "dim",
 }
-
-
-LOSSES: Final[Mapping[str, str]] = {
-    "unclean_election": "What the elected replica has not copied is LOST for good.",
-    "delete_partitions": "The records of what goes are LOST: nothing is copied.",
-    "cut_over": "This cannot be taken back.",
-}
-"""By what is proposed; nothing is lost by the start of a shrink."""
 
 
 def my_name(store: Store) -> str:
@@ -152,58 +139,6 @@ def proposal_lines(proposal: ShownProposal, now_ms: int) -> tuple[str, str]:
     came = proposal.outcome or proposal.settled_reason
     who = f" by {proposal.settled_by}" if proposal.settled_by else ""
     return head, f"{by}; {proposal.state}{who}" + (f": {readable(came)}" if came else "")
-
-
-def approve_intent(target: Target, proposal: ShownProposal, now_ms: int) -> Intent:
-    """Let what another one proposed happen."""
-
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        if sending.validate_only:
-            return rehearsed(client.foresee_proposal(proposal.id))
-        _, answer = client.approve_proposal(
-            proposal.id,
-            preview=sending.fingerprint,
-            cluster_id=sending.target.cluster_id,
-            reason=sending.reason,
-        )
-        return answer
-
-    def preview(client: BackendClient) -> Preview:
-        foreseen = client.foresee_proposal(proposal.id)
-        warnings = tuple(warnings_of(proposal, foreseen))
-        return Preview(f"{proposal.summary}.", warnings, foreseen.fingerprint)
-
-    return Intent(
-        title=f"Approve proposal {proposal.id}",
-        button="Approve it",
-        target=target,
-        touches=(
-            ("Proposed by", proposal.who),
-            ("Why", proposal.reason or "-"),
-            ("Dies in", left_text(proposal, now_ms)),
-        ),
-        send=send,
-        preview=preview,
-        effect="It happens at once, as it was proposed, and once. The audit names both of you.",
-        typed=(proposal.id,),
-    )
-
-
-def warnings_of(proposal: ShownProposal, foreseen: ProposalEffect) -> Iterator[str]:
-    """What whoever approves it must not overlook: a table cuts what is long."""
-    if foreseen.changed:
-        yield "It would do something else than when it was proposed."
-    if proposal.action in LOSSES:
-        yield LOSSES[proposal.action]
-    if len(foreseen.lines) == 1:
-        yield foreseen.lines[0]
-
-
-def rehearsed(foreseen: ProposalEffect) -> ChangeAnswer:
-    """What a proposal would do, as every other change says it."""
-    parts = [line.partition(": ") for line in foreseen.lines]
-    results = tuple(Result(item, 0, "NONE", words) for item, _, words in parts)
-    return ChangeAnswer(True, None, results, foreseen.notes)
 
 
 def words_of(proposal: ShownProposal, now_ms: int, key: str) -> str:

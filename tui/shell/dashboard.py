@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from tui.data.host import Host
 
@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from backend.domain.cluster.metadata import TopicPartition
+    from backend.domain.operations.approval import ShownProposal
     from backend.domain.operations.operation import Operation
     from backend.domain.service.status import ShownDrift, ShownOrphan
     from backend.domain.throttles.configs import ThrottledRate
-    from tui.changes.verbs import operations
-    from tui.changes.wizard.intent import Intent
     from tui.data.playback import Playback
     from tui.data.polling import Rounds
     from tui.shell.theme_manager import ThemeManager
     from tui.tables.model import RowKey
+
+Verb = Literal["pause", "resume", "cancel", "undo"]
+"""What steers an operation."""
 
 
 class Changes(Protocol):
@@ -40,13 +42,13 @@ class Changes(Protocol):
     def shrink(self, topic: str) -> None: ...
     def alter(self, topic: str) -> None: ...
     def confirm_shrink(self, operation: Operation) -> None: ...
-    def steer(self, operation: Operation, verb: operations.Verb) -> None: ...
+    def steer(self, operation: Operation, verb: Verb) -> None: ...
     def abandon(self, operation: Operation) -> None: ...
     def settle(self, drift: Sequence[ShownDrift], *, ours: bool) -> None: ...
     def remove_orphans(self, orphans: Sequence[ShownOrphan], *, every: bool = False) -> None: ...
     def adopt(self) -> None: ...
     def export(self, operation: Operation | None) -> None: ...
-    def carry_out(self, build: Callable[[], Intent]) -> None: ...
+    def approve(self, proposal: ShownProposal) -> None: ...
 
 
 class Others(Protocol):

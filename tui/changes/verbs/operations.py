@@ -6,19 +6,18 @@ Pure, as `tui.changes.verbs.intents`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from backend.domain.operations.operation import Operation, OperationKind
 from backend.domain.reassignment.answers import ChangeAnswer
 from backend.domain.service.status import Preview, ShownDrift, ShownOrphan
 from tui.changes.wizard.intent import NAMES_MOST, Intent, Sending, Target, counted, short_name
 from tui.facts.drift_words import change_words, owner_words, readable, setting_words
+from tui.shell.dashboard import Verb
 from tui.text.formatting import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
     from backend.api.client.backend_client import BackendClient
-
-Verb = Literal["pause", "resume", "cancel", "undo"]
 
 _VERBS: Final[tuple[Verb, ...]] = ("pause", "resume", "cancel", "undo")
 _TITLES: Final = {

@@ -1,0 +1,78 @@
+"""The intent that approves what somebody else proposed.
+
+Pure, as `tui.changes.verbs.intents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from backend.domain.operations.approval import ShownProposal
+from backend.domain.reassignment.answers import ChangeAnswer, Result
+from backend.domain.service.status import Preview
+from tui.changes.wizard.intent import Intent, Sending, Target
+from tui.data.team import left_text
+
+if TYPE_CHECKING:
+    from backend.api.client.backend_client import BackendClient
+    from backend.domain.operations.approval import ProposalEffect
+
+LOSSES: Final[Mapping[str, str]] = {
+    "unclean_election": "What the elected replica has not copied is LOST for good.",
+    "delete_partitions": "The records of what goes are LOST: nothing is copied.",
+    "cut_over": "This cannot be taken back.",
+}
+"""By what is proposed; nothing is lost by the start of a shrink."""
+
+
+def approve_intent(target: Target, proposal: ShownProposal, now_ms: int) -> Intent:
+    """Let what another one proposed happen."""
+
+    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+        if sending.validate_only:
+            return rehearsed(client.foresee_proposal(proposal.id))
+        _, answer = client.approve_proposal(
+            proposal.id,
+            preview=sending.fingerprint,
+            cluster_id=sending.target.cluster_id,
+            reason=sending.reason,
+        )
+        return answer
+
+    def preview(client: BackendClient) -> Preview:
+        foreseen = client.foresee_proposal(proposal.id)
+        warnings = tuple(warnings_of(proposal, foreseen))
+        return Preview(f"{proposal.summary}.", warnings, foreseen.fingerprint)
+
+    return Intent(
+        title=f"Approve proposal {proposal.id}",
+        button="Approve it",
+        target=target,
+        touches=(
+            ("Proposed by", proposal.who),
+            ("Why", proposal.reason or "-"),
+            ("Dies in", left_text(proposal, now_ms)),
+        ),
+        send=send,
+        preview=preview,
+        effect="It happens at once, as it was proposed, and once. The audit names both of you.",
+        typed=(proposal.id,),
+    )
+
+
+def warnings_of(proposal: ShownProposal, foreseen: ProposalEffect) -> Iterator[str]:
+    """What whoever approves it must not overlook: a table cuts what is long."""
+    if foreseen.changed:
+        yield "It would do something else than when it was proposed."
+    if proposal.action in LOSSES:
+        yield LOSSES[proposal.action]
+    if len(foreseen.lines) == 1:
+        yield foreseen.lines[0]
+
+
+def rehearsed(foreseen: ProposalEffect) -> ChangeAnswer:
+    """What a proposal would do, as every other change says it."""
+    parts = [line.partition(": ") for line in foreseen.lines]
+    results = tuple(Result(item, 0, "NONE", words) for item, _, words in parts)
+    return ChangeAnswer(True, None, results, foreseen.notes)
