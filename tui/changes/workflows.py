@@ -21,6 +21,7 @@ from tui.changes.verbs import intents, operations, proposals, wizards
 from tui.changes.wizard.change_service import ChangePreview, Desk, Stale
 from tui.changes.wizard.confirm import ConfirmScreen
 from tui.changes.wizard.intent import Intent, Target
+from tui.changes.wizard.next_step import NextStep
 from tui.changes.wizard.pages import Wizard
 from tui.changes.wizard.question_parts import PreviewPart
 from tui.changes.wizard.result import ErrorScreen, ResultScreen
@@ -28,7 +29,6 @@ from tui.changes.wizard.screen import WizardScreen
 from tui.feed.messages import ConnectionState
 from tui.terminal.downloads import NO_FILES
 from tui.text.formatting import plural
-from tui.views.operations.progress_text import Verb as NextStep
 
 if TYPE_CHECKING:
     from backend.domain.operations.approval import ShownProposal

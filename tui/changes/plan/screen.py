@@ -33,6 +33,7 @@ from tui.changes.plan.save_dialog import SavePlanScreen
 from tui.changes.verbs.wizards import Planned, planned_wizard
 from tui.changes.wizard.change_service import Desk
 from tui.changes.wizard.intent import Target
+from tui.changes.wizard.next_step import NextStep
 from tui.changes.wizard.pages import step_line
 from tui.changes.wizard.question_parts import error_lines
 from tui.changes.wizard.screen import KEYS_FROM, STEPS_FROM, WizardScreen
@@ -43,7 +44,6 @@ from tui.facts.pending_rates import typed_rate
 from tui.feed.messages import ConnectionState
 from tui.feed.planner_client import ask_planner
 from tui.text.formatting import duration_text, servers_text
-from tui.views.operations.progress_text import Verb
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +76,7 @@ class Beginning:
     goal: Goal = Goal.DRAIN
 
 
-class PlanScreen(Dialog[Verb | None]):
+class PlanScreen(Dialog[NextStep | None]):
     """See the module's text. Answers with what is to be done next with what was started."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

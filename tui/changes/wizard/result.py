@@ -12,16 +12,16 @@ from textual.widget import Widget
 from backend.domain.reassignment.answers import ChangeAnswer
 from backend.errors import KshuntError
 from tui.changes.wizard.intent import Intent
+from tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_course
 from tui.changes.wizard.question_parts import AnswerPart, error_lines
 from tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
 from tui.text.formatting import Glyphs
-from tui.views.operations.progress_text import NEXT_KEYS, Verb, show_course, verb_of
 
 if TYPE_CHECKING:
     from tui.shell.dashboard import Dashboard
 
 
-class ResultScreen(Dialog[Verb | None]):
+class ResultScreen(Dialog[NextStep | None]):
     """The answer to a change that was sent; answers with what is to be done next, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -61,7 +61,7 @@ class ResultScreen(Dialog[Verb | None]):
 
     def action_next(self, verb: str) -> None:
         """Undo or cancel it, where that is possible; it is asked about as ever."""
-        able = verb_of(self._kshunt.store, self.answer, verb)
+        able = next_step(self._kshunt.store, self.answer, verb)
         if able is not None:
             self.dismiss(able)
 

@@ -18,13 +18,13 @@ from backend.domain.reassignment.answers import ChangeAnswer
 from backend.errors import KshuntError
 from tui.changes.wizard.change_service import READ_ONLY, ChangePreview, Desk, Stale
 from tui.changes.wizard.intent import Intent
+from tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_course
 from tui.changes.wizard.pages import Step, Wizard, step_line
 from tui.changes.wizard.phases_part import PhasesPart
 from tui.changes.wizard.question_parts import AnswerPart, AskPart, PreviewPart, error_lines
 from tui.changes.wizard.safety_part import SafetyPart
 from tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
 from tui.dialogs.form import FormPart, form_hint
-from tui.views.operations.progress_text import NEXT_KEYS, Verb, show_course, verb_of
 
 if TYPE_CHECKING:
     from tui.shell.dashboard import Dashboard
@@ -43,7 +43,7 @@ KEYS_FROM: Final = 8
 """Lower terminals have no room for the steps, or the keys."""
 
 
-class WizardScreen(Dialog[Verb | None]):
+class WizardScreen(Dialog[NextStep | None]):
     """A wizard from its first step to its last; answers with what is to be done next, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -339,7 +339,7 @@ class WizardScreen(Dialog[Verb | None]):
     def action_next(self, verb: str) -> None:
         """Undo or cancel it, where that is possible; it is asked about as ever."""
         if self.step is Step.WATCH and self.answer is not None:
-            able = verb_of(self._kshunt.store, self.answer, verb)
+            able = next_step(self._kshunt.store, self.answer, verb)
             if able is not None:
                 self.dismiss(able)
 
