@@ -11,7 +11,7 @@ import pytest
 
 from backend.domain.planning.requests import Goal, PlanRequest
 from backend.errors import BackendError, BackendUnreachable
-from tui.feed.planner_client import PlannerClient, ask_planner
+from tui.feed.link import PlannerConnection, ask_planner
 
 DEADLINE_S = 10.0
 QUESTION = PlanRequest(Goal.DRAIN, (1,))
@@ -57,14 +57,15 @@ async def test_whoever_is_left_alone_notices_it(tmp_path: Path) -> None:
         await asyncio.wait_for(server.left.wait(), DEADLINE_S)
 
 
-async def test_a_client_that_was_left_before_it_connected_waits_for_nothing(
+async def test_a_connection_that_was_left_before_it_connected_waits_for_nothing(
     tmp_path: Path,
 ) -> None:
     async with silent(tmp_path) as (address, _):
-        client = PlannerClient(address)
-        client.leave()
-        with client, pytest.raises(BackendUnreachable):
-            await asyncio.wait_for(asyncio.to_thread(client.propose, QUESTION), DEADLINE_S)
+        connection = PlannerConnection(address)
+        connection.leave()
+        question = asyncio.to_thread(connection.ask, lambda client: client.propose(QUESTION))
+        with pytest.raises(BackendUnreachable):
+            await asyncio.wait_for(question, DEADLINE_S)
 
 
 async def test_an_answer_that_cannot_be_read_is_the_backends_failure(tmp_path: Path) -> None:

@@ -1,18 +1,20 @@
 """The only module that touches the network: facts in, intents out.
 
 Two daemon threads read the backend's streams, reconnect with growing pauses, and resume where they
-were; each posts Textual messages and touches nothing else. Intents run in threads of their own.
+were; each posts Textual messages and touches nothing else. Questions run in threads of their own;
+those to planners, which may take minutes, can be given up: `ask_planner`.
 httpx and the data libraries are loaded in these threads, after the first paint.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from textual.message import Message
 
@@ -26,6 +28,8 @@ from tui.feed.messages import (
 )
 
 if TYPE_CHECKING:
+    import httpx
+
     from backend.api.client.backend_client import BackendClient
     from backend.api.client.events import Event
     from backend.domain.operations.operation import Operation
@@ -37,13 +41,21 @@ __all__ = [
     "Disconnected",
     "Link",
     "OperationsArrived",
+    "PlannerConnection",
     "SnapshotArrived",
+    "ask_planner",
 ]
 
 T = TypeVar("T")
 
 RETRY_S: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Pauses between attempts; the last one repeats."""
+_CONNECTED: Final = (
+    "connection.connect_unix_socket.complete",
+    "connection.connect_tcp.complete",
+    "connection.start_tls.complete",
+)
+"""What the transport calls the moments at which there is a socket."""
 
 
 @dataclass
@@ -109,38 +121,7 @@ class Link:
         Raises:
             KshuntError: the backend refused, or does not answer.
         """
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
-        # A daemon, not a worker of the loop's pool: leaving does not wait for a slow answer.
-        threading.Thread(
-            target=self._answer, args=(question, loop, answer), name="kshunt-ask", daemon=True
-        ).start()
-        return await answer
-
-    def _answer(
-        self,
-        question: Callable[[BackendClient], T],
-        loop: asyncio.AbstractEventLoop,
-        answer: asyncio.Future[T],
-    ) -> None:
-        def settle(outcome: T | None, error: Exception | None) -> None:
-            if answer.done():
-                return
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(cast(T, outcome))
-
-        try:
-            outcome, failure = question(self._connection()), None
-        except KshuntError as error:
-            outcome, failure = None, error
-        # An answer that cannot be read is the backend's failure, not the dashboard's end.
-        except Exception as error:  # noqa: BLE001
-            outcome, failure = None, BackendError(f"The backend's answer is unusable: {error!r}.")
-        # The loop may have been closed while this waited.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, outcome, failure)
+        return await _asked(lambda: question(self._connection()), "kshunt-ask")
 
     def _connection(self) -> BackendClient:
         from tui.feed.recording_client import RecordingClient
@@ -263,3 +244,103 @@ class _Ledger:
         return tuple(
             sorted(self._operations.values(), key=lambda o: (o.started_ms, o.id), reverse=True)
         )
+
+
+class PlannerConnection:
+    """A connection of its own, which can be left from another thread while an answer is awaited.
+
+    The backend ends its work when the connection is gone.
+    """
+
+    def __init__(self, address: str) -> None:
+        """Connect later, in `ask`; `address` is as that of a `Link`."""
+        self._address = address
+        self._sockets: list[socket.socket] = []
+        self._left = False
+        self._lock = threading.Lock()
+
+    def ask(self, question: Callable[[BackendClient], T]) -> T:
+        """Put one question, and wait for its answer.
+
+        Raises:
+            KshuntError: the backend refused, does not answer, or this was left.
+        """
+        from backend.api.client.backend_client import BackendClient
+
+        with BackendClient(self._address) as client:
+            client.watch_requests(self._watch)
+            return question(client)
+
+    def leave(self) -> None:
+        """Wait no longer. Closing a socket would not wake the thread that reads from it."""
+        with self._lock:
+            self._left = True
+            for one in self._sockets:
+                _shut(one)
+
+    def _watch(self, request: httpx.Request) -> None:
+        if self._left:
+            raise BackendUnreachable("Nobody waits for the answer any more.")
+        request.extensions = {**request.extensions, "trace": self._traced}
+
+    def _traced(self, event: str, info: Mapping[str, Any]) -> None:
+        if event not in _CONNECTED:
+            return
+        with self._lock:
+            self._sockets.append(info["return_value"].get_extra_info("socket"))
+            if self._left:
+                _shut(self._sockets[-1])
+
+
+def _shut(one: socket.socket) -> None:
+    # It may have ended by itself in the meantime.
+    with suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
+
+
+async def ask_planner(address: str, question: Callable[[BackendClient], T]) -> T:
+    """The answer; whoever is cancelled while waiting for it ends the backend's work, too.
+
+    Raises:
+        KshuntError: the backend refused, or does not answer.
+    """
+    connection = PlannerConnection(address)
+    try:
+        return await _asked(lambda: connection.ask(question), "kshunt-plan")
+    finally:
+        connection.leave()
+
+
+async def _asked(ask: Callable[[], T], name: str) -> T:
+    """What `ask` answers, in a thread of that name."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+    # A daemon, not a worker of the loop's pool: leaving does not wait for a slow answer.
+    threading.Thread(target=_answer, args=(ask, loop, answer), name=name, daemon=True).start()
+    return await answer
+
+
+def _answer(
+    ask: Callable[[], T], loop: asyncio.AbstractEventLoop, answer: asyncio.Future[T]
+) -> None:
+    found: list[T] = []
+    failure: Exception | None = None
+    try:
+        found.append(ask())
+    except KshuntError as error:
+        failure = error
+    # An answer that cannot be read is the backend's failure, not the dashboard's end.
+    except Exception as error:  # noqa: BLE001
+        failure = BackendError(f"The backend's answer is unusable: {error!r}.")
+
+    def settle() -> None:
+        if answer.done():
+            return
+        if failure is not None:
+            answer.set_exception(failure)
+        else:
+            answer.set_result(found[0])
+
+    # The loop may have been closed while this waited.
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(settle)

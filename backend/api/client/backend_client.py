@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import socket
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from types import TracebackType
@@ -97,6 +97,10 @@ class BackendClient(
         for response in tuple(self._streams):
             _shut_down(response)
         self._http.close()
+
+    def watch_requests(self, hook: Callable[[httpx.Request], None]) -> None:
+        """Call `hook` before each request is sent, in the thread that asks."""
+        self._http.event_hooks = {"request": [hook]}
 
     # What the cluster is
 

@@ -41,8 +41,8 @@ from tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_ch
 from tui.dialogs.form import FormField, FormPart
 from tui.dialogs.options import Options
 from tui.facts.pending_rates import typed_rate
+from tui.feed.link import ask_planner
 from tui.feed.messages import ConnectionState
-from tui.feed.planner_client import ask_planner
 from tui.text.formatting import duration_text, servers_text
 
 if TYPE_CHECKING:
