@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from backend.__main__ import main
-from tests.support.tui.replay import Recorded, live, recorded, scripted
+from tests.support.tui.replay import Recorded, recorded, scripted
 from tui.asked import answer_words, asked_words, stage_of
 from tui.feed import Scene
 from tui.recorder.notes import Told, handover, timeline
@@ -14,8 +14,6 @@ from tui.recorder.reel import Reel
 from tui.recorder.textplot import HEIGHT, WIDTH, text_plot
 from tui.recorder.writing import told_until
 from tui.text import bytes_text
-
-__all__ = ["live"]
 
 EVERY = "leaders of every partition"
 
