@@ -18,7 +18,6 @@ SOURCES = sorted(
     path for part in ("backend", "tui", "tests") for path in (ROOT / part).rglob("*.py")
 )
 FUNCTION_LINES_MAX = 70
-FILE_LINES_MAX = 500
 BANNED_IN_TESTS = ("unittest.mock", "time.sleep(", "asyncio.sleep(")
 UNFINISHED = re.compile(r"#\s*(TODO|FIXME|XXX)\b")
 QUICK_FOLDERS = ("unit", "property", "tui")
@@ -53,9 +52,7 @@ def own_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return lines - sum((node.end_lineno or 0) - node.lineno + 1 for node in inner)
 
 
-def test_files_and_functions_stay_small() -> None:
-    long_files = {named(path): text_of(path).count("\n") for path in SOURCES}
-    assert {name: n for name, n in long_files.items() if n > FILE_LINES_MAX} == {}
+def test_functions_stay_small() -> None:
     sizes = {
         f"{named(path)}:{function.name}": own_lines(function)
         for path in SOURCES
