@@ -105,6 +105,43 @@ def test_every_package_has_its_line() -> None:
     assert [row for row in sorted(rows) if not (ROOT / row).is_dir()] == []
 
 
+def floors_of(order: str) -> dict[str, int]:
+    groups = enumerate(order.split(";"))
+    names = ((name, floor) for floor, group in groups for name in re.findall(r"`(\w+)", group))
+    return dict(names)
+
+
+def imports_of(path: Path, package: str) -> Iterator[str]:
+    """Of what lies in a package, by its first name there."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
+            yield (node.module or "").removeprefix(f"{package}.").split(".")[0]
+
+
+FLOORS = re.findall(
+    r"^\| `(backend/\w+)/` \| (.+) \|$",
+    ARCHITECTURE.read_text().split("### Inside the packages")[1].split("\n## ")[0],
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("package", "order"), FLOORS, ids=[package for package, _ in FLOORS])
+def test_no_import_runs_back_in_a_package(package: str, order: str) -> None:
+    floors, back = floors_of(order), []
+    assert {path.parent.name for path in (ROOT / package).glob("*/__init__.py")} <= set(floors)
+    for path in (ROOT / package).rglob("*.py"):
+        own = path.relative_to(ROOT / package).parts[0].removesuffix(".py")
+        for other in imports_of(path, package.replace("/", ".")):
+            if other != own and own in floors and floors.get(other, len(floors)) >= floors[own]:
+                back.append(f"{path.relative_to(ROOT)} imports {other}")
+    assert back == []
+
+
+def test_the_packages_with_an_order_are_those_that_need_one() -> None:
+    needed = {"domain", "admin", "operations", "api", "telemetry", "pipeline", "embedded"}
+    assert {package.removeprefix("backend/") for package, _ in FLOORS} == needed
+
+
 def test_the_glossary_is_in_the_order_of_the_alphabet() -> None:
     words = re.findall(r"^- \*\*(.+?)\*\*", GLOSSARY.read_text(), re.MULTILINE)
     assert len(words) == len(set(words)) > 40
