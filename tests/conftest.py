@@ -1,25 +1,19 @@
-"""Which tests run here, and the real Kafka cluster that they share."""
+"""Which tests run here, in what order, and what they find around them."""
 
 import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from backend.access.cluster_keys import KEYS_VARIABLE, write_keys
-from backend.api.client.backend_client import BackendClient
 from tests.support import examples, tiers
-from tests.support.brokers.launcher import RealKafka, missing_reason
-from tests.support.brokers.zookeeper import ZooKeeperKafka
-from tests.support.clusters import FLAVOURS, ContractCluster, flavours, found
+from tests.support.brokers.java import missing_reason
 from tests.support.keys import KEYS
 from tests.support.paths import ROOT
-from tests.support.pipeline.spark import spark as spark
-from tests.support.serving import serving
-from tests.support.tools import Stub, answering, runtime_dir_of_its_own
 from tests.support.waiting import require
 
 # A dashboard that a test starts records what it sees: not into the home of whoever runs the tests,
@@ -95,52 +89,3 @@ def _deselect(
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not unwanted(item)]
-
-
-@pytest.fixture(scope="session")
-def kafka() -> Iterator[RealKafka]:
-    """Three real brokers, shared: a test names its own topics and undoes what it alters."""
-    with RealKafka() as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
-def zookeeper() -> Iterator[ZooKeeperKafka]:
-    """Three brokers that keep their metadata in a ZooKeeper, shared likewise."""
-    with ZooKeeperKafka() as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="module", params=flavours(FLAVOURS))
-def cluster(request: pytest.FixtureRequest) -> Iterator[ContractCluster]:
-    """Each cluster of the contract in turn: embedded, with the seeds' RPCs or not, and Kafka."""
-    with found(request, request.param) as one:
-        yield one
-
-
-@pytest.fixture(scope="session")
-def backend_address(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A `kshunt serve` of its own process for the shared cluster, on a Unix-domain socket."""
-    with serving(kafka.bootstrap_servers, tmp_path_factory.mktemp("backend")) as address:
-        yield address
-
-
-@pytest.fixture
-def own_runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """For the sockets of private backends, those of this test alone."""
-    with runtime_dir_of_its_own(monkeypatch) as folder:
-        yield folder
-
-
-@pytest.fixture
-def stub(tmp_path: Path) -> Iterator[Stub]:
-    """A backend that says what a test tells it to."""
-    with answering(tmp_path) as server:
-        yield server
-
-
-@pytest.fixture
-def client(backend_address: str) -> Iterator[BackendClient]:
-    """A client of that backend."""
-    with BackendClient(backend_address) as connected:
-        yield connected

@@ -143,7 +143,7 @@ def stalls(file: Path, since_s: float) -> list[Stall]:
 def watched(bootstrap: str, folder: Path) -> Iterator[tuple[httpx.Client, Path]]:
     """A client of a backend, and the file that it writes its stalls into."""
     path, file = folder / "k.sock", folder / "stalls"
-    command = [sys.executable, "-m", "tests.bench.watched_backend"]
+    command = [sys.executable, "-m", "tests.support.bench.watched_backend"]
     with (folder / "k.log").open("w") as log:
         process = subprocess.Popen(
             [*command, "--bootstrap-server", bootstrap, "--socket", path, "--stalls", file],

@@ -25,7 +25,7 @@ import pytest
 from backend.clock import SystemClock
 from backend.domain.pipeline.result_columns import GAP_S, STALL_S
 from backend.pipeline.spark.session import PipelineSettings, start_session
-from tests.bench.pipeline_load import Load, write_load
+from tests.support.bench.pipeline_load import Load, write_load
 from tests.support.pipeline.spark import missing_java
 from tests.support.waiting import require
 

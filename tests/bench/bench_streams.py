@@ -42,7 +42,7 @@ from backend.api.service.streams import replica_stream
 from backend.clock import SystemClock
 from backend.errors import BackendUnreachable
 from backend.telemetry.sampling.snapshot_hub import SnapshotHub
-from tests.bench.tui_load import LoadCluster
+from tests.support.bench.tui_load import LoadCluster
 
 CLIENTS: Final = 50
 OBSERVERS: Final = 5

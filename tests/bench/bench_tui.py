@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.tui_probe import Load, Probe, loading, median, percentile, probing
+from tests.support.bench.tui_probe import Load, Probe, loading, median, percentile, probing
 
 pytestmark = pytest.mark.bench
 
@@ -194,7 +194,7 @@ def best_ms(call: Callable[[], object], times: int = 9) -> float:
 
 def measure_sorting(sheet: Sheet) -> None:
     """The largest table, sorted and filtered as the deriver's thread does it."""
-    from tests.bench.tui_load import LoadCluster
+    from tests.support.bench.tui_load import LoadCluster
     from tui.facts.filter_terms import parse_filter
     from tui.facts.snapshot_facts import Facts
     from tui.tables.model import NATURAL, Order

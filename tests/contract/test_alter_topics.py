@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -14,11 +14,9 @@ from backend.wire import seeds
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,
-    connected,
     settled,
     states_of,
     topic_with,
-    unthrottle,
 )
 from tests.support.clusters import ContractCluster, differs
 from tests.support.waiting import wait_until_async
@@ -83,15 +81,6 @@ TAKEN: Mapping[str, tuple[AlteredTopic, Sequence[Sequence[int] | int]]] = {
 }
 """Requests for such a topic, and where its partitions are in the end: brokers, or how many where
 the cluster chooses."""
-
-
-@pytest.fixture
-async def admin(cluster: ContractCluster) -> AsyncIterator[KafkaAdmin]:
-    async with connected(cluster.bootstrap_servers) as found:
-        try:
-            yield found
-        finally:
-            await unthrottle(found, cluster.broker_ids)
 
 
 async def alter(

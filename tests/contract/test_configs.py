@@ -24,7 +24,7 @@ from backend.operations.ownership.ownership import found_settings
 from backend.wire.raw import RawRequest
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, topic_with
 from tests.support.brokers.launcher import RealKafka
-from tests.support.clusters import KAFKA, NATIVE, ContractCluster
+from tests.support.clusters import KAFKA, NATIVE
 from tests.support.waiting import wait_until_async
 
 SET, DELETE = 0, 1
@@ -36,12 +36,6 @@ OWN, INHERITED, FILE = (
     "DYNAMIC_DEFAULT_BROKER_CONFIG",
     "STATIC_BROKER_CONFIG",
 )
-
-
-@pytest.fixture
-async def admin(cluster: ContractCluster) -> AsyncIterator[KafkaAdmin]:
-    async with connected(cluster.bootstrap_servers) as found:
-        yield found
 
 
 async def write(admin: KafkaAdmin, kind: int, name: str, key: str, value: str | None) -> None:

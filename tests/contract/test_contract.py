@@ -5,7 +5,6 @@ them, on real Kafka, and on real Kafka that is reached through ZooKeeper.
 What differs is in one table, `tests.support.clusters.DIFFERENCES`.
 """
 
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from tests.support.admin import (
     NO_RATE,
     NOWHERE,
     TIMEOUT_S,
-    connected,
     lags_of,
     lists,
     misdirected,
@@ -34,33 +32,17 @@ from tests.support.admin import (
     unthrottle,
 )
 from tests.support.clusters import (
-    DIFFERENCES,
     EVERY,
     ContractCluster,
     differs,
     flavours,
-    found,
 )
 from tests.support.waiting import wait_until_async
 
+# Also Kafka that is reached through ZooKeeper.
+pytestmark = pytest.mark.parametrize("cluster", flavours(EVERY), indirect=True, scope="module")
+
 RATE = 2_000_000
-
-
-@pytest.fixture(scope="module", params=flavours(EVERY))
-def cluster(request: pytest.FixtureRequest) -> Iterator[ContractCluster]:
-    """Also Kafka that is reached through ZooKeeper."""
-    with found(request, request.param) as one:
-        yield one
-
-
-@pytest.fixture
-async def admin(cluster: ContractCluster) -> AsyncIterator[KafkaAdmin]:
-    """An admin of the cluster; no broker keeps a rate after the test."""
-    async with connected(cluster.bootstrap_servers) as found:
-        try:
-            yield found
-        finally:
-            await unthrottle(found, cluster.broker_ids)
 
 
 # Reading
@@ -469,14 +451,6 @@ async def test_the_preferred_replica_is_elected(
     everything = await admin.elect_preferred_leaders(None, timeout_s=TIMEOUT_S)
     assert everything[first].ok
     await wait_until_async(lambda: led_by(1), DEADLINE_S, "broker 1 leads")
-
-
-def test_no_difference_is_listed_in_vain() -> None:
-    text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
-    for name, difference in DIFFERENCES.items():
-        assert f'differs("{name}"' in text, f"no test asks for {name!r}"
-        assert len({*difference.values.values()}) > 1, f"{name!r} is no difference"
-        assert difference.reason
 
 
 @pytest.mark.conforms("kip-179-early-draft:status-fields", "kip-179-early-draft:status-time")

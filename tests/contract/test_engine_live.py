@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-import pytest
 from confluent_kafka import KafkaError, Producer
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
@@ -24,7 +23,6 @@ from backend.operations.moves.schedule import Caps, Queue, Why, next_batch
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,
-    connected,
     fresh_name,
     settled,
     states_of,
@@ -36,12 +34,6 @@ from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until_async
 
 SLOW = 100_000
-
-
-@pytest.fixture
-async def admin(cluster: ContractCluster) -> AsyncIterator[KafkaAdmin]:
-    async with connected(cluster.bootstrap_servers) as found:
-        yield found
 
 
 async def seen(admin: KafkaAdmin, min_isr: Mapping[str, int]) -> ClusterView:

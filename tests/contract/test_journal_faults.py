@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
 
@@ -35,26 +35,12 @@ from tests.support.operations.journal import (
     Where,
     a_stand_by_sees,
     bodies,
-    embedded_cluster,
     journal,
-    where_of,
 )
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until, wait_until_async
 
 QUICK = LeaseTimes(beat_s=0.4, act_within_s=4.0, silence_s=5.0)
-
-
-@pytest.fixture(scope="module")
-def embedded() -> Iterator[Where]:
-    with embedded_cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
-def where(request: pytest.FixtureRequest) -> Where:
-    """The embedded cluster, and real Kafka."""
-    return where_of(request)
 
 
 def topics(where: Where) -> set[str]:

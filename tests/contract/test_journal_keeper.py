@@ -34,27 +34,13 @@ from tests.support.keys import KEYS
 from tests.support.operations.journal import (
     DEADLINE_S,
     Where,
-    embedded_cluster,
     journal,
     raw_producer,
-    where_of,
     written_by,
 )
 from tests.support.waiting import wait_until, wait_until_async
 
 QUICK = LeaseTimes(beat_s=0.4, act_within_s=1.5, silence_s=2.0, gap_s=1.5)
-
-
-@pytest.fixture(scope="module")
-def embedded() -> Iterator[Where]:
-    with embedded_cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
-def where(request: pytest.FixtureRequest) -> Where:
-    """The embedded cluster, and real Kafka."""
-    return where_of(request)
 
 
 # --- the keeper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
 from functools import partial
 from random import Random
@@ -57,10 +57,8 @@ from tests.support.operations.journal import (
     a_stand_by_sees,
     bodies,
     each_server,
-    embedded_cluster,
     journal,
     raw_producer,
-    where_of,
     written_by,
 )
 from tests.support.topics import create_topic
@@ -68,18 +66,6 @@ from tests.support.waiting import wait_until
 
 END_TXN, PRODUCE = 26, 0
 GOOD = {"cleanup.policy": "compact"}
-
-
-@pytest.fixture(scope="module")
-def embedded() -> Iterator[Where]:
-    with embedded_cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
-def where(request: pytest.FixtureRequest) -> Where:
-    """The embedded cluster, and real Kafka."""
-    return where_of(request)
 
 
 # --- the topic

@@ -1,7 +1,5 @@
 """Mistakes are answered item by item, in the seeds' codes, on the four clusters alike."""
 
-from collections.abc import AsyncIterator, Iterator
-
 import pytest
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
@@ -12,32 +10,16 @@ from tests.support.admin import (
     NO_RATE,
     NOWHERE,
     TIMEOUT_S,
-    connected,
     lists,
     replicas_become,
     topic_with,
-    unthrottle,
 )
-from tests.support.clusters import EVERY, ContractCluster, flavours, found
+from tests.support.clusters import EVERY, ContractCluster, flavours
+
+# Also Kafka that is reached through ZooKeeper.
+pytestmark = pytest.mark.parametrize("cluster", flavours(EVERY), indirect=True, scope="module")
 
 RATE = 2_000_000
-
-
-@pytest.fixture(scope="module", params=flavours(EVERY))
-def cluster(request: pytest.FixtureRequest) -> Iterator[ContractCluster]:
-    """Also Kafka that is reached through ZooKeeper."""
-    with found(request, request.param) as one:
-        yield one
-
-
-@pytest.fixture
-async def admin(cluster: ContractCluster) -> AsyncIterator[KafkaAdmin]:
-    """An admin of the cluster; no broker keeps a rate after the test."""
-    async with connected(cluster.bootstrap_servers) as found:
-        try:
-            yield found
-        finally:
-            await unthrottle(found, cluster.broker_ids)
 
 
 @pytest.mark.conforms("kip-179:results-by-partition", "kip-179:replicas-validated")

@@ -17,6 +17,10 @@ from backend.embedded.metadata.acls import Operation, ResourceKind
 from backend.embedded.security.authorizer import Client
 from tests.support.brokers.java import ensure_jars, java_tool_command
 from tests.support.embedded.rights import AUTHORIZED
+from tests.support.embedded.unchanging import (
+    CLUSTER_ID,
+    DemoCluster,
+)
 
 pytestmark = pytest.mark.kafka
 
@@ -193,3 +197,27 @@ def test_kafka_acls(tmp_path: Path) -> None:
 def test_kafka_acls_without_an_authorizer(tools: Tools) -> None:
     said = tools("AclCommand", "--list", code=1)
     assert "SecurityDisabledException: No Authorizer is configured" in said
+
+
+JAVA_TOOLS = {
+    "org.apache.kafka.tools.reassign.ReassignPartitionsCommand --list": [
+        "Current partition reassignments:",
+        "events-0: replicas: 3,1,2. adding: 2.",
+    ],
+    "org.apache.kafka.tools.TopicCommand --list": ["events", "orders"],
+    "org.apache.kafka.tools.GetOffsetShell --topic orders": ["orders:0:5000", "orders:1:70"],
+    "org.apache.kafka.tools.ClusterTool cluster-id": [f"Cluster ID: {CLUSTER_ID}"],
+}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("line", JAVA_TOOLS)
+def test_apaches_tools_print_the_right_answer(cluster: DemoCluster, line: str) -> None:
+    ensure_jars()
+    tool, *args = line.split()
+    command = java_tool_command(tool, [*args, "--bootstrap-server", cluster.bootstrap_servers])
+    shown = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+    printed = [text for text in shown.stdout.splitlines() if text]
+    assert (shown.returncode, printed, shown.stderr) == (0, JAVA_TOOLS[line], "")

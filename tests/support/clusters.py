@@ -1,7 +1,8 @@
 """The clusters that the contract is tested on, and the one table of what differs between them.
 
 A test that needs a difference asks `differs(name, flavour)` for the value to expect; everything
-else must be the same on all of them. `test_contract.py` fails for an entry that no test asks for.
+else must be the same on all of them. `tests.house.test_differences` fails for an entry that no
+test asks for.
 """
 
 from __future__ import annotations

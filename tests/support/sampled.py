@@ -12,6 +12,7 @@ from backend.telemetry.sampling.sampler import Sampler
 from backend.telemetry.stuck.diagnosis import OwnOperations
 from tests.support.operations.stuck import Causes, published_causes
 
+MB = 1_000_000
 IN_TIME_S = 35
 BROKERS = plain_brokers(4, log_dirs=2)
 PATIENCE_S = 5.0

@@ -23,6 +23,7 @@ ALL: Final = "all"
 
 SLOW_FOLDERS: Final = ("served", "kafka", "zookeeper", "spark")
 STORY_FOLDER: Final = "story"
+WHOLLY_QUICK_FOLDERS: Final = ("house", "property", "story")
 SLOW_MARKS: Final = ("kafka", "zookeeper", "spark", "slow")
 
 
@@ -37,8 +38,11 @@ def chosen(config: pytest.Config) -> str:
 
 def left_out(path: Path, tier: str) -> bool:
     """Whether nothing in a folder of `tests` is of the tier, so that it need not be imported."""
-    parts = path.relative_to(ROOT / "tests").parts if path.is_relative_to(ROOT / "tests") else ()
-    return tier == QUICK and parts[:1] != () and parts[0] in (*SLOW_FOLDERS, "bench")
+    if not path.is_relative_to(ROOT / "tests") or path == ROOT / "tests":
+        return False
+    folder = path.relative_to(ROOT / "tests").parts[0]
+    unread = {QUICK: (*SLOW_FOLDERS, "bench"), SLOW: (*WHOLLY_QUICK_FOLDERS, "bench"), ALL: ()}
+    return folder in unread[tier]
 
 
 def is_of(item: pytest.Item, tier: str) -> bool:

@@ -34,9 +34,9 @@ def run_with(main: Callable[[Sequence[str]], int], capsys: pytest.CaptureFixture
     return run
 
 
-@contextmanager
-def runtime_dir_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Keep this user's own folder and private backends out of a test; short, for sockets."""
+@pytest.fixture
+def own_runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """For the sockets of private backends, those of this test alone; its path is short."""
     with TemporaryDirectory(prefix="kt-") as name:
         monkeypatch.setenv("XDG_RUNTIME_DIR", name)
         monkeypatch.setattr(sockets, "SHORT_FOLDER", Path(name))
@@ -102,6 +102,13 @@ def answering(folder: Path) -> Iterator[Stub]:
         yield server
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Iterator[Stub]:
+    """A backend that says what a test tells it to."""
+    with answering(tmp_path) as server:
+        yield server
 
 
 def change(*results: tuple[str, str, str], **more: object) -> dict[str, object]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from backend.domain.replicas.snapshot import DTYPES, Replicas, Snapshot
-from tests.bench.tui_load import LoadCluster
+from tests.support.bench.tui_load import LoadCluster
 from tests.support.examples import many
 from tests.support.tui.cluster import incident
 from tui.facts.filter_terms import parse_filter

@@ -40,6 +40,8 @@ from tui.recorder.recorder import Recorder
 from tui.terminal.input import LEAST
 from tui.views.view_screen import ViewScreen
 
+pytestmark = pytest.mark.slow
+
 STROKES: Final = int(os.environ.get("KSHUNT_STROKES", "2880"))
 """Keys, sizes and faults altogether; KSHUNT_STROKES=10000 makes them that many."""
 STEPS: Final = 240

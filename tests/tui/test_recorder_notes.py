@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from backend.cli.main import main
-from tests.support.tui.replay import Recorded, live, recorded, scripted
+from tests.support.tui.replay import Recorded, recorded, scripted
 from tui.feed.messages import Scene
 from tui.feed.recording_client import answer_words, asked_words, stage_of
 from tui.handover.notes import Told, handover, timeline
@@ -14,8 +14,6 @@ from tui.handover.text_plot import HEIGHT, WIDTH, text_plot
 from tui.handover.writer import told_until
 from tui.recorder.reader import RecordingReader
 from tui.text.formatting import bytes_text
-
-__all__ = ["live"]
 
 EVERY = "leaders of every partition"
 

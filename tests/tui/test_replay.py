@@ -11,7 +11,7 @@ from backend.domain.operations.operation import OperationState
 from backend.errors import Conflict
 from tests.support.tui.app import check_frame, dashboard, press_at_random
 from tests.support.tui.cluster import incident
-from tests.support.tui.replay import Recorded, live, recorded, replayed, scripted
+from tests.support.tui.replay import Recorded, recorded, replayed, scripted
 from tui.actions import ACTIONS
 from tui.facts.snapshot_facts import Facts
 from tui.feed.messages import ConnectionState
@@ -19,7 +19,6 @@ from tui.feed.messages import ConnectionState
 VIEWS = ("2", "3", "4", "5")
 HEAD = 24
 """Cells of the first line that do not depend on whether it is live."""
-__all__ = ["live"]
 
 BAR, KEYS = -2, -1
 """Lines that are not what they were: the time bar, and the keys that are offered."""

@@ -10,7 +10,7 @@ from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.operations.ownership.cells import ListKey, RateKey
 from backend.operations.reassignment.starting import ReassignRequest
 from tests.support.operations.engine import tp
-from tests.support.operations.engine_backend import Backend
+from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_world import BROKER, TOPIC, Effect, World
 
 MB = 1_000_000
@@ -74,3 +74,15 @@ class Story:
 
     def replicas(self, name: str) -> tuple[int, ...]:
         return self.world.cluster.at(*tp(name)).replicas
+
+
+def cancel(story: Story, *names: str) -> ChangeAnswer:
+    """What is answered to a request to cancel the moves of these partitions."""
+    return story.world.run(
+        story.backend.reassignments.cancel(
+            [tp(name) for name in names],
+            preserve_throttles=False,
+            validate_only=False,
+            timeout_s=TIMEOUT_S,
+        )
+    )

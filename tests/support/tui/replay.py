@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from textual.message import Message
 from textual.pilot import Pilot
 
@@ -195,14 +194,3 @@ def scripted() -> ScriptedCluster:
     cluster = incident()
     running_move(cluster)
     return cluster
-
-
-@pytest.fixture
-async def live(tmp_path: Path) -> AsyncIterator[Recorded]:
-    """A recorded dashboard, some moments into an incident."""
-    async with recorded(tmp_path, scripted()) as shown:
-        await shown.later(10)
-        shown.backend.cluster.down = {3: "connection refused"}
-        await shown.later(10)
-        await shown.later(10)
-        yield shown

@@ -25,6 +25,8 @@ from backend.api.http.route_roles import OPEN, ROLE
 from backend.api.server.authentication import Door
 from tests.support.forward import Application, Place, Tokens, at, beat, call, gated, real_app
 
+pytestmark = pytest.mark.slow
+
 HELD = ("", *(role.value for role in Role))
 """Tokens; the empty one is no credential."""
 DOORS = ("socket", "open", "tokens", "two-person")

@@ -14,8 +14,6 @@ from backend.domain.replicas.snapshot import COLUMNS, DTYPES, BrokerStatus, Repl
 from backend.domain.replicas.stuck_causes import Cause
 from backend.domain.replicas.what_if import Forecast, Why, what_if
 from backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
-from tests.support.tui.cluster import incident
-from tui.facts.snapshot_facts import Facts
 
 MB = 1_000_000
 BROKERS = (1, 2, 3, 4)
@@ -131,14 +129,6 @@ def test_never_is_said_only_where_too_little_would_pass(snapshot: Snapshot) -> N
     assert high.estimated == (still & held).sum()
     flows = ~rows.in_isr & (rows.fetched_bytes_per_s > 0)
     assert high.never <= (flows & (rows.catch_up_bytes_per_s <= 0)).sum()
-
-
-def test_it_agrees_with_what_the_dashboard_says_of_a_move() -> None:
-    snapshot = incident().step()
-    facts, now = Facts(snapshot), what_if(snapshot, {})
-    assert now.copies == facts.summary.moving_replicas
-    assert now.rest_s == pytest.approx(facts.summary.eta_s)
-    assert now.rest_latest_s == pytest.approx(facts.summary.eta_latest_s)
 
 
 HELD: Copy = (1, 3, 1_000 * MB, 10 * MB, 0, True, True)

@@ -3,7 +3,6 @@
 `test_a_real_broker_does_the_same` sends the same frames to Kafka itself.
 """
 
-import asyncio
 import struct
 from typing import Any
 
@@ -14,7 +13,14 @@ from backend.embedded.net.api import KAFKA_APIS, SEED_APIS, Api, ApiTable, WireR
 from backend.embedded.net.frame_check import BadFrame, Costs, check_message
 from backend.wire import seeds
 from backend.wire.reader import Reader, WireError
-from tests.support.brokers.launcher import RealKafka
+from tests.support.embedded.frames import (
+    ALL_TOPICS,
+    API_VERSIONS,
+    EXACT,
+    FRAMES,
+    METADATA,
+    header,
+)
 
 EVERY_API = {**KAFKA_APIS, **SEED_APIS}
 EVERY = [
@@ -24,13 +30,6 @@ EVERY = [
 ]
 TABLE = ApiTable(EVERY_API)
 NOT_CONTROLLER, NO_REASON = 41, ""
-API_VERSIONS, METADATA = 18, 3
-
-
-def header(key: int, version: int, *, flexible: bool = False, client: str | None = "c") -> bytes:
-    """A request header with correlation id 7."""
-    name = b"\xff\xff" if client is None else struct.pack(">h", len(client)) + client.encode()
-    return struct.pack(">hhi", key, version, 7) + name + (b"\x00" if flexible else b"")
 
 
 def request(api: Api, version: int, message: Any = None) -> bytes:
@@ -38,35 +37,6 @@ def request(api: Api, version: int, message: Any = None) -> bytes:
     sent = message or api.request(version=version)
     head = header(api.key, version, flexible=api.flexible(version))
     return head + bytes(sent.encode(version=version))
-
-
-ALL_TOPICS = struct.pack(">i", -1)
-CLIENT = b"\x02a\x02b\x00"
-FRAMES = {
-    "trailing bytes": (header(METADATA, 1) + ALL_TOPICS + b"junk", True),
-    "no client id": (header(METADATA, 1, client=None) + ALL_TOPICS, True),
-    "unknown api": (header(999, 0), False),
-    "unknown version": (header(METADATA, 99) + b"\x00\x00", False),
-    "advertised, but not spoken": (header(0, 2), False),
-    "a version that is not stable": (header(2, 11, flexible=True), False),
-    "short header": (b"\x00\x03", False),
-    "no header": (b"\x00", False),
-    "truncated array": (header(METADATA, 4) + struct.pack(">i", 5), False),
-    "null array": (header(METADATA, 0) + ALL_TOPICS, False),
-    "api versions": (header(API_VERSIONS, 3, flexible=True) + CLIENT, True),
-    "api versions, cut": (header(API_VERSIONS, 3, flexible=True) + b"\x02", False),
-    "api versions of the future, cut": (struct.pack(">hhi", API_VERSIONS, 9, 7), False),
-}
-"""Frames, and whether they get an answer."""
-
-REFUSAL = bytes.fromhex("00000010 00000007 0023 00000001 0012 0000 0004")
-NAMELESS = bytes.fromhex("0000000c 00000007 002a 01 00000000 00")
-EXACT = {
-    "a newer version": (header(API_VERSIONS, 9, flexible=True) + CLIENT, REFUSAL),
-    "a negative version": (header(API_VERSIONS, -1), REFUSAL),
-    "a client with no name": (header(API_VERSIONS, 3, flexible=True) + b"\x01\x01\x00", NAMELESS),
-}
-"""ApiVersions requests, and the whole answers of a real broker."""
 
 
 def answered(frame: bytes) -> bool:
@@ -87,33 +57,6 @@ def test_what_gets_an_answer(what: str) -> None:
 def test_api_versions_answers_what_it_cannot_serve(what: str) -> None:
     frame, answer = EXACT[what]
     assert TABLE.api_versions(TABLE.decode(frame)) == answer
-
-
-async def ask(port: int, frame: bytes) -> bytes:
-    """The whole of what a broker sends until it has answered or closed."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(struct.pack(">i", len(frame)) + frame)
-        head = await reader.readexactly(4)
-        return head + await reader.readexactly(int.from_bytes(head, "big"))
-    except (asyncio.IncompleteReadError, ConnectionError):
-        return b""
-    finally:
-        writer.close()
-
-
-@pytest.mark.kafka
-async def test_a_real_broker_does_the_same(kafka: RealKafka) -> None:
-    port = int(kafka.bootstrap_servers.split(",")[0].rpartition(":")[2])
-    served = {what: bool(await ask(port, frame)) for what, (frame, _) in FRAMES.items()}
-    assert served == {what: expected for what, (_, expected) in FRAMES.items()}
-    exact = {what: await ask(port, frame) for what, (frame, _) in EXACT.items()}
-    assert exact == {what: answer for what, (_, answer) in EXACT.items()}
-    answer = await ask(port, header(API_VERSIONS, 4, flexible=True) + CLIENT)
-    theirs = ApiVersionsResponse.decode(answer[8:], version=4)
-    spoken = {key.api_key: (key.min_version, key.max_version) for key in theirs.api_keys}
-    ours = {api.key: (api.advertised_min, api.max_version) for api in KAFKA_APIS.values()}
-    assert ours.items() <= spoken.items()
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY)

@@ -44,6 +44,8 @@ from tests.support.operations.kills import SLOW, TARGET, prepared
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until_async
 
+pytestmark = pytest.mark.slow
+
 DEADLINE_S = 60.0
 TOPIC = "told"
 HOUR_MS = 3_600_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -22,13 +22,6 @@ from tests.support.operations.engine_world import BROKER, TOPIC, Effect, Fault
 from tests.support.operations.story import MB, RATE, Story
 
 State = OperationState
-
-
-@pytest.fixture
-def story() -> Iterator[Story]:
-    made = Story()
-    yield made
-    made.world.close()
 
 
 @pytest.mark.conforms("kip-179:write-lists", "kip-179:write-move")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from backend.admin.rpc.request_fate import FATES, Fate, fate_of
 from backend.domain.operations.operation import OperationKind, OperationState
-from backend.domain.reassignment.answers import ChangeAnswer
 from backend.errors import (
     BrokerUnreachable,
     ClusterError,
@@ -20,30 +17,12 @@ from backend.errors import (
 from backend.operations.audit.lines import AuditEvent
 from backend.wire.error_codes import NAMES
 from tests.support.operations.engine import tp
-from tests.support.operations.engine_backend import TIMEOUT_S, Backend
+from tests.support.operations.engine_backend import Backend
 from tests.support.operations.engine_world import BROKER, Crash, Fault
-from tests.support.operations.story import RATE, Story
+from tests.support.operations.story import RATE, Story, cancel
 
 DENIED, UNSUPPORTED, NOT_CONTROLLER, INVALID_REQUEST, INVALID_RECORD = 31, 35, 41, 42, 87
 State = OperationState
-
-
-@pytest.fixture
-def story() -> Iterator[Story]:
-    made = Story()
-    yield made
-    made.world.close()
-
-
-def cancelled(story: Story, *names: str) -> ChangeAnswer:
-    return story.world.run(
-        story.backend.reassignments.cancel(
-            [tp(name) for name in names],
-            preserve_throttles=False,
-            validate_only=False,
-            timeout_s=TIMEOUT_S,
-        )
-    )
 
 
 @pytest.mark.parametrize("code", [DENIED, UNSUPPORTED, INVALID_REQUEST, INVALID_RECORD])
@@ -101,7 +80,7 @@ def test_a_start_without_a_controller_is_submitted_again(story: Story) -> None:
 def test_a_refused_cancellation_leaves_the_move_and_its_throttle(story: Story) -> None:
     started = story.start({"a-0": (1, 3)})
     story.world.whole_error = DENIED
-    answer = cancelled(story, "a-0")
+    answer = cancel(story, "a-0")
     assert [one.error_code for one in answer.results] == [DENIED]
     assert story.operation(answer).state is State.FAILED
     story.tick()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,28 +18,10 @@ from backend.operations.throttles.repair import change_id, orphan_words
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_world import BROKER, TOPIC, Crash, Effect, Fault
-from tests.support.operations.story import RATE, Story
+from tests.support.operations.story import RATE, Story, cancel
 
 State = OperationState
 THEIRS = 77_000_000
-
-
-@pytest.fixture
-def story() -> Iterator[Story]:
-    made = Story()
-    yield made
-    made.world.close()
-
-
-def cancel(story: Story, *names: str) -> ChangeAnswer:
-    return story.world.run(
-        story.backend.reassignments.cancel(
-            [tp(name) for name in names],
-            preserve_throttles=False,
-            validate_only=False,
-            timeout_s=TIMEOUT_S,
-        )
-    )
 
 
 def lines(story: Story, operation_id: str | None) -> list[dict[str, Any]]:

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.pipeline.result_columns import ETA, ETA_MODEL, RATES, TICK_S
+from backend.domain.pipeline.result_columns import ETA, RATES, TICK_S
 from backend.pipeline.kernels import eta as kernel
 from backend.pipeline.kernels.arrival_forecast import JOIN_S
-from backend.pipeline.kernels.eta import OUT, eta
+from backend.pipeline.kernels.eta import OUT
 from backend.pipeline.kernels.fluid import Copies, course, shares
 from backend.pipeline.kernels.ticks import COLUMNS
-from backend.pipeline.spark.column_types import struct_of
-from backend.pipeline.tables import eta as of_spark
-from backend.pipeline.tables.eta_calibration import Bin, Calibration
 from tests.support.examples import many
+from tests.support.pipeline.forecasts import MB, PLAIN, Row, forecast, row
 from tests.support.pipeline.recorded import START_MS, time_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-MB = 1_000_000
-PLAIN = np.zeros((2, kernel.STAGES, 2, 2, 3))
-Row = dict[str, Any]
-
 
 # --- the fluid
 
@@ -115,63 +104,11 @@ def test_what_is_written_meanwhile_has_to_be_copied_too() -> None:
 # --- a tick
 
 
-def row(broker: int, remaining_mb: float | None, **others: Any) -> Row:
-    """The rates of a copy from broker 1 that gets 10 MB/s of its follower's throttle."""
-    return {
-        "at": time_of(START_MS + 4_000),
-        "tick": time_of(START_MS),
-        "rid": 100 * others.get("partition", 0) + broker,
-        "topic": "t",
-        "partition": 0,
-        "broker": broker,
-        "leader": 1,
-        "segment_start": time_of(START_MS - 100_000),
-        "remaining_bytes": None if remaining_mb is None else int(remaining_mb * MB),
-        "elapsed_s": 5.0,
-        "advanced_bytes": 50 * MB,
-        "span_5m_s": 100.0,
-        "catch_up_30s_bytes_per_s": 10.0 * MB,
-        "catch_up_5m_bytes_per_s": 10.0 * MB,
-        "produced_30s_bytes_per_s": 0.0,
-        "produced_5m_bytes_per_s": 0.0,
-        "in_isr": False,
-        "adding": True,
-        "removing": False,
-        "leader_throttle_bytes_per_s": None,
-        "follower_throttle_bytes_per_s": 10 * MB,
-        "cause": None,
-        "operation_id": "op",
-        **others,
-    }
-
-
 SLOWER: Row = {
     "catch_up_30s_bytes_per_s": 5.0 * MB,
     "catch_up_5m_bytes_per_s": 5.0 * MB,
     "advanced_bytes": 25 * MB,
 }
-
-
-def table(*rows: Row) -> Any:
-    types = {field.name: field.type for field in OUT}
-    names = {
-        "int32": ("partition", "broker", "leader"),
-        "int64": ("rid", "remaining_bytes", "advanced_bytes", "leader_throttle_bytes_per_s",
-                  "follower_throttle_bytes_per_s"),
-        "string": ("topic", "cause", "operation_id"),
-        "bool": ("in_isr", "adding", "removing"),
-    }  # fmt: skip
-    by_name = {name: pa.type_for_alias(alias) for alias, some in names.items() for name in some}
-    columns = {}
-    for name in COLUMNS:
-        time = types["at"] if name in ("at", "tick", "segment_start") else pa.float64()
-        columns[name] = pa.array([one[name] for one in rows], by_name.get(name, time))
-    return pa.table(columns)
-
-
-def forecast(*rows: Row, quantiles: Any = PLAIN) -> list[Row]:
-    found: list[Row] = eta(table(*rows), quantiles, ETA_MODEL).to_pylist()
-    return found
 
 
 def of_copies(found: list[Row]) -> dict[int, Row]:
@@ -314,18 +251,3 @@ def test_ticks_are_worked_out_one_by_one() -> None:
 def test_the_kernels_columns_are_those_of_the_tables() -> None:
     assert tuple(OUT.names) == ETA.names
     assert set(COLUMNS) <= set(RATES.names)
-
-
-@pytest.mark.spark
-def test_spark_makes_the_same_rows(spark: SparkSession) -> None:
-    later: Row = {"tick": time_of(START_MS + 60_000), "at": time_of(START_MS + 62_000)}
-    rows = [row(4, 100), row(4, 200, partition=1), row(3, 100, partition=2), row(4, 60) | later]
-    schema = struct_of([c for c in RATES.columns if c.name in COLUMNS])
-    frame = spark.createDataFrame(table(*rows).select(schema.names), schema)
-    found = of_spark.eta(frame, Calibration()).toArrow().to_pylist()
-    key = lambda one: (one["rid"] is None, one["at"], one["rid"])  # noqa: E731
-    assert sorted(found, key=key) == sorted(forecast(*rows), key=key)
-    bins = (Bin("copy", None, None, None, 99, 999, -0.5, 0.0, 0.5),)
-    wider = of_spark.eta(frame, Calibration(bins)).filter("rid is not null").toArrow().to_pylist()
-    for one in wider:
-        assert one["p90_s"] == pytest.approx(one["p50_s"] * math.exp(0.5))

@@ -10,7 +10,6 @@ import pytest
 from backend.errors import ConfigError
 from backend.pipeline.spark.jars import KNOWN, SUMS, check_jars
 from backend.pipeline.spark.kafka_connector import connector_settings
-from tests.support.brokers.connector import connector_jars, missing_connector
 
 NAME = "spark-sql-kafka-0-10_2.13-9.9.9.jar"
 
@@ -54,11 +53,3 @@ def test_a_line_that_is_no_digest_is_refused(tmp_path: Path) -> None:
     (tmp_path / SUMS).write_text("deadbeef  x.jar\n")
     with pytest.raises(ConfigError, match="no digest"):
         check_jars(tmp_path)
-
-
-@pytest.mark.kafka
-@pytest.mark.skipif(missing_connector() is not None, reason=str(missing_connector()))
-def test_the_jars_that_the_tests_use_are_known() -> None:
-    folder = connector_jars()
-    check_jars(folder)
-    assert {path.name for path in folder.glob("*.jar")} == KNOWN.keys()

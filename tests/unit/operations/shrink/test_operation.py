@@ -46,6 +46,8 @@ from tests.support.shrink.copied_topics import held
 from tests.support.shrink.driver import Driver, Trail
 from tests.support.topics import BROKER_DEADLINE_S, create_topic
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:

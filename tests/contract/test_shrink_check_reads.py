@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -40,12 +39,6 @@ from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until_async
 
 SIX = range(6)
-
-
-@pytest.fixture
-async def admin(cluster: ContractCluster) -> AsyncIterator[KafkaAdmin]:
-    async with connected(cluster.bootstrap_servers) as found:
-        yield found
 
 
 def checks_of(admin: KafkaAdmin, watch_s: float = 0.0) -> ShrinkChecks:

@@ -18,7 +18,7 @@ from backend.embedded.net.server import Handler, RequestContext
 from backend.errors import ClusterUnreachable, NotActing, NotSupported
 from backend.settings import Settings
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, fresh_name, states_of, topic_with
-from tests.support.clusters import KAFKA, ContractCluster
+from tests.support.clusters import KAFKA
 from tests.support.native import administered, hang_up, refusing, stay_silent
 from tests.support.shrink.check import commit, member, on_thread, write
 from tests.support.topics import create_topic
@@ -30,12 +30,6 @@ CREATE_TOPICS, DELETE_TOPICS, ALTER_CONFIGS = 19, 20, 44
 OFFSET_COMMIT, FIND_COORDINATOR, DELETE_GROUPS = 8, 10, 42
 CHANGING = (CREATE_TOPICS, DELETE_TOPICS, ALTER_CONFIGS, OFFSET_COMMIT, DELETE_GROUPS)
 NO_ID = "0" * 31 + "1"
-
-
-@pytest.fixture
-async def admin(cluster: ContractCluster) -> AsyncIterator[KafkaAdmin]:
-    async with connected(cluster.bootstrap_servers) as found:
-        yield found
 
 
 async def create(admin: KafkaAdmin, name: str) -> None:

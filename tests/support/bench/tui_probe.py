@@ -147,7 +147,7 @@ def _compiled() -> tempfile.TemporaryDirectory[str]:
 def probing(
     program: str, argument: str, size: tuple[int, int], log: Path | None = None
 ) -> Iterator[Probe]:
-    """One of the programs of `tests.bench.tui_apps` in a terminal of this size."""
+    """One of the programs of `tests.support.bench.tui_apps` in a terminal of this size."""
     environ = {
         "COLORTERM": "truecolor",
         "KSHUNT_BENCH_LOOP": str(log) if log else "",
@@ -155,7 +155,7 @@ def probing(
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONPYCACHEPREFIX": _compiled().name,
     }
-    command = [sys.executable, "-m", "tests.bench.tui_apps", program, argument]
+    command = [sys.executable, "-m", "tests.support.bench.tui_apps", program, argument]
     started_s = time.perf_counter()
     with terminal(command, environ, size) as shown:
         probe = Probe(shown, started_s)
@@ -184,7 +184,7 @@ def loading(folder: Path) -> Iterator[Load]:
     """200,000 rows behind a socket."""
     socket = folder / "load"
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.tui_load", str(socket)],
+        [sys.executable, "-m", "tests.support.bench.tui_load", str(socket)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -1,0 +1,159 @@
+"""What the documents say of places in the code is so: files are there, and names are in them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+GLOSSARY = ROOT / "docs" / "glossary.md"
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+WRITTEN = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
+DOCUMENTS = (ARCHITECTURE, GLOSSARY, *DECISIONS, *WRITTEN)
+ANSWERS_MIN = 25
+
+PLACE = re.compile(
+    r"`((?:backend|tui|tests|themes|docs|examples)/[\w./-]*)(?::([A-Za-z_][\w.]*))?`"
+)
+"""A file or a folder, and after a colon what is defined in the file."""
+ANSWER = re.compile(r"^\| .+\? \| (.+) \|$", re.MULTILINE)
+STAND_INS = frozenset({"backend/PACKAGE"})
+"""Places in which a word in capitals stands for any."""
+
+
+def places(text: str) -> Iterator[tuple[str, str]]:
+    for path, name in PLACE.findall(text):
+        if path not in STAND_INS:
+            yield path, name
+
+
+def defined(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
+    for node in body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield prefix + name
+            case ast.ClassDef(name=name, body=inner):
+                yield prefix + name
+                yield from defined(inner, f"{prefix}{name}.")
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                yield prefix + name
+            case _:
+                pass
+
+
+@cache
+def names_of(path: Path) -> frozenset[str]:
+    return frozenset(defined(ast.parse(path.read_text()).body))
+
+
+def fault_of(path: str, name: str) -> str:
+    """Why a place is none, or nothing."""
+    if not (ROOT / path).exists():
+        return f"{path} is not there"
+    if name and name not in names_of(ROOT / path):
+        return f"{path} does not define {name}"
+    return ""
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_place_that_a_document_names_is_there(document: Path) -> None:
+    found = (fault_of(path, name) for path, name in places(document.read_text()))
+    assert [fault for fault in found if fault] == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "`backend/nowhere.py`",
+        "`backend/clock.py:nothing`",
+        "`backend/clock.py:SystemClock.nothing`",
+        "`backend/clock.py:now_ms`",
+    ],
+)
+def test_a_place_that_is_not_there_is_noticed(place: str) -> None:
+    [(path, name)] = places(place)
+    assert fault_of(path, name)
+
+
+def test_a_place_that_is_there_is_found() -> None:
+    [(path, name)] = places("`backend/clock.py:SystemClock.now_ms`")
+    assert fault_of(path, name) == ""
+
+
+def test_newcomers_questions_are_answered_by_names_in_files() -> None:
+    answers = ANSWER.findall(ARCHITECTURE.read_text())
+    assert len(answers) >= ANSWERS_MIN
+    assert [answer for answer in answers if not any(name for _, name in places(answer))] == []
+
+
+def test_every_package_has_its_line() -> None:
+    text = ARCHITECTURE.read_text()
+    rows = set(re.findall(r"^\| `([\w/]+)/` \|", text, re.MULTILINE))
+    there = {
+        str(path.parent.relative_to(ROOT))
+        for top in ("backend", "tui")
+        for path in (ROOT / top).glob("*/__init__.py")
+    }
+    assert there - rows == set()
+    assert [row for row in sorted(rows) if not (ROOT / row).is_dir()] == []
+
+
+def floors_of(order: str) -> dict[str, int]:
+    groups = enumerate(order.split(";"))
+    names = ((name, floor) for floor, group in groups for name in re.findall(r"`(\w+)", group))
+    return dict(names)
+
+
+def imports_of(path: Path, package: str) -> Iterator[str]:
+    """Of what lies in a package, by its first name there."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
+            yield (node.module or "").removeprefix(f"{package}.").split(".")[0]
+
+
+FLOORS = re.findall(
+    r"^\| `(backend/\w+)/` \| (.+) \|$",
+    ARCHITECTURE.read_text().split("### Inside the packages")[1].split("\n## ")[0],
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("package", "order"), FLOORS, ids=[package for package, _ in FLOORS])
+def test_no_import_runs_back_in_a_package(package: str, order: str) -> None:
+    floors, back = floors_of(order), []
+    assert {path.parent.name for path in (ROOT / package).glob("*/__init__.py")} <= set(floors)
+    for path in (ROOT / package).rglob("*.py"):
+        own = path.relative_to(ROOT / package).parts[0].removesuffix(".py")
+        for other in imports_of(path, package.replace("/", ".")):
+            if other != own and own in floors and floors.get(other, len(floors)) >= floors[own]:
+                back.append(f"{path.relative_to(ROOT)} imports {other}")
+    assert back == []
+
+
+def test_the_packages_with_an_order_are_those_that_need_one() -> None:
+    needed = {"domain", "admin", "operations", "api", "telemetry", "pipeline", "embedded"}
+    assert {package.removeprefix("backend/") for package, _ in FLOORS} == needed
+
+
+def test_the_glossary_is_in_the_order_of_the_alphabet() -> None:
+    words = re.findall(r"^- \*\*(.+?)\*\*", GLOSSARY.read_text(), re.MULTILINE)
+    assert len(words) == len(set(words)) > 40
+    assert words == sorted(words, key=str.casefold)
+
+
+@pytest.mark.parametrize("record", DECISIONS, ids=lambda path: path.name)
+def test_a_decision_says_why_what_and_what_follows(record: Path) -> None:
+    headings = re.findall(r"^## (.+)$", record.read_text(), re.MULTILINE)
+    assert headings == ["Context", "Decision", "Consequence"]
+
+
+def test_the_map_leads_to_every_decision() -> None:
+    linked = set(re.findall(r"\(decisions/([\w-]+\.md)\)", ARCHITECTURE.read_text()))
+    assert linked == {path.name for path in DECISIONS}

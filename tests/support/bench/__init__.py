@@ -1,0 +1,1 @@
+"""What benchmarks measure, and what they measure it with."""

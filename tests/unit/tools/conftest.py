@@ -1,0 +1,6 @@
+"""What tests of the command-line tools begin with."""
+
+from __future__ import annotations
+
+from tests.support.tools import own_runtime_dir as own_runtime_dir
+from tests.support.tools import stub as stub
