@@ -20,6 +20,7 @@ from tests.support.embedded.rights import AUTHORIZED
 from tests.support.embedded.unchanging import (
     CLUSTER_ID,
     DemoCluster,
+    demo_cluster,
 )
 
 pytestmark = pytest.mark.kafka
@@ -210,7 +211,12 @@ JAVA_TOOLS = {
 }
 
 
-@pytest.mark.kafka
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[DemoCluster]:
+    with demo_cluster() as running:
+        yield running
+
+
 @pytest.mark.parametrize("line", JAVA_TOOLS)
 def test_apaches_tools_print_the_right_answer(cluster: DemoCluster, line: str) -> None:
     ensure_jars()

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from textual.message import Message
 
 from backend.domain.operations.operation import OperationState
+from backend.domain.operations.team import Note
+from backend.domain.planning.proposal import PlanNote
 from backend.domain.replicas.snapshot import COLUMNS, DTYPES, HistoryPoint, Replicas, Snapshot
 from backend.domain.service.status import AuditLine, BackendStatus, ShownDrift
 from backend.domain.throttles.configs import ThrottledRate
@@ -35,7 +37,13 @@ from tui.feed.messages import (
 )
 from tui.recorder import recorder as recorder_module
 from tui.recorder import recording_file
-from tui.recorder.json_values import UnreadableValue, decode, encode
+from tui.recorder.json_values import (
+    EARLIER_NAMES,
+    UnreadableValue,
+    decode,
+    encode,
+    values_by_name,
+)
 from tui.recorder.reader import RecordingReader
 from tui.recorder.recorder import Recorder
 from tui.recorder.recording_file import RecordingError
@@ -195,6 +203,11 @@ def test_a_recording_of_an_earlier_version_names_modules() -> None:
     rates = {"leader_bytes_per_s": 5, "follower_bytes_per_s": None}
     earlier = {"o": "domain.throttle:ThrottledRate", "v": rates}
     assert decode(earlier) == ThrottledRate(5, None)
+    assert set(EARLIER_NAMES.values()) <= values_by_name().keys()
+    note = {"who": "ann", "at_ms": 5, "text": "seen"}
+    assert decode({"o": "domain.team:Note", "v": note}) == Note("ann", 5, "seen")
+    plan_note = {"why": "w", "remedy": "", "partition": None, "broker": 3}
+    assert decode({"o": "domain.proposal:Note", "v": plan_note}) == PlanNote("w", "", broker=3)
 
 
 @pytest.mark.parametrize(

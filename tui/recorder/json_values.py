@@ -29,6 +29,27 @@ from backend.errors import KshuntError
 JSON_BYTES_MAX: Final = 1 << 26
 """Of what a record holds besides columns: a plan of 200,000 partitions is about 12 MB."""
 _DOMAIN: Final = "backend.domain."
+EARLIER_NAMES: Final[Mapping[str, str]] = {
+    "domain.approval:Foreseen": "ProposalEffect",
+    "domain.election:SeenEnd": "LastSeenEnd",
+    "domain.hook:HookStanding": "WebhookStatus",
+    "domain.lifecycle:Step": "OperationStep",
+    "domain.operation:Asker": "Requester",
+    "domain.pipeline:Course": "TransferHistory",
+    "domain.pipeline:CourseAnswer": "TransferAnswer",
+    "domain.pipeline:CoursePoint": "TransferPoint",
+    "domain.pipeline:Delivered": "TableStatus",
+    "domain.pipeline:Missed": "SampleGap",
+    "domain.pipeline:PipelineStanding": "PipelineStatus",
+    "domain.pipeline:SamplesStanding": "SamplesStatus",
+    "domain.proposal:Note": "PlanNote",
+    "domain.shrink_phases:ShrinkCourse": "ShrinkProgress",
+    "domain.shrink_room:Room": "CopySpace",
+    "domain.steering:Standing": "BackendStatus",
+    "domain.stuck:About": "CauseText",
+    "domain.team:Present": "ConnectedSession",
+}
+"""Values as recordings of version 0.1 name them, and what they are called now."""
 
 
 class UnreadableValue(ValueError):
@@ -138,7 +159,7 @@ def _tag(kind: type[Any]) -> str:
 
 def _named(tag: str) -> type[Any]:
     """The class of a tag: a plain value of the domain."""
-    kind = values_by_name().get(tag.rpartition(":")[2])
+    kind = values_by_name().get(EARLIER_NAMES.get(tag) or tag.rpartition(":")[2])
     if kind is None:
         raise UnreadableValue(f"'{tag}' is nothing that is recorded")
     return kind
