@@ -16,6 +16,9 @@ import threading
 
 def end_with_terminal() -> None:
     """From here on, end as by SIGHUP when the terminal on standard input is closed."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        # `nohup` asks for it; a dashboard has nothing to do without its terminal.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     stdin = sys.__stdin__
     if stdin is not None and stdin.isatty() and hasattr(select, "poll"):
         threading.Thread(target=_wait, args=(stdin.fileno(),), name="hangup", daemon=True).start()

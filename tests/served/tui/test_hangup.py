@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,19 @@ from tests.support.terminal import terminal
 DEADLINE_S = 30.0
 
 
-@pytest.mark.parametrize("controlling", [True, False], ids=["a shell", "a container"])
-def test_it_ends_with_its_terminal(tmp_path: Path, controlling: bool) -> None:
-    command = [sys.executable, "-m", "backend", "--backend", f"unix:{tmp_path / 'nobody'}"]
+NOHUP = ("sh", "-c", """trap "" HUP; exec "$@" """, "sh")
+
+
+@pytest.mark.parametrize(
+    ("before", "controlling"),
+    [((), True), ((), False), (NOHUP, True)],
+    ids=["a shell", "a container", "nohup"],
+)
+def test_it_ends_with_its_terminal(
+    tmp_path: Path, before: Sequence[str], controlling: bool
+) -> None:
+    kshunt = [sys.executable, "-m", "backend", "--backend", f"unix:{tmp_path / 'nobody'}"]
+    command = [*before, *kshunt]
     own = {"XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
     with terminal(command, own, controlling=controlling) as shown:
         shown.until(b"no backend", DEADLINE_S)
