@@ -15,7 +15,7 @@ from backend.admin.port.cluster_admin import ClusterAdmin
 from backend.clock import Clock
 from backend.domain.cluster.assignment import partition_states
 from backend.domain.cluster.columns import LogDirColumns
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from backend.domain.cluster.metadata import OngoingReassignment, PartitionState, TopicPartition
 from backend.domain.cluster.partition_modes import left_out_notes
 from backend.domain.reassignment.answers import (
     GeneratedPlan,
@@ -103,16 +103,8 @@ class Queries:
             self._admin.describe(plan.topics, timeout_s=self._timeout_s), self.reassignments()
         )
         states = await aside(len(cluster.assignment), partition_states, cluster.assignment)
-        rows = await aside(len(plan), verify_rows, plan, states, ongoing)
         found, silent = await self._directories(plan)
-        answer = VerifyAnswer(
-            rows,
-            log_dir_rows(plan, found, silent),
-            active_elsewhere=any(partition not in plan.replicas for partition in ongoing),
-        )
-        moving = any(row.state is VerifyState.IN_PROGRESS for row in rows) or not all(
-            row.done for row in answer.log_dirs
-        )
+        answer, moving = await aside(len(plan), _verified, plan, states, ongoing, found, silent)
         if moving or preserve_throttles:
             return answer
         clearing, problems = await clear_unowned(
@@ -144,8 +136,7 @@ class Queries:
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                wanted = {partition for partition, named in plan.log_dirs if named == broker}
-                found |= _replica_dirs(broker, answer, wanted)
+                found |= await aside(len(answer.partition), _replica_dirs, broker, answer, plan)
         return found, silent
 
     async def generate(
@@ -177,9 +168,28 @@ class Queries:
         return GeneratedPlan(ReassignmentPlan(current), ReassignmentPlan(proposed), notes)
 
 
+def _verified(
+    plan: ReassignmentPlan,
+    states: Mapping[TopicPartition, PartitionState],
+    ongoing: Mapping[TopicPartition, OngoingReassignment],
+    found: Mapping[tuple[TopicPartition, int], ReplicaDirs],
+    silent: set[int],
+) -> tuple[VerifyAnswer, bool]:
+    """What is so of the plan, and whether any of it still moves."""
+    rows = verify_rows(plan, states, ongoing)
+    answer = VerifyAnswer(
+        rows,
+        log_dir_rows(plan, found, silent),
+        active_elsewhere=any(partition not in plan.replicas for partition in ongoing),
+    )
+    moving = any(row.state is VerifyState.IN_PROGRESS for row in rows)
+    return answer, moving or not all(row.done for row in answer.log_dirs)
+
+
 def _replica_dirs(
-    broker: int, columns: LogDirColumns, wanted: set[TopicPartition]
+    broker: int, columns: LogDirColumns, plan: ReassignmentPlan
 ) -> dict[tuple[TopicPartition, int], ReplicaDirs]:
+    wanted = {partition for partition, named in plan.log_dirs if named == broker}
     current: dict[TopicPartition, str] = {}
     future: dict[TopicPartition, str] = {}
     for row in range(len(columns.partition)):
