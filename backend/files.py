@@ -64,8 +64,12 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-def make_folder(path: Path) -> None:
+def make_folder(path: Path, *, mode: int = 0o777) -> None:
     """Make a folder and those above it, and make sure of their names.
+
+    Args:
+        path: The folder; one that exists stays as it is.
+        mode: Who may do what with it, less the process's mask; folders above it take the usual.
 
     Raises:
         OSError: it cannot be made.
@@ -75,7 +79,7 @@ def make_folder(path: Path) -> None:
     if path.exists():
         raise NotADirectoryError(errno.ENOTDIR, "A file is in the way of a folder", str(path))
     make_folder(path.parent)
-    path.mkdir(exist_ok=True)
+    path.mkdir(mode=mode, exist_ok=True)
     sync_folder(path.parent)
 
 

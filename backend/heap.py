@@ -36,7 +36,7 @@ class Heap:
         self._thorough = False
         self._thresholds = gc.get_threshold()
 
-    def settle(self) -> None:
+    def start(self) -> None:
         """Leave out what is there now, and what outlives each full collection from now on."""
         gc.collect()
         gc.freeze()
@@ -44,7 +44,7 @@ class Heap:
         gc.callbacks.append(self._collected)
         gc.set_threshold(*self._thresholds[:2], FULL_AFTER)
 
-    def let_go(self) -> None:
+    def stop(self) -> None:
         """Leave nothing out any more."""
         if self._collected in gc.callbacks:
             gc.callbacks.remove(self._collected)

@@ -2,7 +2,7 @@
 
 Goals
     A backend can tell what another backend of the same cluster wrote or asked from what anybody
-    else did. Whoever can write a topic, or reach a port, has no key by that.
+    else did. The right to write a topic, or a way to a port, gives no key.
 Constraints
     The secrets never leave the file. One secret serves several purposes, and a signature that was
     made for one is worth nothing for another. Keys can be replaced while backends run.
@@ -170,7 +170,7 @@ def write_keys(path: Path, keys: ClusterKeys) -> None:
         ConfigError: it cannot be written.
     """
     try:
-        _own_folder(path.parent)
+        make_folder(path.parent, mode=0o700)
         replace_file(path, keys.text().encode(), mode=0o600)
     except OSError as error:
         raise ConfigError(f"The key file {path} cannot be written: {error.strerror}.") from None
@@ -187,20 +187,13 @@ def read_or_make_keys(path: Path) -> ClusterKeys:
     if path.exists():
         return read_keys(path)
     try:
-        _own_folder(path.parent)
+        make_folder(path.parent, mode=0o700)
         with turn(path.with_name(f"{path.name}.lock")):
             if not path.exists():
                 write_keys(path, ClusterKeys.new())
     except OSError as error:
         raise ConfigError(f"The key file {path} cannot be made: {error.strerror}.") from None
     return read_keys(path)
-
-
-def _own_folder(path: Path) -> None:
-    """Make a folder that only its owner may enter, where there is none."""
-    if not path.is_dir():
-        make_folder(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
 
 
 def named_path(option: Path | None, environment: Mapping[str, str] = os.environ) -> Path | None:

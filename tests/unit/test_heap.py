@@ -21,9 +21,9 @@ class Node:
 @pytest.fixture
 def heap() -> Iterator[Heap]:
     heap = Heap(loose_max=1_000_000)
-    heap.settle()
+    heap.start()
     yield heap
-    heap.let_go()
+    heap.stop()
     gc.collect()
 
 
@@ -67,10 +67,10 @@ def only_when_asked() -> Iterator[None]:
 
 @pytest.mark.usefixtures("only_when_asked")
 def test_garbage_that_was_left_out_goes_once_there_is_very_much_of_it(heap: Heap) -> None:
-    heap.let_go()
+    heap.stop()
     before = len(gc.get_objects())
     heap = Heap(loose_max=0)
-    heap.settle()
+    heap.start()
     nodes = [Node() for _ in range(2 * before)]
     gc.collect()
     gone = weakref.ref(nodes[0])
@@ -81,11 +81,11 @@ def test_garbage_that_was_left_out_goes_once_there_is_very_much_of_it(heap: Heap
     for _ in range(COUNTED_EVERY + 1):
         gc.collect()
     assert gone() is None
-    heap.let_go()
+    heap.stop()
 
 
 def test_nothing_is_left_out_after_the_end(heap: Heap) -> None:
     during = gc.get_threshold()
-    heap.let_go()
+    heap.stop()
     assert gc.get_freeze_count() == 0
     assert gc.get_threshold()[2] > during[2]

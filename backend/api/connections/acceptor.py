@@ -154,7 +154,7 @@ class Acceptor:
             await self._loop.connect_accepted_socket(lambda: protocol, plain, ssl=self._tls, **tls)
         except OSError as error:
             # Of a handshake that failed or took too long; a scanner makes many.
-            log.debug("A connection came to nothing: %s", error)
+            log.debug("A connection failed before its first request: %s", error)
         finally:
             if not protocol.connected:
                 protocol.when_lost()

@@ -149,7 +149,7 @@ class Connections:
             self._shaking[connection] = None
 
     def settled(self, connection: Connection) -> None:
-        """TLS is settled, or there is none."""
+        """The connection has ended its TLS handshake, or needs no handshake."""
         self._shaking.pop(connection, None)
 
     def remove(self, connection: Connection) -> None:

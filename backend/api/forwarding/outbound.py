@@ -11,13 +11,13 @@ Constraints
     was shown to.
 Algorithm
     An ASGI layer behind the gate. Reads, and changes while no other backend acts, go to the
-    application. Where nobody acts, this backend first tries to, and passes on to whoever was
-    first. What a proposal would do counts as a change, for it has to be what the one that
-    acts finds. Any other change goes on once. Its path is made anew from its route, its query from
-    its parameters, and of its headers only those of `PASSED` go with it, with a signed statement
-    of who asks (`backend.api.forwarding.signatures`). An answer that the backend that acts did not
-    sign is none. `backend.api.forwarding.inbound` is the other end, `backend.api.forwarding.peers`
-    says which address is used.
+    application. If no backend acts, this one tries to; if another was first, it passes the request
+    on. What a proposal would do counts as a change, for it has to be what the one that acts finds.
+    Any other change goes on once. Its path is made anew from its route, its query from its
+    parameters, and of its headers only those of `PASSED` go with it, with a signed statement of who
+    asks (`backend.api.forwarding.signatures`). An answer that the active backend did not sign is
+    dropped. `backend.api.forwarding.inbound` is the other end, `backend.api.forwarding.peers` says
+    which address is used.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class Forward:
             await answer(scope, receive, send)
 
     async def _answered(self, other: Heartbeat, request: _Request) -> Response | None:
-        """The answer of whoever acts; None where that is nobody else any more.
+        """The answer of the active backend; None if no other backend is active any more.
 
         One that cannot be reached may have ended a moment ago: then another takes its place.
         """

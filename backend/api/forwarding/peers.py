@@ -68,7 +68,7 @@ def peers_of(texts: Sequence[str]) -> frozenset[Origin]:
 
 
 def origin_of(address: str) -> Origin | None:
-    """What an address of a backend comes to; None where it is none, or says more than that."""
+    """The parts of a backend's address; None if it is not valid or has more parts."""
     scheme, colon, authority = address.partition("://")
     if not colon or scheme not in _PORTS or not _AUTHORITY.fullmatch(authority):
         return None

@@ -40,7 +40,7 @@ ANSWER_SIGNED: Final = "kshunt-answer-signature"
 FRESH_MS: Final = 60_000
 NONCES_MAX: Final = 100_000
 SIGNED_HEADERS: Final = ("content-type", "retry-after", "allow")
-"""Of an answer, those that go on to whoever asked."""
+"""The headers of an answer that are passed on to the caller."""
 _SIGNED: Final = re.compile(r"([A-Za-z0-9_=-]{1,65536})\.([0-9a-f]{8})\.([0-9a-f]{64})")
 _SIGNATURE: Final = re.compile(r"([0-9a-f]{8})\.([0-9a-f]{64})")
 
@@ -91,7 +91,7 @@ class Statement:
 
     @property
     def who(self) -> Caller | None:
-        """The caller; None where the statement names nobody who could be one."""
+        """The caller; None if the statement names no valid one."""
         if self.reach:
             local = (self.name, self.role, self.caller) == (LOCAL.name, LOCAL.role, LOCAL.id)
             return LOCAL if local and self.reach in set(Reach) else None

@@ -97,7 +97,7 @@ class RequestBodies:
 
 
 def _announced_bytes(scope: Any) -> int | None:
-    """The body's length by its header; 0 where there is none; None where it is not known."""
+    """The length that the header gives; 0 without a body; None where the header does not say."""
     headers = dict(scope["headers"])
     if b"transfer-encoding" in headers:
         return None

@@ -268,7 +268,7 @@ async def serve(
     finally:
         for watcher in watchers:
             watcher.cancel()
-        server.heap.let_go()
+        server.heap.stop()
 
 
 class _Server(uvicorn.Server):
@@ -325,7 +325,7 @@ class _Server(uvicorn.Server):
         """Begin to accept connections, and say so on standard output."""
         await super().startup([])
         if self.started:
-            self.heap.settle()
+            self.heap.start()
             sys.setswitchinterval(SWITCH_S)
             for listener in sockets or []:
                 self.servers.append(self._acceptor(listener))  # type: ignore[arg-type]
