@@ -65,7 +65,7 @@ clean: ## remove the environment, Kafka's jars, caches and builds
 
 # Asks Maven only where a jar that the pom names is absent; where that cannot be, it says why.
 kafka-jars: $(DEV)
-	@$(PY) -m tests.support.brokers.java || true
+	@$(PY) -m tests.support.brokers.class_archive || true
 
 # What it takes to run kshunt; the project itself is an editable install.
 $(RUN): requirements.lock pyproject.toml
