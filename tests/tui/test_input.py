@@ -12,7 +12,7 @@ import pytest
 from textual import events
 from textual.geometry import Size
 
-from tests.support.tui.app import ManualTime, Shown, at_step, dashboard
+from tests.support.tui.app import RETRY_S, ManualTime, Shown, at_step, dashboard
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import HOSTILE, incident, running_move
 from tests.support.tui.screen import Emulator, emulated, same
@@ -78,7 +78,7 @@ def _says(terminal: Emulator, words: str) -> bool:
 
 async def test_a_terminal_that_is_too_small_says_so(tmp_path: Path) -> None:
     async with ScriptedBackend(tmp_path / "s", incident()) as backend:
-        app = KshuntApp(backend.address, start_view=PARTITIONS, retry_s=(0.02,))
+        app = KshuntApp(backend.address, start_view=PARTITIONS, retry_s=(RETRY_S,))
         async with emulated(app) as (pilot, terminal):
             shown = Shown(app, pilot, backend, ManualTime())
             await shown.until(lambda: bool(app.store.jobs), "the first table is shown")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backend.domain.cluster.metadata import TopicPartition
-from tests.support.tui.app import ManualTime, Shown, dashboard, frame
+from tests.support.tui.app import RETRY_S, ManualTime, Shown, dashboard, frame
 from tests.support.tui.cluster import ScriptedCluster, incident
 from tui.actions import (
     ACTIONS,
@@ -39,7 +39,7 @@ async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
 
 async def test_without_a_backend_it_says_so_and_keeps_trying(tmp_path: Path) -> None:
     app = KshuntApp(
-        f"unix:{tmp_path}/none", now_s=ManualTime(), retry_s=(0.02,), start_view="partitions"
+        f"unix:{tmp_path}/none", now_s=ManualTime(), retry_s=(RETRY_S,), start_view="partitions"
     )
     async with app.run_test(size=(80, 24)) as pilot:
         shown = Shown(app, pilot, None, ManualTime())  # type: ignore[arg-type]

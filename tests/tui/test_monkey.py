@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from backend.domain.cluster.metadata import TopicPartition
-from tests.support.tui.app import ManualTime, Shown, plan_file
+from tests.support.tui.app import RETRY_S, ManualTime, Shown, plan_file
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import (
     DRIFT,
@@ -142,7 +142,7 @@ async def caged(folder: Path, view: str, *, recorded: bool) -> AsyncIterator[Mon
             recorder = Recorder(folder / "r", now_s=time, wall_s=lambda: WALL_S + time.now)
         Planning(backend)
         app = KshuntApp(
-            backend.address, now_s=time, retry_s=(0.02,), start_view=view, recorder=recorder
+            backend.address, now_s=time, retry_s=(RETRY_S,), start_view=view, recorder=recorder
         )
         app.driver_class = WatchedDriver
         async with app.run_test(size=(80, 24), headless=False) as pilot:

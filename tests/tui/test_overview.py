@@ -16,7 +16,7 @@ from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.lifecycle import OperationState
 from backend.domain.operations.operation import OperationKind
 from backend.domain.replicas.stuck_causes import Cause, Stuck
-from tests.support.tui.app import SIZES, ManualTime, Shown, check_frame, dashboard, frame
+from tests.support.tui.app import RETRY_S, SIZES, ManualTime, Shown, check_frame, dashboard, frame
 from tests.support.tui.cluster import DRIFT, ORPHAN, ScriptedCluster, incident, moving, running_move
 from tests.support.tui.tables import board, choose
 from tui.actions.view_names import OVERVIEW
@@ -114,7 +114,7 @@ async def test_the_connection_is_lost(
 
 @pytest.mark.parametrize("size", sorted(SIZES))
 async def test_no_data_yet(size: str) -> None:
-    app = KshuntApp("unix:/nowhere/none", now_s=ManualTime(), retry_s=(0.02,))
+    app = KshuntApp("unix:/nowhere/none", now_s=ManualTime(), retry_s=(RETRY_S,))
     async with app.run_test(size=SIZES[size]) as pilot:
         shown = Shown(app, pilot, None, ManualTime(), SIZES[size])  # type: ignore[arg-type]
         assert "Waiting for the first snapshot from unix:/nowhere/none" in frame(app)

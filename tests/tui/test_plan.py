@@ -372,12 +372,14 @@ async def test_read_only_shows_what_would_be_and_sends_nothing(tmp_path: Path) -
 # Any key, any size
 
 
+@pytest.mark.slow
 async def test_keys_in_any_order_change_nothing(shown: Shown, planning: Planning) -> None:
     keys = ["P", "1", "2", "4", "enter", "escape", "tab", "r", "s", "j", "k", "space"]
     keys += ["pagedown", "3", "enter", "enter", "n", "left"]
     await press_at_random(shown, lambda: keys, 200, 11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(20, 5), (30, 8), (50, 10), (80, 15), (200, 60)])
 async def test_any_size_at_every_step(tmp_path: Path, size: tuple[int, int]) -> None:
     async with planning_shown(tmp_path, start_view=OVERVIEW, size=size) as (shown, _):

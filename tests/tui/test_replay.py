@@ -250,6 +250,7 @@ KEYS_OF_TIME = sorted({key for action in ACTIONS if action.group == "Time" for k
 OTHER_KEYS = ["1", "2", "3", "4", "5", "6", "j", "k", "f", "s", "enter", "escape", "r", "c", "e"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_random_keys_in_time_end_nothing_and_change_nothing(
     live: Recorded, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

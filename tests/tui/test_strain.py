@@ -158,6 +158,7 @@ async def test_text_from_the_cluster_is_never_markup_nor_control(tmp_path: Path)
         assert "\x1b" not in shown.frame()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (120, 12)])
 async def test_any_size_and_back(shown: Shown, size: tuple[int, int]) -> None:
     await shown.press("j", "j", "j")
@@ -251,6 +252,7 @@ KEYS = sorted({key for action in ACTIONS for key in action.keys} - {"q"})
 OTHER_KEYS = ["y", "n", "h", "tab", "shift+tab", "x", "left", "right", "backspace", "w"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_random_keys_never_end_it_nor_change_anything_unasked(
     shown: Shown, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

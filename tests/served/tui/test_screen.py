@@ -23,6 +23,7 @@ from textual.strip import Strip
 
 from backend.domain.cluster.metadata import TopicPartition
 from tests.support.terminal import terminal as terminal_of
+from tests.support.tui.app import RETRY_S
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, incident
 from tests.support.tui.screen import DEADLINE_S, Emulator, emulated, same, settled
@@ -155,7 +156,7 @@ async def running(
 ) -> AsyncIterator[tuple[KshuntApp, Pilot[None], Emulator, ScriptedBackend]]:
     """The dashboard in an emulated terminal, once its first table is there."""
     async with ScriptedBackend(tmp_path / "s", world()) as backend:
-        app = KshuntApp(backend.address, start_view=PARTITIONS, retry_s=(0.02,))
+        app = KshuntApp(backend.address, start_view=PARTITIONS, retry_s=(RETRY_S,))
         async with emulated(app, size) as (pilot, terminal):
             await wait_until_async(lambda: bool(app.store.jobs), DEADLINE_S, "the first table")
             await pilot.pause()
@@ -231,7 +232,7 @@ async def test_textual_draws_where_it_is_not_the_one_that_is_known(
 ) -> None:
     assert known_textual(KshuntApp("unix:/nowhere"))
     monkeypatch.setattr(textual, "__version__", "8.2.9")
-    app = KshuntApp(f"unix:{tmp_path}/nobody", retry_s=(0.02,))
+    app = KshuntApp(f"unix:{tmp_path}/nobody", retry_s=(RETRY_S,))
     assert not known_textual(app)
     async with emulated(app) as (pilot, terminal):
         await pilot.pause()

@@ -29,6 +29,8 @@ from tui.views.table_screen import TableScreen
 from tui.views.view_screen import ViewScreen
 
 DEADLINE_S = 10.0
+RETRY_S = 0.1
+"""Until it tries to reach its backend again; all the time, and no screen ever stands still."""
 SIZES = {"80x24": (80, 24), "160x50": (160, 50)}
 """What the screens are looked at in, by the name of the size."""
 FRAMES = ROOT / "tests" / "tui" / "frames"
@@ -159,7 +161,7 @@ async def dashboard(
     time = ManualTime()
     async with ScriptedBackend(socket, cluster) as backend:
         options = {"start_view": PARTITIONS, **options}
-        app = KshuntApp(backend.address, now_s=time, retry_s=(0.02,), **options)
+        app = KshuntApp(backend.address, now_s=time, retry_s=(RETRY_S,), **options)
         async with app.run_test(size=size) as pilot:
             shown = Shown(app, pilot, backend, time, size)
             await shown.until(lambda: bool(app.store.jobs), "the first table is shown")
