@@ -25,7 +25,6 @@ from backend.domain.reassignment.plan import parse_partitions
 from backend.errors import BadInput
 from backend.local_sockets import running_backend
 from backend.settings import Settings
-from backend.tools.reassign.sources import ANSWER_MARGIN_S
 from backend.tools.shared import output
 from backend.tools.shared.console import (
     check_client_config,
@@ -37,6 +36,7 @@ from backend.tools.shared.console import (
 )
 from backend.tools.shared.flags import (
     ABOUT,
+    ANSWER_MARGIN_S,
     JSON,
     REASON_HELP,
     ZK_CONFIG,

@@ -31,7 +31,6 @@ from backend.domain.topics.descriptions import TopicDescription, TopicsDescribed
 from backend.errors import BadInput, NotSupported
 from backend.local_sockets import running_backend
 from backend.settings import PlacerSettings, Settings
-from backend.tools.reassign.sources import ANSWER_MARGIN_S
 from backend.tools.shared import output
 from backend.tools.shared.console import (
     check_client_config,
@@ -41,7 +40,7 @@ from backend.tools.shared.console import (
     show_help_or_version,
     show_report,
 )
-from backend.tools.shared.flags import read_arguments
+from backend.tools.shared.flags import ANSWER_MARGIN_S, read_arguments
 from backend.tools.shared.output import Report
 from backend.tools.topics import reports
 from backend.tools.topics.options import (

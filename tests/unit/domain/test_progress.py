@@ -38,7 +38,7 @@ from backend.domain.reassignment.progress import (
     with_causes,
 )
 from backend.domain.replicas.stuck_causes import Cause, Stuck
-from backend.tools.shared.output import progress_report, verify_report
+from backend.tools.reassign.reports import progress_report, verify_report
 
 SEED_TABLE = """\
 Topic      Partition  Broker  Status
