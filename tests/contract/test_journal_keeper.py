@@ -17,10 +17,8 @@ from confluent_kafka.admin import AdminClient
 
 from backend.admin.security.client_properties import client_config
 from backend.clock import SystemClock
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.errors import JournalFenced, JournalUnavailable, NotActing
-from backend.journals.topic.clients import (
-    JOURNAL_TOPIC,
-)
 from backend.journals.topic.topic_journal import TopicJournal
 from backend.operations.journal.entries import (
     BACKEND_KEY,

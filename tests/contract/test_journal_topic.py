@@ -20,6 +20,8 @@ from confluent_kafka.admin import (
 )
 
 from backend.clock import SystemClock
+from backend.domain.audit.lines import audit_key
+from backend.domain.service.journal import UnreadableReason
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.net.server import BrokerServer
 from backend.errors import (
@@ -45,8 +47,6 @@ from backend.operations.journal.entries import (
     Heartbeat,
     JournalState,
     Kind,
-    Why,
-    audit_key,
     operation_key,
 )
 from backend.operations.journal.records import signed
@@ -200,8 +200,8 @@ async def test_what_cannot_be_read_is_listed_and_stays(where: Where) -> None:
         assert producer.flush(DEADLINE_S) == 0
         state = await one.open()
         assert state.entries == {}
-        assert [one.why for one in state.unreadable.values()] == [Why.NEWER]
-        assert [one.why for one in state.aside.values()] == [Why.DAMAGED]
+        assert [one.why for one in state.unreadable.values()] == [UnreadableReason.NEWER]
+        assert [one.why for one in state.aside.values()] == [UnreadableReason.DAMAGED]
         with pytest.raises(Conflict, match="newer"):
             await one.append({"operation/b": {}, "operation/a": {}})
         await a_stand_by_sees(where, topic, state)

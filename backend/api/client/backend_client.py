@@ -29,6 +29,8 @@ from backend.api.client.team import TeamClient, raise_if_proposed
 from backend.api.client.topics import TopicsClient
 from backend.api.client.transport import Bearer, NamedTransport, server_name, trusted
 from backend.api.schema import documents
+from backend.api.schema.audit import read_audit_json
+from backend.domain.audit.lines import AuditRow
 from backend.domain.cluster.metadata import ClusterInfo, OngoingReassignment, TopicPartition
 from backend.domain.operations.election import ElectionAnswer, UncleanAnswer
 from backend.domain.operations.operation import Operation
@@ -47,7 +49,6 @@ from backend.errors import BackendUnreachable
 
 if TYPE_CHECKING:
     from backend.domain.replicas.snapshot import Snapshot
-    from backend.operations.audit.lines import AuditRow
 
 STREAM_SILENCE_S = 15.0
 """A stream that says nothing for so long is dead; the backend sends at least every 5 s."""
@@ -144,8 +145,6 @@ class BackendClient(
             until_ms: the first millisecond that is left out; None for the end.
             operation_id: of one operation only; empty for all.
         """
-        from backend.operations.audit.lines import read_audit_json
-
         asked = {"since_ms": since_ms, "until_ms": until_ms, "operation": operation_id or None}
         named = {name: str(value) for name, value in asked.items() if value is not None}
         document = self._get("/v1/audit", named)

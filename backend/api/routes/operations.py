@@ -15,6 +15,7 @@ from backend.api.http.route_roles import Routes
 from backend.api.models import operations as models
 from backend.api.models.base import ChangeModel
 from backend.api.schema import documents
+from backend.api.schema.audit import audit_json
 from backend.api.service import engine_json
 from backend.api.service.backend import Backend
 from backend.api.service.request_values import (
@@ -27,13 +28,14 @@ from backend.api.service.request_values import (
     replicas_of,
     timeout_s_of,
 )
+from backend.domain.audit.lines import selected
+from backend.domain.audit.report import as_markdown
 from backend.domain.operations.operation import Requester
 from backend.domain.reassignment.answers import ChangeAnswer
 from backend.domain.topics.alteration import AlteredTopic
 from backend.errors import BadInput
 from backend.offload import aside
-from backend.operations.audit.lines import audit_json, read_audit, selected
-from backend.operations.audit.report import as_markdown
+from backend.operations.audit.lines import read_audit
 from backend.operations.core.journal_audit import discarded_line
 from backend.operations.journal.audit_chain import verified
 from backend.operations.journal.second_copy import path_of, read_file

@@ -11,6 +11,7 @@ from backend.admin.port.cluster_admin import ReplicaLag
 from backend.api.schema.documents import Json, partition_json, plan_json
 from backend.domain.operations.operation import Operation
 from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.service.journal import JOURNAL_TOPIC, JOURNAL_ZNODE
 from backend.operations.journal.entries import Heartbeat, Unreadable
 from backend.operations.lease.membership import Membership
 from backend.operations.ownership.drift import ListDrift, RateDrift, rate_words
@@ -19,8 +20,6 @@ from backend.operations.state.reassignment_work import ReassignmentWork
 from backend.operations.throttles.orphans import Orphan, OrphanRate
 from backend.operations.throttles.repair import change_id
 
-JOURNAL_TOPIC = "__kshunt_journal"
-JOURNAL_ZNODE = "/kshunt"
 LISTED_MAX = 500
 """Entries of the journal that cannot be read; remarks have the number of all."""
 KEY_SHOWN = 300

@@ -31,6 +31,7 @@ from backend.api.service.request_values import (
     refuse_other_cluster,
     timeout_s_of,
 )
+from backend.domain.audit.lines import Touched
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.operations.approval import (
@@ -44,7 +45,6 @@ from backend.domain.operations.operation import Requester
 from backend.domain.shrink.delete_partitions import GOES, NO_PARTITION, DeletePartitions
 from backend.domain.text.formatting import listed, many
 from backend.errors import Conflict
-from backend.operations.audit.lines import Touched
 from backend.operations.elections.unclean import check_confirmation, last_seen_ends
 from backend.operations.review.approvals import ProposalDraft, ProposalResult
 from backend.two_person import TwoPersonKind

@@ -36,16 +36,10 @@ from typing import Any, Final, TypeVar
 from backend.access.cluster_keys import ClusterKeys
 from backend.admin.security.client_properties import ClientConfig
 from backend.clock import Clock
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, KshuntError
 from backend.journals.topic.acls import acl_remarks, writers_of
-from backend.journals.topic.clients import (
-    JOURNAL_TOPIC,
-    POLL_S,
-    READ_TIMEOUT_S,
-    Clients,
-    JournalTopic,
-    retrying,
-)
+from backend.journals.topic.clients import POLL_S, READ_TIMEOUT_S, Clients, JournalTopic, retrying
 from backend.journals.topic.repair import HEAL_S, TopicRepair, restoring_appends
 from backend.journals.topic.transactions import NEWS_S, ReadBehind, Reader, Writer
 from backend.operations.journal.entries import (

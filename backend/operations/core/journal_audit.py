@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import Final
 
 from backend.clock import Clock
+from backend.domain.audit.lines import AuditEntry, AuditEvent
 from backend.domain.operations.operation import Requester
 from backend.domain.text.formatting import many
-from backend.operations.audit.lines import AuditEntry, AuditEvent
 from backend.operations.core.registry import Registry
 from backend.operations.journal.port import Repairs
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from backend.clock import Clock
+from backend.domain.audit.lines import AuditEntry
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.approval import ProposedChange
 from backend.domain.operations.operation import (
@@ -32,7 +33,7 @@ from backend.domain.operations.operation import (
 from backend.domain.operations.team import Team
 from backend.errors import Conflict, JournalUnavailable, KshuntError
 from backend.offload import aside
-from backend.operations.audit.lines import AuditEntry, next_number
+from backend.operations.audit.lines import next_number
 from backend.operations.core.known_operations import KnownOperations, known_operations
 from backend.operations.core.step_entries import step_entries
 from backend.operations.journal.entries import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from backend.domain.audit.lines import AuditEntry
 from backend.domain.operations.operation import Operation
-from backend.operations.audit.lines import AuditEntry
 from backend.operations.audit.operation_steps import line_of, step_line
 from backend.operations.journal.entries import Body, operation_key
 from backend.operations.ownership.ownership import Ownership

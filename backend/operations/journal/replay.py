@@ -46,6 +46,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from backend.access.cluster_keys import ClusterKeys, Verdict
+from backend.domain.service.journal import UnreadableReason
 from backend.operations.journal.audit_chain import Chained, chained, line_hash
 from backend.operations.journal.entries import (
     BACKEND_KEY,
@@ -59,7 +60,6 @@ from backend.operations.journal.entries import (
     Provenance,
     Record,
     Unreadable,
-    Why,
     kind_of,
 )
 from backend.operations.journal.held_keys import Claim, Head
@@ -82,11 +82,11 @@ ENDED: Final[Body] = {"ended": True}
 _ENDED: Final = b'"body":{"ended":true}'
 _UNLISTED: Final = frozenset({Kind.AUDIT, Kind.BACKEND, Kind.MANIFEST})
 """Kinds that the manifest does not name."""
-_PROVENANCE: Final[Mapping[Why, Provenance]] = {
-    Why.NEWER: Provenance.NEWER,
-    Why.UNKNOWN_KEY: Provenance.UNKNOWN,
-    Why.UNSIGNED: Provenance.UNSIGNED,
-    Why.REPLAYED: Provenance.UNLISTED,
+_PROVENANCE: Final[Mapping[UnreadableReason, Provenance]] = {
+    UnreadableReason.NEWER: Provenance.NEWER,
+    UnreadableReason.UNKNOWN_KEY: Provenance.UNKNOWN,
+    UnreadableReason.UNSIGNED: Provenance.UNSIGNED,
+    UnreadableReason.REPLAYED: Provenance.UNLISTED,
 }
 """What a journal without a manifest is that holds an entry which is set aside for this; the first
 that applies counts."""
@@ -255,7 +255,9 @@ class JournalReplay:
                 self._links[key] = previous, line_hash(key, found.body, previous)
             self._sizes[key] = self._heads[key].size_bytes
         elif found is not None:
-            (self._aside if found.why is Why.REPLAYED else self._unreadable)[key] = found
+            (self._aside if found.why is UnreadableReason.REPLAYED else self._unreadable)[key] = (
+                found
+            )
         if (claim := self._claims.get(key)) is not None:
             self._aside[key] = self._claim_entry(key, claim)
 
@@ -286,7 +288,9 @@ class JournalReplay:
             found = opened(key, head.value, head.parts.get, self._cluster_id)
             return found if isinstance(found, Unreadable) else None
         if not self._is_listed(key, head.seal.number):
-            return disbelieved(key, head.value, Unreadable(key, Why.REPLAYED, ""), head.seal)
+            return disbelieved(
+                key, head.value, Unreadable(key, UnreadableReason.REPLAYED, ""), head.seal
+            )
         return opened(key, head.value, head.parts.get, self._cluster_id)
 
     def _is_listed(self, key: str, number: int) -> bool:
@@ -298,14 +302,16 @@ class JournalReplay:
 
     def _claim_entry(self, key: str, claim: Claim) -> Unreadable:
         if claim.value is None:
-            return Unreadable(key, Why.DAMAGED, f"{len(claim.parts)} parts of it, and no head.")
+            return Unreadable(
+                key, UnreadableReason.DAMAGED, f"{len(claim.parts)} parts of it, and no head."
+            )
         # Parts are not put together for something that is only shown.
         found = claimed(key, claim.value, lambda number: None, self._cluster_id, claim.seal)
         return disbelieved(key, claim.value, found, claim.seal)
 
     def _provenance(self) -> Provenance:
         if (unreadable := self._unreadable.get(MANIFEST_KEY)) is not None:
-            newer = unreadable.why is Why.NEWER
+            newer = unreadable.why is UnreadableReason.NEWER
             return Provenance.NEWER if newer else Provenance.UNLISTED
         if self._listed is not None or self._unproven is Unproven.IGNORE:
             return Provenance.OURS
@@ -325,7 +331,7 @@ class JournalReplay:
                 total -= size
                 entries.pop(key, None)
                 detail = f"It has {size} bytes, and the journal more than {LIMITS.journal_bytes}."
-                unreadable[key] = Unreadable(key, Why.TOO_LARGE, detail)
+                unreadable[key] = Unreadable(key, UnreadableReason.TOO_LARGE, detail)
         return entries, unreadable
 
     # --- signing what is not
@@ -337,7 +343,7 @@ class JournalReplay:
             return found
         total = sum(self._sizes.values())
         for key, why in self._aside.items():
-            entry = None if why.why is Why.FORGED else self._adoptable(key)
+            entry = None if why.why is UnreadableReason.FORGED else self._adoptable(key)
             if isinstance(entry, Entry):
                 claim = self._claims.get(key)
                 total += INLINE_BYTES_MAX if claim is None else claim.body_bytes

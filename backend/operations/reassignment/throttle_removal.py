@@ -19,12 +19,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from backend.domain.audit.lines import LISTED_MAX
 from backend.domain.cluster.assignment import partition_states
 from backend.domain.operations.operation import Operation, OperationState
 from backend.domain.text.formatting import listed
 from backend.errors import ClusterError
 from backend.offload import aside
-from backend.operations.audit.lines import LISTED_MAX
 from backend.operations.core.context import Context
 from backend.operations.core.results import failures
 from backend.operations.ownership.setting_words import (

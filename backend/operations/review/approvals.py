@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from backend.clock import Clock
+from backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
 from backend.domain.operations.approval import (
     EXPIRED,
     NOTHING,
@@ -41,7 +42,6 @@ from backend.domain.operations.approval import (
 from backend.domain.operations.operation import Requester
 from backend.domain.text.formatting import moment_text
 from backend.errors import BadInput, Conflict, KshuntError
-from backend.operations.audit.lines import AuditEntry, AuditEvent, Touched
 from backend.operations.core.registry import Registry
 from backend.settings import LIMITS
 from backend.two_person import TwoPersonKind, TwoPersonRule

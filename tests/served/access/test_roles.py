@@ -24,11 +24,11 @@ from backend.api.client.backend_client import BackendClient
 from backend.api.http.route_roles import OPEN, ROLE, STREAM, Declared
 from backend.api.server.authentication import Door, Gate
 from backend.clock import SystemClock
+from backend.domain.audit.lines import AuditEntry
 from backend.domain.throttles.configs import ThrottledRate
 from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError, BackendUnreachable
-from backend.operations.audit.lines import AuditEntry
 from backend.settings import LIMITS
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import TlsFiles, make_tls_files

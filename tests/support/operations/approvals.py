@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from backend.domain.audit.lines import AuditEntry
 from backend.domain.operations.approval import Person, ProposalEffect, ProposedChange
 from backend.domain.operations.operation import OperationKind, OperationState, Requester
 from backend.errors import Conflict, JournalUnavailable, NotActing
-from backend.operations.audit.lines import AuditEntry, read_audit
+from backend.operations.audit.lines import read_audit
 from backend.operations.core.registry import Registry
 from backend.operations.journal.entries import Body, Entry, Header, JournalState
 from backend.operations.journal.port import check_append

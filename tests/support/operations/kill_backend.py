@@ -41,9 +41,9 @@ from backend.api.service.backend import Backend
 from backend.cli.main import main as kshunt
 from backend.clock import SystemClock
 from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from backend.errors import JournalUnavailable
-from backend.journals.topic.clients import JOURNAL_TOPIC
 from backend.journals.topic.topic_journal import TopicJournal
 from backend.operations.journal.entries import BACKEND_KEY, Body, JournalState
 from backend.operations.lease.lease import LeaseTimes

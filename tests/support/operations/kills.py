@@ -23,6 +23,7 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.admin.rpc.configs import BROKER
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -31,7 +32,6 @@ from backend.domain.throttles.configs import (
 )
 from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.journals.topic.clients import JOURNAL_TOPIC
 from backend.operations.journal.entries import JournalState, Kind
 from backend.operations.journal.replay import JournalReplay
 from backend.wire.raw import RawRequest

@@ -23,13 +23,14 @@ from backend.api.models.operations import (
     PreviewRequestModel,
     SteerRequestModel,
 )
+from backend.api.schema.audit import audit_json
 from backend.api.service.engine_json import drift_json, orphan_json
+from backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.service.journal import UnreadableReason
 from backend.domain.service.status import BackendStatus
 from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.operations.audit.lines import AuditEntry, AuditEvent, UnreadableAudit, audit_json
-from backend.operations.journal.entries import Why
 from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
 from backend.operations.ownership.drift import DriftKind, ListDrift, RateDrift
 from backend.operations.throttles.orphans import Origin, OrphanRate, OrphanReplicas
@@ -68,7 +69,7 @@ def test_orphans_are_read_as_they_are_written() -> None:
 
 def test_the_audit_is_read_as_it_is_written() -> None:
     started = AuditEntry(1_000, 0, AuditEvent.STARTED, "op", who="ada@b", outcome="2 refused")
-    broken = UnreadableAudit("audit/x", None, Why.DAMAGED, "It is no JSON.")
+    broken = UnreadableAudit("audit/x", None, UnreadableReason.DAMAGED, "It is no JSON.")
     entries = audit_json([started, broken], "c")["entries"]
     first, second = map(read_audit_line, entries)
     assert (first.time_ms, first.event, first.who, first.text) == (

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backend.domain.audit.lines import WHO_MAX, AuditEvent
 from backend.domain.operations.approval import (
     NAME_MAX,
     TRANSITIONS,
@@ -16,7 +17,6 @@ from backend.domain.operations.approval import (
     requester_and_approver,
 )
 from backend.errors import BadInput, Conflict, JournalUnavailable, KshuntError, NotActing
-from backend.operations.audit.lines import WHO_MAX, AuditEvent
 from backend.operations.core.known_operations import has_unfinished
 from backend.operations.review.approvals import Approvals
 from backend.settings import LIMITS

@@ -17,9 +17,11 @@ import pytest
 
 from backend.access.cluster_keys import ClusterKeys
 from backend.api.schema import documents
+from backend.api.schema.audit import audit_json
 from backend.api.schema.team import proposal_json
 from backend.domain.operations.approval import Person
-from backend.operations.audit.lines import audit_json, read_audit
+from backend.domain.service.journal import UnreadableReason
+from backend.operations.audit.lines import read_audit
 from backend.operations.core.known_operations import (
     KnownOperations,
     has_unfinished,
@@ -35,7 +37,6 @@ from backend.operations.journal.entries import (
     Provenance,
     Record,
     Unreadable,
-    Why,
     kind_of,
     operation_key,
 )
@@ -195,12 +196,12 @@ def test_an_entry_that_was_replaced_does_not_come_back() -> None:
     for after in ([*log, old], [*log, old, OURS[-1]], [*log[1:], old]):
         state = fold_of(after).state()
         assert state.entries[key].body["state"] == "done"
-        assert state.aside[key].why is Why.REPLAYED
+        assert state.aside[key].why is UnreadableReason.REPLAYED
     # Compaction has left the old one only.
     compacted = [record for record in log if record[0] != key.encode()]
     state = fold_of([*compacted, old]).state()
     assert key not in state.entries
-    assert state.aside[key].why is Why.REPLAYED
+    assert state.aside[key].why is UnreadableReason.REPLAYED
     assert state.missing == (key,)
 
 
@@ -211,7 +212,7 @@ def test_an_entry_that_was_removed_does_not_come_back() -> None:
     for log in ([*OURS, *gone, old], [*(r for r in OURS if r[0] != key.encode()), *gone, old]):
         state = fold_of(log).state()
         assert key not in state.entries
-        assert state.aside[key].why is Why.REPLAYED
+        assert state.aside[key].why is UnreadableReason.REPLAYED
         assert state.missing == ()
 
 
@@ -350,5 +351,5 @@ def test_a_journal_that_is_too_large_loses_its_largest_by_name(
     monkeypatch.setattr(journal_fold, "LIMITS", replace(LIMITS, journal_bytes=1_000_000))
     state = fold_of(records).state()
     assert next(iter(state.unreadable)) == operation_key("o59")
-    assert {one.why for one in state.unreadable.values()} == {Why.TOO_LARGE}
+    assert {one.why for one in state.unreadable.values()} == {UnreadableReason.TOO_LARGE}
     assert operation_key("o1") in state.entries

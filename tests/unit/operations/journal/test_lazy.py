@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from backend.domain.service.journal import UnreadableReason
 from backend.errors import (
     JournalUnavailable,
     JournalUnusable,
@@ -22,7 +23,6 @@ from backend.operations.journal.entries import (
     JournalState,
     Kind,
     Unreadable,
-    Why,
 )
 from backend.operations.lease.lease import LeaseState, ProcessTime
 from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
@@ -220,7 +220,7 @@ async def test_a_backend_whose_journal_is_gone_acts_no_more(
 async def test_a_heartbeat_that_cannot_be_read_is_not_waited_for(
     log: MemoryLog, clock: TestClock, one: LeaseManager
 ) -> None:
-    newer = Unreadable(BACKEND_KEY, Why.NEWER, "It has format 9.")
+    newer = Unreadable(BACKEND_KEY, UnreadableReason.NEWER, "It has format 9.")
     log.committed = JournalState({}, {BACKEND_KEY: newer})
     await clock.until(lambda: one.duty is LeaseState.BLOCKED)
     with pytest.raises(NotActing, match="format 9"):

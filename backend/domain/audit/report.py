@@ -1,4 +1,4 @@
-"""The audit in words: for an incident document, for a terminal, and as JSON.
+"""The audit in words: for an incident document and for a terminal.
 
 Goals
     What is written shows all of a text and nothing else. A reason is anything that somebody
@@ -12,15 +12,14 @@ Algorithm
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final
 
-from backend.operations.audit.lines import AuditEntry, AuditRow, UnreadableAudit, audit_json
+from backend.domain.audit.lines import AuditEntry, AuditRow, UnreadableAudit
 
 CELL_CHARACTERS_MAX: Final = 100
 """A longer text is cut in its cell, and folded out below the table."""
@@ -98,14 +97,6 @@ def _when(time_ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=time_ms)
 
 
-# --- JSON
-
-
-def as_json(rows: Iterable[AuditRow], cluster_id: str) -> str:
-    """The export as JSON, in ASCII: what cannot be seen is an escape."""
-    return json.dumps(audit_json(rows, cluster_id), indent=2)
-
-
 # --- a terminal
 
 
@@ -115,7 +106,7 @@ def as_text(
     """One line an entry, newest last; cut to so many cells, or not at all.
 
     Args:
-        rows: of `read_audit`.
+        rows: the lines.
         width: cells of the terminal, or None where everything shall be shown.
         zone: of the times; None is this machine's.
     """
