@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import OperationState
-from backend.domain.service.status import AuditLine, MoveCaps, ShownDrift, ShownOrphan
+from backend.domain.reassignment.move_caps import MoveCaps
+from backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from backend.errors import BadInput
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through
 from tests.support.tui.backend import Problem

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import OperationState
-from backend.domain.service.status import AuditLine
 from backend.errors import BadInput
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through, plan_file
 from tests.support.tui.backend import Problem

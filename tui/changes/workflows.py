@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import Operation
-from backend.domain.service.status import Preview, ShownDrift, ShownOrphan
+from backend.domain.operations.preview import Preview
 from backend.domain.shrink.delete_partitions import ShrinkSupport
 from backend.domain.throttles.configs import ThrottledRate
+from backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from backend.errors import KshuntError
 from tui.actions import key_of
 from tui.changes.verbs import intents, operations, proposals, wizards

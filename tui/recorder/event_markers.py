@@ -141,7 +141,7 @@ def _of_operations(before: tuple[Operation, ...], after: tuple[Operation, ...]) 
 
 def _of_answer(before: Any, after: Any) -> Iterator[Mark]:
     """Drift that is new; other answers are no events."""
-    from backend.domain.service.status import ShownDrift
+    from backend.domain.throttles.owners import ShownDrift
 
     if not isinstance(after, tuple):
         return

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from backend.domain.cluster.metadata import TopicPartition
     from backend.domain.operations.approval import ShownProposal
     from backend.domain.operations.operation import Operation
-    from backend.domain.service.status import ShownDrift, ShownOrphan
     from backend.domain.throttles.configs import ThrottledRate
+    from backend.domain.throttles.owners import ShownDrift, ShownOrphan
     from tui.data.playback import Playback
     from tui.data.polling import Rounds
     from tui.shell.theme_manager import ThemeManager

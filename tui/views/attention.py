@@ -17,7 +17,8 @@ from tui.text.formatting import names_text, plural
 
 if TYPE_CHECKING:
     from backend.domain.operations.operation import Operation
-    from backend.domain.service.status import BackendStatus, ShownDrift
+    from backend.domain.service.backend_status import BackendStatus
+    from backend.domain.throttles.owners import ShownDrift
     from tui.data.store import Store
 
 OUT_OF_SYNC: Final = "-insync -adding"

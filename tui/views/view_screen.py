@@ -32,7 +32,7 @@ from tui.grid.time_bar import TimeBar
 from tui.views.status_bar import StatusBar
 
 if TYPE_CHECKING:
-    from backend.domain.service.status import ShownDrift
+    from backend.domain.throttles.owners import ShownDrift
     from tui.shell.dashboard import Dashboard
     from tui.tables.model import RowKey
 

@@ -40,8 +40,8 @@ from backend.domain.reassignment.answers import (
     ProgressRow,
     VerifyAnswer,
 )
+from backend.domain.reassignment.move_caps import MoveCaps
 from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.service.status import MoveCaps
 from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
 from backend.domain.topics.configs import TopicConfig
 from backend.domain.untrusted.strict_json import read_json

@@ -7,19 +7,15 @@ from typing import Any, Final, Literal
 
 from backend.api.client.answer_checks import ANSWER_BYTES_MAX
 from backend.api.schema import documents
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.preview import Preview
 from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.reassignment.move_caps import MoveCaps
 from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.service.status import (
-    AuditLine,
-    BackendStatus,
-    MoveCaps,
-    Preview,
-    ShownDrift,
-    ShownOrphan,
-)
+from backend.domain.service.backend_status import BackendStatus
 from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
-from backend.domain.throttles.owners import OwnedThrottle, Share
+from backend.domain.throttles.owners import OwnedThrottle, Share, ShownDrift, ShownOrphan
 from backend.domain.untrusted.strict_json import read_json
 from backend.settings import LIMITS
 

@@ -27,7 +27,7 @@ from backend.domain.planning.requests import (
     RehearsalRequest,
     Weighing,
 )
-from backend.domain.service.status import MoveCaps
+from backend.domain.reassignment.move_caps import MoveCaps
 
 Pattern = Annotated[
     str,

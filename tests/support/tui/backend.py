@@ -17,14 +17,16 @@ from typing import Any
 
 from backend.api.schema import documents
 from backend.api.schema.frames.writer import FrameWriter
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.operations.preview import Preview
 from backend.domain.pipeline.delivered import ABSENT
 from backend.domain.reassignment.answers import ChangeAnswer, Result
 from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.service.status import AuditLine, BackendStatus, Preview, ShownDrift, ShownOrphan
+from backend.domain.service.backend_status import BackendStatus
 from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.domain.throttles.owners import OwnedThrottle
+from backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
 from tests.support.tui.cluster import ScriptedCluster
 from tests.support.tui.delivered_answers import answer_of
 from tests.support.tui.team import TeamAnswers

@@ -28,8 +28,8 @@ from backend.api.service.engine_json import drift_json, orphan_json
 from backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.service.backend_status import BackendStatus
 from backend.domain.service.journal import UnreadableReason
-from backend.domain.service.status import BackendStatus
 from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
 from backend.operations.ownership.drift import DriftKind, ListDrift, RateDrift

@@ -18,8 +18,8 @@ from tui.text.formatting import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
     from backend.api.client.backend_client import BackendClient
+    from backend.domain.operations.preview import Preview
     from backend.domain.reassignment.plan import ReassignmentPlan
-    from backend.domain.service.status import Preview
 
 SEEN_WITHIN_S: Final = 20.0
 """So long it may take until the backend has seen partitions that were just added."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.reassignment.move_caps import MoveCaps
 from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.service.status import MoveCaps
 from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from tui.changes.verbs.leader_skew import leader_skew, skew_lines
 from tui.changes.wizard.intent import Intent, Sending, Target, counted, short_name

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from backend.domain.operations.operation import Operation, OperationKind
+from backend.domain.operations.preview import Preview
 from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.service.status import Preview, ShownDrift, ShownOrphan
+from backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from tui.changes.wizard.intent import NAMES_MOST, Intent, Sending, Target, counted, short_name
 from tui.facts.drift_words import change_words, owner_words, readable, setting_words
 from tui.shell.dashboard import Verb

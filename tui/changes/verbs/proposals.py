@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from backend.domain.operations.approval import ShownProposal
+from backend.domain.operations.preview import Preview
 from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.service.status import Preview
 from tui.changes.wizard.intent import Intent, Sending, Target
 from tui.data.team import left_text
 

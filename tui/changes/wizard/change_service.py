@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from backend.domain.operations.preview import Preview
 from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.service.status import Preview
 from backend.domain.shrink.check import ShrinkCheck
 from backend.domain.shrink.phases import ShrinkRequest
 from backend.errors import BackendError, BackendUnreachable, KshuntError

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from backend.domain.operations.preview import Preview
 from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.service.status import Preview
 from backend.domain.shrink.phases import ShrinkRequest
 from tui.text.formatting import names_text
 

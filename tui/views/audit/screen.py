@@ -11,7 +11,7 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Input
 
-from backend.domain.service.status import AuditLine
+from backend.domain.audit.shown_line import AuditLine
 from backend.errors import BadInput, KshuntError
 from tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_lines
 from tui.grid.grid import Grid

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.service.status import AuditLine
 from backend.domain.shrink.phases import ShrinkProgress
 from backend.domain.text.formatting import moment_text
 from tui.actions import ACTIONS, can, key_of

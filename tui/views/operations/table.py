@@ -9,8 +9,8 @@ from typing import Final
 
 from backend.domain.operations.operation import Operation, OperationState
 from backend.domain.pipeline.delivered import EtaRow
-from backend.domain.service.status import ShownDrift
 from backend.domain.shrink.phases import ShrinkProgress
+from backend.domain.throttles.owners import ShownDrift
 from tui.facts.forecast import Forecast, of_operation, range_text
 from tui.facts.progress import Progress, held, progress_of
 from tui.facts.shrink_phases import course_of, eta_range, percent, phase_now, share_of

@@ -21,8 +21,8 @@ from tui.tables.lines import PaneLine
 from tui.views.table_screen import TableScreen
 
 if TYPE_CHECKING:
-    from backend.domain.service.status import ShownOrphan
     from backend.domain.throttles.configs import ThrottledRate
+    from backend.domain.throttles.owners import ShownOrphan
     from tui.facts.pending_rates import Pending
     from tui.views.throttles.table import ThrottleRow, ThrottleTable
 
