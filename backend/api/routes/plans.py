@@ -32,7 +32,7 @@ def install(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
     planners = Planners()
 
-    @views.post("/v1/plans", response_model=planning_models.ProposalModel)
+    @views.post("/v1/plans", response_model=planning_models.PlanProposalModel)
     async def plan(body: planning_models.PlanRequestModel, request: Request) -> Any:
         """A plan for a goal, with what it does to each broker."""
         await refuse_other_cluster(backend, body.cluster_id)
