@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field
 
 from backend.api.models.base import (
     WHOLE,
-    CapsModel,
     ClusterId,
     Int32,
     PartitionModel,
@@ -17,6 +16,7 @@ from backend.api.models.base import (
     RateOrNone,
     Strict,
 )
+from backend.api.models.reassignments import CapsModel
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.planning.requests import (
     DISK_FRACTION,

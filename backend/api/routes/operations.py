@@ -12,8 +12,15 @@ from backend.access.roles import Role
 from backend.admin.port.cluster_admin import ReplicaLag
 from backend.api.http.paths import ID_PATTERN
 from backend.api.http.route_roles import Routes
-from backend.api.models import operations as models
+from backend.api.models.audit import AuditModel, VerificationModel
 from backend.api.models.base import ChangeModel
+from backend.api.models.cluster import BackendModel
+from backend.api.models.drift import DriftsModel, MendRequestModel, OrphansModel
+from backend.api.models.operations import AbandonRequestModel, SteerRequestModel
+from backend.api.models.previews import BlastRadiusModel, PreviewRequestModel
+from backend.api.models.replicas import StatusesModel, StatusRequestModel
+from backend.api.models.throttles import AdoptRequestModel, OwnedThrottlesModel, PriorRequestModel
+from backend.api.models.topics import AlterTopicsRequestModel
 from backend.api.schema import documents
 from backend.api.schema.audit import audit_json
 from backend.api.service import engine_json
@@ -62,7 +69,7 @@ def install(app: FastAPI, backend: Backend) -> None:
 def _standing(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
 
-    @views.get("/v1/backend", response_model=models.BackendModel)
+    @views.get("/v1/backend", response_model=BackendModel)
     async def standing() -> Any:
         """Whether this backend acts, or who does, and what of the journal cannot be read."""
         known = backend.registry.known
@@ -78,7 +85,7 @@ def _standing(app: FastAPI, backend: Backend) -> None:
     @views.get(
         "/v1/audit",
         response_model=None,
-        responses={200: {"model": models.AuditModel, "content": {"text/markdown": {}}}},
+        responses={200: {"model": AuditModel, "content": {"text/markdown": {}}}},
     )
     async def audit(
         since_ms: Annotated[int | None, Query(ge=0, le=2**53)] = None,
@@ -98,7 +105,7 @@ def _standing(app: FastAPI, backend: Backend) -> None:
             return Response(as_markdown(rows, cluster_id), media_type=MARKDOWN)
         return audit_json(rows, cluster_id)
 
-    @views.get("/v1/audit/verification", response_model=models.VerificationModel)
+    @views.get("/v1/audit/verification", response_model=VerificationModel)
     async def verification() -> Any:
         """Whether lines of the audit were changed, removed or added since they were written."""
         state = backend.seat.state
@@ -113,7 +120,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
     steering, previews = backend.steering, backend.previews
 
     @changes.post("/v1/operations/{operation_id}/pause", response_model=ChangeModel)
-    async def pause(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
+    async def pause(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Hold the operation's copies; nothing is cancelled, and no byte is lost."""
         asker = await _asker(backend, operation_id, body)
         if body.preview:
@@ -122,14 +129,14 @@ def _operations(app: FastAPI, backend: Backend) -> None:
         return documents.change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/resume", response_model=ChangeModel)
-    async def resume(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
+    async def resume(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Go on with an operation that was paused."""
         asker = await _asker(backend, operation_id, body)
         answer = await steering.resume(operation_id, validate_only=body.validate_only, asker=asker)
         return documents.change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/cancel", response_model=ChangeModel)
-    async def cancel(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
+    async def cancel(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Return every partition of the operation that still moves."""
         asker = await _asker(backend, operation_id, body)
         if body.preview:
@@ -145,7 +152,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
         return documents.change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/undo", response_model=ChangeModel)
-    async def undo(operation_id: OperationId, body: models.SteerRequestModel) -> Any:
+    async def undo(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Move back what an operation that has ended moved."""
         asker = await _asker(backend, operation_id, body)
         if body.preview:
@@ -159,7 +166,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
         return documents.change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/abandon", response_model=ChangeModel)
-    async def abandon(operation_id: OperationId, body: models.AbandonRequestModel) -> Any:
+    async def abandon(operation_id: OperationId, body: AbandonRequestModel) -> Any:
         """End an operation although brokers that are gone for good still have its throttle."""
         asker = await _asker(backend, operation_id, body)
         answer = await steering.abandon(
@@ -173,22 +180,22 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
     changes = Routes(app, Role.OPERATOR)
     mending = backend.mending
 
-    @views.get("/v1/drift", response_model=models.DriftsModel)
+    @views.get("/v1/drift", response_model=DriftsModel)
     async def drift() -> Any:
         """What somebody else did to the throttles of running operations."""
         return {"drift": [engine_json.drift_json(one) for one in await mending.drift()]}
 
-    @views.get("/v1/throttles/owned", response_model=models.OwnedThrottlesModel)
+    @views.get("/v1/throttles/owned", response_model=OwnedThrottlesModel)
     async def owned() -> Any:
         """Whose each throttle is, and what comes back once it has come off."""
         return {"throttles": [asdict(one) for one in await mending.owned()]}
 
-    @views.get("/v1/orphans", response_model=models.OrphansModel)
+    @views.get("/v1/orphans", response_model=OrphansModel)
     async def orphans() -> Any:
         """Rates and listed replicas that no move justifies, with their likely origin."""
         return {"orphans": [engine_json.orphan_json(one) for one in await mending.orphans()]}
 
-    async def settled(body: models.MendRequestModel, *, ours: bool) -> Any:
+    async def settled(body: MendRequestModel, *, ours: bool) -> Any:
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
         asker = asker_of(body)
         shown = still_there(await mending.drift(), body.ids)
@@ -199,17 +206,17 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
         return documents.change_json(answer)
 
     @changes.post("/v1/drift/reapply", response_model=ChangeModel)
-    async def reapply(body: models.MendRequestModel) -> Any:
+    async def reapply(body: MendRequestModel) -> Any:
         """Put our throttle back where somebody else changed it."""
         return await settled(body, ours=True)
 
     @changes.post("/v1/drift/accept", response_model=ChangeModel)
-    async def accept(body: models.MendRequestModel) -> Any:
+    async def accept(body: MendRequestModel) -> Any:
         """Keep what somebody else set; it stays when the operation ends."""
         return await settled(body, ours=False)
 
     @changes.post("/v1/orphans/remove", response_model=ChangeModel)
-    async def remove(body: models.MendRequestModel) -> Any:
+    async def remove(body: MendRequestModel) -> Any:
         """Take off orphan throttles, as far as they still are."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
         answer = await mending.remove_orphans(
@@ -218,7 +225,7 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
         return documents.change_json(answer)
 
     @changes.post("/v1/throttles/adopt", response_model=ChangeModel)
-    async def adopt(body: models.AdoptRequestModel) -> Any:
+    async def adopt(body: AdoptRequestModel) -> Any:
         """Take over the throttle of moves that somebody else started, so that it comes off."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
         answer = await backend.steering.adopt(
@@ -232,14 +239,14 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
 def _prior(app: FastAPI, backend: Backend) -> None:
     views, admins = Routes(app, Role.VIEWER), Routes(app, Role.ADMIN)
 
-    @views.get("/v1/throttles/prior", response_model=models.OwnedThrottlesModel)
+    @views.get("/v1/throttles/prior", response_model=OwnedThrottlesModel)
     async def prior() -> Any:
         """Settings whose value of before only this host remembers, as the journal was lost."""
         found = await backend.mending.prior(backend.second_copy.lost)
         return {"throttles": [asdict(one) for one in found]}
 
     @admins.post("/v1/throttles/prior", response_model=ChangeModel)
-    async def settle_prior(body: models.PriorRequestModel) -> Any:
+    async def settle_prior(body: PriorRequestModel) -> Any:
         """Bring them back, as far as they are still what kshunt wrote; or discard them."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
         copy = backend.second_copy
@@ -259,15 +266,15 @@ def _previews(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
 
     @views.post(
-        "/v1/preview", response_model=models.BlastRadiusModel, body_bytes=LIMITS.request_body_bytes
+        "/v1/preview", response_model=BlastRadiusModel, body_bytes=LIMITS.request_body_bytes
     )
-    async def preview(body: models.PreviewRequestModel) -> Any:
+    async def preview(body: PreviewRequestModel) -> Any:
         """What an action would touch; nothing is changed."""
         radius = await backend.previews.radius(await _request(backend, body))
         return engine_json.radius_json(radius)
 
 
-async def _request(backend: Backend, body: models.PreviewRequestModel) -> Request:
+async def _request(backend: Backend, body: PreviewRequestModel) -> Request:
     previews = backend.previews
     partitions = None if body.partitions is None else partitions_of(body.partitions)
     match body.action:
@@ -302,7 +309,7 @@ def _topics(app: FastAPI, backend: Backend) -> None:
     @changes.post(
         "/v1/topics/alter", response_model=ChangeModel, body_bytes=LIMITS.request_body_bytes
     )
-    async def alter(body: models.AlterTopicsRequestModel) -> Any:
+    async def alter(body: AlterTopicsRequestModel) -> Any:
         """KIP-179's early draft, alterTopics: partitions, replication factor, assignment."""
         await _prepare(backend, body.cluster_id, validate_only=body.validate_only)
         wanted = {
@@ -324,10 +331,10 @@ def _topics(app: FastAPI, backend: Backend) -> None:
 
     @views.post(
         "/v1/replicas/status",
-        response_model=models.StatusesModel,
+        response_model=StatusesModel,
         body_bytes=LIMITS.request_body_bytes,
     )
-    async def status(body: models.StatusRequestModel) -> Any:
+    async def status(body: StatusRequestModel) -> Any:
         """KIP-179's early draft, replicaStatus: the exact lag of every replica, and when."""
         lags = await backend.admin.replica_status(
             partitions_of(body.partitions), timeout_s=backend.settings.request_timeout_s
@@ -340,7 +347,7 @@ def _statuses_json(lags: Sequence[ReplicaLag]) -> list[documents.Json]:
 
 
 async def _asker(
-    backend: Backend, operation_id: str, body: models.SteerRequestModel | models.AbandonRequestModel
+    backend: Backend, operation_id: str, body: SteerRequestModel | AbandonRequestModel
 ) -> Requester:
     """Who steers; stops a request that this backend may not carry out, and whoever has to take the
     operation over first."""

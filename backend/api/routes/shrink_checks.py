@@ -9,7 +9,7 @@ from fastapi import FastAPI, Query
 from backend.access.roles import Role
 from backend.api.http import problems
 from backend.api.http.route_roles import Routes
-from backend.api.models.shrink_checks import ShrinkCheckModel
+from backend.api.models.shrinks import ShrinkCheckModel
 from backend.api.routes.topics import TopicName
 from backend.api.schema.shrink_checks import check_json
 from backend.api.service.backend import Backend

@@ -10,8 +10,21 @@ from backend.access.request_context import CURRENT_CALLER
 from backend.access.roles import Role
 from backend.api.http.paths import ID_PATTERN
 from backend.api.http.route_roles import Routes
-from backend.api.models import team as models
-from backend.api.models.base import OperationModel
+from backend.api.models.operations import (
+    ClaimRequestModel,
+    NoteRequestModel,
+    OperationModel,
+    ReleaseRequestModel,
+)
+from backend.api.models.presence import PresenceModel, PresenceRequestModel
+from backend.api.models.proposals import (
+    ApprovedModel,
+    ApproveRequestModel,
+    ForeseenModel,
+    ProposalModel,
+    ProposalsModel,
+    SettleRequestModel,
+)
 from backend.api.routes.operations import OperationId
 from backend.api.schema import documents
 from backend.api.schema.team import Json, foreseen_json, presence_json, proposal_json
@@ -52,12 +65,12 @@ def _proposals(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
     approvals = backend.approvals
 
-    @views.get("/v1/proposals", response_model=models.ProposalsModel)
+    @views.get("/v1/proposals", response_model=ProposalsModel)
     async def listed() -> Any:
         """Changes that take two people: those that wait, and what became of others."""
         return {"proposals": [_shown(backend, one) for one in approvals.listed()]}
 
-    @views.get("/v1/proposals/{proposal_id}/preview", response_model=models.ForeseenModel)
+    @views.get("/v1/proposals/{proposal_id}/preview", response_model=ForeseenModel)
     async def preview(proposal_id: ProposalId) -> Any:
         """What a proposal would do, by the cluster as it is; nothing is changed."""
         deed = TwoPersonChange.of(backend, approvals.get(proposal_id), _me())
@@ -68,8 +81,8 @@ def _settling(app: FastAPI, backend: Backend) -> None:
     admins = Routes(app, SETTLES)
     approvals = backend.approvals
 
-    @admins.post("/v1/proposals/{proposal_id}/approve", response_model=models.ApprovedModel)
-    async def approve(proposal_id: ProposalId, body: models.ApproveRequestModel) -> Any:
+    @admins.post("/v1/proposals/{proposal_id}/approve", response_model=ApprovedModel)
+    async def approve(proposal_id: ProposalId, body: ApproveRequestModel) -> Any:
         """Let what another one proposed happen, once; the answer is that of its request."""
         await _prepare(backend, body.cluster_id)
         deed = TwoPersonChange.of(backend, approvals.get(proposal_id), _me())
@@ -78,14 +91,14 @@ def _settling(app: FastAPI, backend: Backend) -> None:
         )
         return {"proposal": _shown(backend, proposal), "answer": dict(done.answer)}
 
-    @admins.post("/v1/proposals/{proposal_id}/reject", response_model=models.ProposalModel)
-    async def reject(proposal_id: ProposalId, body: models.SettleRequestModel) -> Any:
+    @admins.post("/v1/proposals/{proposal_id}/reject", response_model=ProposalModel)
+    async def reject(proposal_id: ProposalId, body: SettleRequestModel) -> Any:
         """Say why what another one proposed shall not happen."""
         await _prepare(backend, body.cluster_id)
         return _shown(backend, await approvals.reject(proposal_id, _me(), body.reason))
 
-    @admins.post("/v1/proposals/{proposal_id}/withdraw", response_model=models.ProposalModel)
-    async def withdraw(proposal_id: ProposalId, body: models.SettleRequestModel) -> Any:
+    @admins.post("/v1/proposals/{proposal_id}/withdraw", response_model=ProposalModel)
+    async def withdraw(proposal_id: ProposalId, body: SettleRequestModel) -> Any:
         """Take back what one proposed."""
         await _prepare(backend, body.cluster_id)
         return _shown(backend, await approvals.withdraw(proposal_id, _me(), body.reason))
@@ -102,20 +115,20 @@ def _operations(app: FastAPI, backend: Backend) -> None:
         return await aside(len(operation.partitions), document)
 
     @changes.post("/v1/operations/{operation_id}/claim", response_model=OperationModel)
-    async def claim(operation_id: OperationId, body: models.ClaimRequestModel) -> Any:
+    async def claim(operation_id: OperationId, body: ClaimRequestModel) -> Any:
         """Say that one steers an operation; others have to take it over before they do."""
         await _prepare(backend, body.cluster_id)
         asker = asker_of(body)
         return await shown(await claims.claim(operation_id, asker, take_over=body.take_over))
 
     @changes.post("/v1/operations/{operation_id}/release", response_model=OperationModel)
-    async def release(operation_id: OperationId, body: models.ReleaseRequestModel) -> Any:
+    async def release(operation_id: OperationId, body: ReleaseRequestModel) -> Any:
         """Say that one steers an operation no more."""
         await _prepare(backend, body.cluster_id)
         return await shown(await claims.release(operation_id, asker_of(body)))
 
     @changes.post("/v1/operations/{operation_id}/notes", response_model=OperationModel)
-    async def note(operation_id: OperationId, body: models.NoteRequestModel) -> Any:
+    async def note(operation_id: OperationId, body: NoteRequestModel) -> Any:
         """Remark on an operation, for everybody who looks at it and for the audit."""
         await _prepare(backend, body.cluster_id)
         asker = Requester(CURRENT_CALLER.get().name or body.who)
@@ -129,13 +142,13 @@ def _presence(app: FastAPI, backend: Backend) -> None:
     def here() -> Json:
         return presence_json(Presence(board.listed(), CURRENT_CALLER.get().name))
 
-    @views.get("/v1/presence", response_model=models.PresenceModel)
+    @views.get("/v1/presence", response_model=PresenceModel)
     async def present() -> Any:
         """Who is connected to this backend, and what they look at."""
         return here()
 
-    @views.post("/v1/presence", response_model=models.PresenceModel)
-    async def seen(body: models.PresenceRequestModel) -> Any:
+    @views.post("/v1/presence", response_model=PresenceModel)
+    async def seen(body: PresenceRequestModel) -> Any:
         """Say that one is here, every few seconds; who is silent for 45 is forgotten."""
         caller = CURRENT_CALLER.get()
         if body.leaves:

@@ -15,8 +15,13 @@ from backend.access.roles import Role
 from backend.api.http import problems
 from backend.api.http.paths import TOPIC_PATTERN
 from backend.api.http.route_roles import Routes
-from backend.api.models import topics
-from backend.api.models.team import PROPOSED
+from backend.api.models.proposals import PROPOSED
+from backend.api.models.shrinks import (
+    DeletedPartitionsModel,
+    DeletePartitionsRequestModel,
+    ShrinkSupportModel,
+)
+from backend.api.models.topics import DescribedTopicsModel, DescribeTopicsRequestModel, TopicsModel
 from backend.api.schema.topics import described_json, summary_json
 from backend.api.service import two_person_changes
 from backend.api.service.backend import Backend
@@ -54,7 +59,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
     timeout_s = backend.settings.request_timeout_s
 
-    @views.get("/v1/topics", response_model=topics.TopicsModel)
+    @views.get("/v1/topics", response_model=TopicsModel)
     async def listed() -> Any:
         """Every topic, asked of the cluster."""
         state = await backend.admin.describe(timeout_s=timeout_s)
@@ -64,10 +69,10 @@ def _reads(app: FastAPI, backend: Backend) -> None:
 
     @views.post(
         "/v1/topics/describe",
-        response_model=topics.DescribedTopicsModel,
+        response_model=DescribedTopicsModel,
         body_bytes=LIMITS.request_body_bytes,
     )
-    async def describe(body: topics.DescribeTopicsRequestModel) -> Any:
+    async def describe(body: DescribeTopicsRequestModel) -> Any:
         """Topics with their partitions, asked of the cluster."""
         found = await backend.admin.describe_topics(
             body.topics, configs=body.configs, min_isr=body.min_isr, timeout_s=timeout_s
@@ -99,7 +104,7 @@ def _shrink(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
     admins = Routes(app, Role.ADMIN)
 
-    @views.get("/v1/topics/deletion", response_model=topics.ShrinkSupportModel)
+    @views.get("/v1/topics/deletion", response_model=ShrinkSupportModel)
     async def support() -> Any:
         """Whether the cluster deletes partitions by itself (KIP-694)."""
         timeout_s = backend.settings.request_timeout_s
@@ -107,9 +112,9 @@ def _shrink(app: FastAPI, backend: Backend) -> None:
 
     @admins.post(
         "/v1/topics/delete-partitions",
-        response_model=topics.DeletedPartitionsModel,
+        response_model=DeletedPartitionsModel,
         responses=PROPOSED,
     )
-    async def delete_partitions(body: topics.DeletePartitionsRequestModel) -> Any:
+    async def delete_partitions(body: DeletePartitionsRequestModel) -> Any:
         """KIP-694, deletePartitions: topics keep their first partitions, the others go."""
         return await two_person_changes.asked(backend, two_person_changes.DELETE, "", body)

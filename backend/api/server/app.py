@@ -16,9 +16,29 @@ from backend.api.http import problems
 from backend.api.http.paths import ID_PATTERN
 from backend.api.http.request_bodies import BodyRoute
 from backend.api.http.route_roles import Routes, describe_access
-from backend.api.models import base
-from backend.api.models import throttles as throttle_models
-from backend.api.models.team import PROPOSED
+from backend.api.models.base import ChangeModel, ProblemModel
+from backend.api.models.cluster import BrokersModel, ClusterModel
+from backend.api.models.elections import (
+    ElectionModel,
+    ElectionRequestModel,
+    UncleanModel,
+    UncleanRequestModel,
+)
+from backend.api.models.operations import OperationModel, OperationsModel
+from backend.api.models.proposals import PROPOSED
+from backend.api.models.reassignments import (
+    CancelRequestModel,
+    GeneratedModel,
+    GenerateRequestModel,
+    PlanRequest,
+    ProgressModel,
+    ReassignmentsModel,
+    ReassignRequestModel,
+    VerifyModel,
+    VerifyRequestModel,
+)
+from backend.api.models.replicas import ModeKey, ReplicasModel
+from backend.api.models.throttles import RatesRequestModel, ReplicasRequestModel, ThrottlesModel
 from backend.api.routes import health, pipeline, plans, shrink_checks, shrinks, team, topics
 from backend.api.routes import operations as steering
 from backend.api.routes.replica_rows import RowFilter, matching_rows, row_json, stuck_in
@@ -49,7 +69,7 @@ from backend.operations.review.blast_radius import Request
 from backend.settings import LIMITS
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": base.ProblemModel, "content": {problems.MEDIA_TYPE: {}}}
+    status: {"model": ProblemModel, "content": {problems.MEDIA_TYPE: {}}}
     for status in (400, 403, 404, 405, 409, 413, 422, 500, 502, 503)
 }
 Filter32 = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
@@ -104,19 +124,19 @@ def create_app(backend: Backend, *, secured: bool = False) -> FastAPI:
 def _reads(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
 
-    @views.get("/v1/cluster", response_model=base.ClusterModel)
+    @views.get("/v1/cluster", response_model=ClusterModel)
     async def cluster() -> Any:
         """Which cluster this backend serves, and how fresh its picture is."""
         return asdict(await backend.cluster_info())
 
-    @views.get("/v1/brokers", response_model=base.BrokersModel)
+    @views.get("/v1/brokers", response_model=BrokersModel)
     async def brokers() -> Any:
         """Every broker that is up or hosts a replica."""
         snapshot = await backend.snapshot()
         statuses = [broker_status_json(status) for status in snapshot.brokers.values()]
         return {"version": snapshot.version, "brokers": statuses}
 
-    @views.get("/v1/throttles", response_model=base.ThrottlesModel)
+    @views.get("/v1/throttles", response_model=ThrottlesModel)
     async def throttles() -> Any:
         """Every replication throttle, asked of the cluster."""
         cluster = await backend.admin.describe(timeout_s=backend.settings.request_timeout_s)
@@ -127,20 +147,20 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         )
         return documents.throttles_json(found)
 
-    @views.get("/v1/reassignments", response_model=base.ReassignmentsModel)
+    @views.get("/v1/reassignments", response_model=ReassignmentsModel)
     async def reassignments() -> Any:
         """Every partition that moves, asked of the cluster."""
         ongoing = await backend.queries.reassignments()
         return {"reassignments": [documents.reassignment_json(m) for m in ongoing.values()]}
 
-    @views.get("/v1/operations", response_model=base.OperationsModel)
+    @views.get("/v1/operations", response_model=OperationsModel)
     async def operations() -> Any:
         """What this backend was asked to do, newest first."""
         known = tuple(backend.registry)
         size = sum(len(operation.partitions) for operation in known)
         return {"operations": await aside(size, _operations_json, backend, known)}
 
-    @views.get("/v1/operations/{operation_id}", response_model=base.OperationModel)
+    @views.get("/v1/operations/{operation_id}", response_model=OperationModel)
     async def operation(
         operation_id: Annotated[
             str, Path(min_length=1, max_length=64, json_schema_extra={"pattern": ID_PATTERN})
@@ -167,7 +187,7 @@ def _streams(app: FastAPI, backend: Backend) -> None:
 
     @views.get(
         "/v1/replicas",
-        response_model=base.ReplicasModel,
+        response_model=ReplicasModel,
         responses={200: {"content": {MEDIA_TYPE: {}}}},
     )
     async def replicas(
@@ -177,7 +197,7 @@ def _streams(app: FastAPI, backend: Backend) -> None:
         moving: Annotated[bool | None, Query()] = None,
         behind: Annotated[bool | None, Query()] = None,
         stuck: Annotated[bool | None, Query()] = None,
-        mode: Annotated[base.ModeKey | None, Query()] = None,
+        mode: Annotated[ModeKey | None, Query()] = None,
         offset: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
         limit: Annotated[int, Query(ge=1, le=LIMITS.rows_per_page)] = 1_000,
         accept: Annotated[str, Header()] = "application/json",
@@ -239,10 +259,10 @@ def _plans(app: FastAPI, backend: Backend) -> None:
 
     @views.post(
         "/v1/reassignments/progress",
-        response_model=base.ProgressModel,
+        response_model=ProgressModel,
         body_bytes=LIMITS.request_body_bytes,
     )
-    async def progress(body: base.PlanRequest) -> Any:
+    async def progress(body: PlanRequest) -> Any:
         """How far each replica of the plan is (KIP-179, --progress), and why it is stuck."""
         rows = await backend.queries.progress(await plan_of(body.plan))
         found = await aside(len(rows), with_causes, rows, stuck_in(backend.hub.latest))
@@ -250,10 +270,10 @@ def _plans(app: FastAPI, backend: Backend) -> None:
 
     @changes.post(
         "/v1/reassignments/verify",
-        response_model=base.VerifyModel,
+        response_model=VerifyModel,
         body_bytes=LIMITS.request_body_bytes,
     )
-    async def verify(body: base.VerifyRequestModel) -> Any:
+    async def verify(body: VerifyRequestModel) -> Any:
         """Whether the plan is done; clears what throttles it left, unless they are preserved."""
         answer = await backend.queries.verify(
             await plan_of(body.plan), preserve_throttles=body.preserve_throttles
@@ -263,10 +283,10 @@ def _plans(app: FastAPI, backend: Backend) -> None:
 
     @views.post(
         "/v1/reassignments/generate",
-        response_model=base.GeneratedModel,
+        response_model=GeneratedModel,
         body_bytes=LIMITS.request_body_bytes,
     )
-    async def generate(body: base.GenerateRequestModel) -> Any:
+    async def generate(body: GenerateRequestModel) -> Any:
         """A plan that spreads the topics over the brokers; nothing is changed."""
         generated = await backend.queries.generate(
             body.topics, body.brokers, rack_aware=body.rack_aware
@@ -297,9 +317,9 @@ def _changes(app: FastAPI, backend: Backend) -> None:
     prepare, previews = _prepared(backend), backend.previews
 
     @changes.post(
-        "/v1/reassignments", response_model=base.ChangeModel, body_bytes=LIMITS.request_body_bytes
+        "/v1/reassignments", response_model=ChangeModel, body_bytes=LIMITS.request_body_bytes
     )
-    async def reassign(body: base.ReassignRequestModel) -> Any:
+    async def reassign(body: ReassignRequestModel) -> Any:
         """Start a reassignment, with a throttle that comes off when it ends."""
         request = ReassignRequest(
             plan=await plan_of(body.plan),
@@ -322,8 +342,8 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         answer = await backend.reassignments.start(request)
         return await aside(len(answer.results), documents.change_json, answer)
 
-    @changes.post("/v1/reassignments/cancel", response_model=base.ChangeModel)
-    async def cancel(body: base.CancelRequestModel) -> Any:
+    @changes.post("/v1/reassignments/cancel", response_model=ChangeModel)
+    async def cancel(body: CancelRequestModel) -> Any:
         """Return partitions to their original replicas."""
         await refuse_other_cluster(backend, body.cluster_id)
         partitions = partitions_of(body.partitions)
@@ -338,8 +358,8 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         )
         return await aside(len(answer.results), documents.change_json, answer)
 
-    @changes.post("/v1/throttles/rates", response_model=base.ChangeModel)
-    async def rates(body: throttle_models.RatesRequestModel) -> Any:
+    @changes.post("/v1/throttles/rates", response_model=ChangeModel)
+    async def rates(body: RatesRequestModel) -> Any:
         """Set brokers' throttled rates; null removes one."""
         wanted = rates_of(body.rates)
         await refuse_other_cluster(backend, body.cluster_id)
@@ -356,10 +376,10 @@ def _changes(app: FastAPI, backend: Backend) -> None:
 
     @changes.post(
         "/v1/throttles/replicas",
-        response_model=base.ChangeModel,
+        response_model=ChangeModel,
         body_bytes=LIMITS.request_body_bytes,
     )
-    async def throttled_replicas(body: throttle_models.ReplicasRequestModel) -> Any:
+    async def throttled_replicas(body: ReplicasRequestModel) -> Any:
         """Set topics' throttled replicas; an empty side is removed."""
         wanted = await replicas_of(backend, body.replicas)
         await refuse_other_cluster(backend, body.cluster_id)
@@ -380,8 +400,8 @@ def _elections(app: FastAPI, backend: Backend) -> None:
     admins = Routes(app, Role.ADMIN)
     prepare, previews = _prepared(backend), backend.previews
 
-    @changes.post("/v1/elections/preferred", response_model=base.ElectionModel)
-    async def elect(body: base.ElectionRequestModel) -> Any:
+    @changes.post("/v1/elections/preferred", response_model=ElectionModel)
+    async def elect(body: ElectionRequestModel) -> Any:
         """Elect preferred leaders; of every partition where `partitions` is null."""
         await refuse_other_cluster(backend, body.cluster_id)
         partitions = None if body.partitions is None else partitions_of(body.partitions)
@@ -395,7 +415,7 @@ def _elections(app: FastAPI, backend: Backend) -> None:
         )
         return await aside(len(answer.results), documents.election_json, answer)
 
-    @admins.post("/v1/elections/unclean", response_model=base.UncleanModel, responses=PROPOSED)
-    async def elect_unclean(body: base.UncleanRequestModel) -> Any:
+    @admins.post("/v1/elections/unclean", response_model=UncleanModel, responses=PROPOSED)
+    async def elect_unclean(body: UncleanRequestModel) -> Any:
         """Elect leaders that may lack messages; `validate_only` says how many would be lost."""
         return await two_person_changes.asked(backend, two_person_changes.UNCLEAN, "", body)

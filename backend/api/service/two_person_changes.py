@@ -17,9 +17,12 @@ from pydantic import ValidationError
 
 from backend.access.request_context import CURRENT_CALLER
 from backend.access.roles import Caller
-from backend.api.models.base import UncleanRequestModel
-from backend.api.models.shrinks import ConfirmRequestModel, ShrinkRequestModel
-from backend.api.models.topics import DeletePartitionsRequestModel
+from backend.api.models.elections import UncleanRequestModel
+from backend.api.models.shrinks import (
+    ConfirmRequestModel,
+    DeletePartitionsRequestModel,
+    ShrinkRequestModel,
+)
 from backend.api.schema.documents import Json, change_json, unclean_json
 from backend.api.schema.team import proposal_json
 from backend.api.schema.topics import deleted_json

@@ -15,7 +15,7 @@ import pytest
 
 from backend import two_person
 from backend.api.client.backend_client import BackendClient
-from backend.api.models.team import ProposalModel
+from backend.api.models.proposals import ProposalModel
 from backend.config_file import expanded
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.approval import ShownProposal

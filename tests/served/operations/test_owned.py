@@ -6,7 +6,7 @@ from pathlib import Path
 
 from backend.api.client.backend_client import BackendClient
 from backend.api.client.operations import read_owned
-from backend.api.models.operations import OwnedThrottleModel
+from backend.api.models.throttles import OwnedThrottleModel
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.domain.throttles.configs import (

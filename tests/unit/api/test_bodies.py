@@ -23,7 +23,8 @@ from backend.api.http.request_bodies import (
     validated,
     values_of,
 )
-from backend.api.models.base import PlanModel, ReassignRequestModel, Strict
+from backend.api.models.base import PlanModel, Strict
+from backend.api.models.reassignments import ReassignRequestModel
 from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.offload import ASIDE_MIN, aside

@@ -16,13 +16,10 @@ from backend.api.client.operations import (
     read_drift,
     read_orphan,
 )
-from backend.api.models.operations import (
-    AbandonRequestModel,
-    AdoptRequestModel,
-    MendRequestModel,
-    PreviewRequestModel,
-    SteerRequestModel,
-)
+from backend.api.models.drift import MendRequestModel
+from backend.api.models.operations import AbandonRequestModel, SteerRequestModel
+from backend.api.models.previews import PreviewRequestModel
+from backend.api.models.throttles import AdoptRequestModel
 from backend.api.schema.audit import audit_json
 from backend.api.service.engine_json import drift_json, orphan_json
 from backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit

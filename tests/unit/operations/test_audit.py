@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from backend.api.models.base import CancelRequestModel, ReassignRequestModel
+from backend.api.models.reassignments import CancelRequestModel, ReassignRequestModel
 from backend.api.schema.audit import as_json, audit_json, read_audit_json
 from backend.domain.audit.lines import (
     LISTED_MAX,
