@@ -28,8 +28,17 @@ from backend.api.client.shrinks import ShrinkingClient
 from backend.api.client.team import TeamClient, raise_if_proposed
 from backend.api.client.topics import TopicsClient
 from backend.api.client.transport import Bearer, NamedTransport, server_name, trusted
-from backend.api.schema import documents
 from backend.api.schema.audit import read_audit_json
+from backend.api.schema.base import partition_json, plan_json, read_change
+from backend.api.schema.elections import read_election, read_unclean
+from backend.api.schema.operations import read_operation
+from backend.api.schema.reassignments import (
+    read_generated,
+    read_progress,
+    read_reassignment,
+    read_verify,
+)
+from backend.api.schema.throttles import read_throttles
 from backend.domain.audit.lines import AuditRow
 from backend.domain.cluster.metadata import ClusterInfo, OngoingReassignment, TopicPartition
 from backend.domain.operations.election import ElectionAnswer, UncleanAnswer
@@ -112,11 +121,11 @@ class BackendClient(
     def reassignments(self) -> tuple[OngoingReassignment, ...]:
         """Every partition that moves now, asked of the cluster."""
         entries = self._get("/v1/reassignments")["reassignments"]
-        return tuple(documents.read_reassignment(entry) for entry in entries)
+        return tuple(read_reassignment(entry) for entry in entries)
 
     def throttles(self) -> Throttles:
         """Every replication throttle, asked of the cluster."""
-        return documents.read_throttles(self._get("/v1/throttles"))
+        return read_throttles(self._get("/v1/throttles"))
 
     def topic_configs(self, topic: str) -> tuple[TopicConfig, ...]:
         """Everything a topic is configured with, sorted by name.
@@ -129,7 +138,7 @@ class BackendClient(
 
     def operations(self) -> tuple[Operation, ...]:
         """What this backend was asked to do, newest first."""
-        return tuple(map(documents.read_operation, self._get("/v1/operations")["operations"]))
+        return tuple(map(read_operation, self._get("/v1/operations")["operations"]))
 
     def audit(
         self,
@@ -224,7 +233,7 @@ class BackendClient(
         Each partition is answered for itself, but with `all_or_nothing`.
         """
         body = {
-            "plan": documents.plan_json(plan),
+            "plan": plan_json(plan),
             "throttle_bytes_per_s": throttle_bytes_per_s,
             "log_dirs_throttle_bytes_per_s": log_dirs_throttle_bytes_per_s,
             "auto_remove_throttle": auto_remove_throttle,
@@ -239,7 +248,7 @@ class BackendClient(
             "who": who,
             "reason": reason,
         }
-        return documents.read_change(self._post("/v1/reassignments", body))
+        return read_change(self._post("/v1/reassignments", body))
 
     def cancel(
         self,
@@ -255,7 +264,7 @@ class BackendClient(
     ) -> ChangeAnswer:
         """Return moving partitions to their original replicas."""
         body = {
-            "partitions": [documents.partition_json(partition) for partition in partitions],
+            "partitions": [partition_json(partition) for partition in partitions],
             "preserve_throttles": preserve_throttles,
             "validate_only": validate_only,
             "timeout_ms": timeout_ms,
@@ -264,7 +273,7 @@ class BackendClient(
             "who": who,
             "reason": reason,
         }
-        return documents.read_change(self._post("/v1/reassignments/cancel", body))
+        return read_change(self._post("/v1/reassignments/cancel", body))
 
     def alter_throttled_rates(
         self,
@@ -289,7 +298,7 @@ class BackendClient(
             "who": who,
             "reason": reason,
         }
-        return documents.read_change(self._post("/v1/throttles/rates", body))
+        return read_change(self._post("/v1/throttles/rates", body))
 
     def alter_throttled_replicas(
         self,
@@ -314,7 +323,7 @@ class BackendClient(
             "who": who,
             "reason": reason,
         }
-        return documents.read_change(self._post("/v1/throttles/replicas", body))
+        return read_change(self._post("/v1/throttles/replicas", body))
 
     def elect_preferred_leaders(
         self,
@@ -336,7 +345,7 @@ class BackendClient(
         body = {
             "partitions": None
             if partitions is None
-            else [documents.partition_json(partition) for partition in partitions],
+            else [partition_json(partition) for partition in partitions],
             "batch_size": batch_size,
             "pause_ms": pause_ms,
             "timeout_ms": timeout_ms,
@@ -348,7 +357,7 @@ class BackendClient(
         }
         endless = batch_size is not None and not validate_only
         answer = self._post("/v1/elections/preferred", body, endless=endless)
-        return documents.read_election(answer)
+        return read_election(answer)
 
     def elect_unclean_leaders(
         self,
@@ -366,7 +375,7 @@ class BackendClient(
         `confirm` has to hold each partition's name, unless nothing is to be changed.
         """
         body = {
-            "partitions": [documents.partition_json(partition) for partition in partitions],
+            "partitions": [partition_json(partition) for partition in partitions],
             "confirm": list(confirm),
             "timeout_ms": timeout_ms,
             "validate_only": validate_only,
@@ -374,26 +383,26 @@ class BackendClient(
             "who": who,
             "reason": reason,
         }
-        return documents.read_unclean(self._post("/v1/elections/unclean", body))
+        return read_unclean(self._post("/v1/elections/unclean", body))
 
     # What the tools ask
 
     def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
         """How far each replica of the plan is (KIP-179, --progress)."""
-        answer = self._post("/v1/reassignments/progress", {"plan": documents.plan_json(plan)})
-        return documents.read_progress(answer["rows"])
+        answer = self._post("/v1/reassignments/progress", {"plan": plan_json(plan)})
+        return read_progress(answer["rows"])
 
     def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
         """Whether the plan is done; clears its throttles if it is and they are not preserved."""
-        body = {"plan": documents.plan_json(plan), "preserve_throttles": preserve_throttles}
-        return documents.read_verify(self._post("/v1/reassignments/verify", body))
+        body = {"plan": plan_json(plan), "preserve_throttles": preserve_throttles}
+        return read_verify(self._post("/v1/reassignments/verify", body))
 
     def generate(
         self, topics: Sequence[str], brokers: Sequence[int], *, rack_aware: bool
     ) -> GeneratedPlan:
         """A plan that spreads the topics over the brokers; nothing is changed."""
         body = {"topics": list(topics), "brokers": list(brokers), "rack_aware": rack_aware}
-        return documents.read_generated(self._post("/v1/reassignments/generate", body))
+        return read_generated(self._post("/v1/reassignments/generate", body))
 
     def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
         with _translated(self.address):

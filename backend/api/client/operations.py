@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from backend.api.client.answer_checks import ANSWER_BYTES_MAX
-from backend.api.schema import documents
+from backend.api.schema.base import partition_json, plan_json, read_change
 from backend.domain.audit.shown_line import AuditLine
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.preview import Preview
@@ -70,16 +70,16 @@ class SteeringClient:
     ) -> Preview:
         """What starting a plan would touch."""
         return self._preview(
-            "start", plan=documents.plan_json(plan), throttle_bytes_per_s=throttle_bytes_per_s
+            "start", plan=plan_json(plan), throttle_bytes_per_s=throttle_bytes_per_s
         )
 
     def preview_cancel(self, partitions: Sequence[TopicPartition]) -> Preview:
         """What cancelling partitions would touch."""
-        return self._preview("cancel", partitions=list(map(documents.partition_json, partitions)))
+        return self._preview("cancel", partitions=list(map(partition_json, partitions)))
 
     def preview_elect(self, partitions: Sequence[TopicPartition] | None) -> Preview:
         """What electing preferred leaders would touch; of every partition if None."""
-        named = None if partitions is None else list(map(documents.partition_json, partitions))
+        named = None if partitions is None else list(map(partition_json, partitions))
         return self._preview("elect", partitions=named)
 
     def preview_throttle(
@@ -125,7 +125,7 @@ class SteeringClient:
             "who": who,
             "reason": reason,
         }
-        return documents.read_change(self._post(f"/v1/operations/{operation_id}/{verb}", body))
+        return read_change(self._post(f"/v1/operations/{operation_id}/{verb}", body))
 
     def abandon(
         self,
@@ -145,7 +145,7 @@ class SteeringClient:
             "who": who,
             "reason": reason,
         }
-        return documents.read_change(self._post(f"/v1/operations/{operation_id}/abandon", body))
+        return read_change(self._post(f"/v1/operations/{operation_id}/abandon", body))
 
     def adopt(
         self,
@@ -158,15 +158,13 @@ class SteeringClient:
     ) -> ChangeAnswer:
         """Take over the throttle of moves that somebody else started; of all of them if None."""
         body = {
-            "partitions": None
-            if partitions is None
-            else list(map(documents.partition_json, partitions)),
+            "partitions": None if partitions is None else list(map(partition_json, partitions)),
             "validate_only": validate_only,
             "cluster_id": cluster_id,
             "who": who,
             "reason": reason,
         }
-        return documents.read_change(self._post("/v1/throttles/adopt", body))
+        return read_change(self._post("/v1/throttles/adopt", body))
 
     def settle_drift(
         self,
@@ -181,7 +179,7 @@ class SteeringClient:
         """Put our throttle back where it drifted (`ours`), or keep what somebody else set."""
         body = _mending(ids, validate_only, cluster_id, who, reason)
         path = "/v1/drift/reapply" if ours else "/v1/drift/accept"
-        return documents.read_change(self._post(path, body))
+        return read_change(self._post(path, body))
 
     def remove_orphans(
         self,
@@ -194,7 +192,7 @@ class SteeringClient:
     ) -> ChangeAnswer:
         """Take off orphan throttles, as far as they still are."""
         body = _mending(ids, validate_only, cluster_id, who, reason)
-        return documents.read_change(self._post("/v1/orphans/remove", body))
+        return read_change(self._post("/v1/orphans/remove", body))
 
     def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
         raise NotImplementedError

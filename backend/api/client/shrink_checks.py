@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from backend.api.schema.shrink_checks import read_check
+from backend.api.schema.shrinks import read_check
 from backend.domain.shrink.check import ShrinkCheck
 
 

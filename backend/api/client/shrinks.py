@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from backend.api.schema import documents
+from backend.api.schema.base import read_change
 from backend.domain.reassignment.answers import ChangeAnswer
 from backend.domain.shrink.phases import ShrinkRequest
 
@@ -42,7 +42,7 @@ class ShrinkingClient:
             "reason": reason,
         }
         path = f"/v1/topics/{quote(request.topic, safe='')}/shrink"
-        return documents.read_change(self._post(path, body))
+        return read_change(self._post(path, body))
 
     def confirm_shrink(
         self,
@@ -60,7 +60,7 @@ class ShrinkingClient:
         """
         body = {"typed": typed, "cluster_id": cluster_id, "who": who, "reason": reason}
         path = f"/v1/operations/{quote(operation_id, safe='')}/confirm"
-        return documents.read_change(self._post(path, body))
+        return read_change(self._post(path, body))
 
     # Sending is `BackendClient`'s.
 

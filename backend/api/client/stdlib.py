@@ -19,7 +19,13 @@ from backend.api.client.answer_checks import ANSWER_BYTES_MAX, VALUES_MAX, check
 from backend.api.client.credential import token_for
 from backend.api.client.problems import refusal, unreachable
 from backend.api.client.team import raise_if_proposed
-from backend.api.schema import documents
+from backend.api.schema.base import plan_json
+from backend.api.schema.reassignments import (
+    read_generated,
+    read_progress,
+    read_reassignment,
+    read_verify,
+)
 from backend.domain.cluster.metadata import OngoingReassignment
 from backend.domain.reassignment.answers import GeneratedPlan, ProgressRow, VerifyAnswer
 from backend.domain.reassignment.plan import ReassignmentPlan
@@ -70,25 +76,25 @@ class StdlibClient:
     def reassignments(self) -> tuple[OngoingReassignment, ...]:
         """See `BackendClient.reassignments`."""
         entries = self._ask("GET", "/v1/reassignments")["reassignments"]
-        return tuple(map(documents.read_reassignment, entries))
+        return tuple(map(read_reassignment, entries))
 
     def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
         """See `BackendClient.progress`."""
-        body = {"plan": documents.plan_json(plan)}
+        body = {"plan": plan_json(plan)}
         answer = self._ask("POST", "/v1/reassignments/progress", body)
-        return documents.read_progress(answer["rows"])
+        return read_progress(answer["rows"])
 
     def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
         """See `BackendClient.verify`."""
-        body = {"plan": documents.plan_json(plan), "preserve_throttles": preserve_throttles}
-        return documents.read_verify(self._ask("POST", "/v1/reassignments/verify", body))
+        body = {"plan": plan_json(plan), "preserve_throttles": preserve_throttles}
+        return read_verify(self._ask("POST", "/v1/reassignments/verify", body))
 
     def generate(
         self, topics: Sequence[str], brokers: Sequence[int], *, rack_aware: bool
     ) -> GeneratedPlan:
         """See `BackendClient.generate`."""
         body = {"topics": list(topics), "brokers": list(brokers), "rack_aware": rack_aware}
-        return documents.read_generated(self._ask("POST", "/v1/reassignments/generate", body))
+        return read_generated(self._ask("POST", "/v1/reassignments/generate", body))
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         try:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
-from backend.api.schema import team
-from backend.api.schema.documents import read_change, read_operation
+from backend.api.schema.base import read_change
+from backend.api.schema.operations import read_operation
+from backend.api.schema.presence import read_presence
+from backend.api.schema.proposals import read_foreseen, read_proposal
 from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.operations.approval import ProposalEffect, ShownProposal
 from backend.domain.operations.operation import Operation
@@ -29,7 +31,7 @@ class TeamClient:
     def proposals(self) -> tuple[ShownProposal, ...]:
         """Those that wait, and what became of others, newest first."""
         entries = self._get("/v1/proposals")["proposals"]
-        return tuple(map(team.read_proposal, entries))
+        return tuple(map(read_proposal, entries))
 
     def foresee_proposal(self, proposal_id: str) -> ProposalEffect:
         """What a proposal would do, by the cluster as it is.
@@ -37,7 +39,7 @@ class TeamClient:
         Raises:
             BackendError: it would be refused (`status` 409), or there is none (422).
         """
-        return team.read_foreseen(self._get(f"{_proposal(proposal_id)}/preview"))
+        return read_foreseen(self._get(f"{_proposal(proposal_id)}/preview"))
 
     def approve_proposal(
         self,
@@ -61,21 +63,21 @@ class TeamClient:
         body = {"preview": preview, "cluster_id": cluster_id, "reason": reason}
         # It may take as long as what was proposed was given.
         answer = self._post(f"{_proposal(proposal_id)}/approve", body, endless=True)
-        return team.read_proposal(answer["proposal"]), _change(answer["answer"])
+        return read_proposal(answer["proposal"]), _change(answer["answer"])
 
     def reject_proposal(
         self, proposal_id: str, *, cluster_id: str | None = None, reason: str
     ) -> ShownProposal:
         """Say why it shall not happen."""
         body = {"cluster_id": cluster_id, "reason": reason}
-        return team.read_proposal(self._post(f"{_proposal(proposal_id)}/reject", body))
+        return read_proposal(self._post(f"{_proposal(proposal_id)}/reject", body))
 
     def withdraw_proposal(
         self, proposal_id: str, *, cluster_id: str | None = None, reason: str = ""
     ) -> ShownProposal:
         """Take back one's own."""
         body = {"cluster_id": cluster_id, "reason": reason}
-        return team.read_proposal(self._post(f"{_proposal(proposal_id)}/withdraw", body))
+        return read_proposal(self._post(f"{_proposal(proposal_id)}/withdraw", body))
 
     # Operations
 
@@ -115,7 +117,7 @@ class TeamClient:
 
     def presence(self) -> Presence:
         """Who is connected to the backend, and what they look at."""
-        return team.read_presence(self._get("/v1/presence"))
+        return read_presence(self._get("/v1/presence"))
 
     def be_present(
         self,
@@ -142,7 +144,7 @@ class TeamClient:
             "selected": selected,
             "leaves": leaves,
         }
-        found = team.read_presence(self._post("/v1/presence", body))
+        found = read_presence(self._post("/v1/presence", body))
         return replace(found, session=session)
 
     # Sending is `BackendClient`'s.
@@ -188,7 +190,7 @@ def raise_if_proposed(status: int, document: Any) -> None:
     """
     if status != PROPOSED:
         return
-    proposal = team.read_proposal(document)
+    proposal = read_proposal(document)
     raise AwaitsApproval(
         f"Nothing was changed yet: this takes two people. It was proposed as {proposal.id} "
         f"({proposal.summary}).",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backend.api.schema import documents
-from backend.api.schema import topics as topic_documents
+from backend.api.schema.base import read_change
+from backend.api.schema.shrinks import read_deleted, shrink_json
+from backend.api.schema.topics import altered_json, read_described, read_summary
 from backend.domain.reassignment.answers import ChangeAnswer
 from backend.domain.shrink.delete_partitions import DeletePartitions, ShrinkAnswer, ShrinkSupport
 from backend.domain.topics.alteration import AlteredTopic
@@ -18,7 +19,7 @@ class TopicsClient:
 
     def topics(self) -> tuple[TopicSummary, ...]:
         """Every topic of the cluster, by name."""
-        return tuple(map(topic_documents.read_summary, self._get("/v1/topics")["topics"]))
+        return tuple(map(read_summary, self._get("/v1/topics")["topics"]))
 
     def describe_topics(
         self, topics: Sequence[str] | None = None, *, configs: bool = True, min_isr: bool = False
@@ -26,7 +27,7 @@ class TopicsClient:
         """Topics with their partitions, all or those named; one that there is not is absent."""
         named = None if topics is None else list(topics)
         body = {"topics": named, "configs": configs, "min_isr": min_isr}
-        return topic_documents.read_described(self._post("/v1/topics/describe", body))
+        return read_described(self._post("/v1/topics/describe", body))
 
     def shrink_support(self) -> ShrinkSupport:
         """Whether the cluster deletes partitions by itself (KIP-694)."""
@@ -46,14 +47,14 @@ class TopicsClient:
     ) -> ChangeAnswer:
         """Alter topics (KIP-179's early draft): partitions, replication factor, assignment."""
         body = {
-            "topics": topic_documents.altered_json(topics),
+            "topics": altered_json(topics),
             "validate_only": validate_only,
             "timeout_ms": timeout_ms,
             "cluster_id": cluster_id,
             "who": who,
             "reason": reason,
         }
-        return documents.read_change(self._post("/v1/topics/alter", body))
+        return read_change(self._post("/v1/topics/alter", body))
 
     def delete_partitions(
         self,
@@ -72,14 +73,14 @@ class TopicsClient:
                 (`status` 409).
         """
         body = {
-            "topics": topic_documents.shrink_json(topics),
+            "topics": shrink_json(topics),
             "validate_only": validate_only,
             "timeout_ms": timeout_ms,
             "cluster_id": cluster_id,
             "who": who,
             "reason": reason,
         }
-        return topic_documents.read_deleted(self._post("/v1/topics/delete-partitions", body))
+        return read_deleted(self._post("/v1/topics/delete-partitions", body))
 
     def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
         raise NotImplementedError

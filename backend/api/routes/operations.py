@@ -21,8 +21,8 @@ from backend.api.models.previews import BlastRadiusModel, PreviewRequestModel
 from backend.api.models.replicas import StatusesModel, StatusRequestModel
 from backend.api.models.throttles import AdoptRequestModel, OwnedThrottlesModel, PriorRequestModel
 from backend.api.models.topics import AlterTopicsRequestModel
-from backend.api.schema import documents
 from backend.api.schema.audit import audit_json
+from backend.api.schema.base import Json, change_json
 from backend.api.service import engine_json
 from backend.api.service.backend import Backend
 from backend.api.service.request_values import (
@@ -126,14 +126,14 @@ def _operations(app: FastAPI, backend: Backend) -> None:
         if body.preview:
             await previews.check(body.preview, previews.pause(operation_id))
         answer = await steering.pause(operation_id, validate_only=body.validate_only, asker=asker)
-        return documents.change_json(answer)
+        return change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/resume", response_model=ChangeModel)
     async def resume(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Go on with an operation that was paused."""
         asker = await _asker(backend, operation_id, body)
         answer = await steering.resume(operation_id, validate_only=body.validate_only, asker=asker)
-        return documents.change_json(answer)
+        return change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/cancel", response_model=ChangeModel)
     async def cancel(operation_id: OperationId, body: SteerRequestModel) -> Any:
@@ -149,7 +149,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker,
         )
-        return documents.change_json(answer)
+        return change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/undo", response_model=ChangeModel)
     async def undo(operation_id: OperationId, body: SteerRequestModel) -> Any:
@@ -163,7 +163,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker,
         )
-        return documents.change_json(answer)
+        return change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/abandon", response_model=ChangeModel)
     async def abandon(operation_id: OperationId, body: AbandonRequestModel) -> Any:
@@ -172,7 +172,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
         answer = await steering.abandon(
             operation_id, body.brokers, validate_only=body.validate_only, asker=asker
         )
-        return documents.change_json(answer)
+        return change_json(answer)
 
 
 def _throttles(app: FastAPI, backend: Backend) -> None:
@@ -203,7 +203,7 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
         answer = await mending.settle_drift(
             body.ids, ours=ours, validate_only=body.validate_only, asker=asker
         )
-        return documents.change_json(answer)
+        return change_json(answer)
 
     @changes.post("/v1/drift/reapply", response_model=ChangeModel)
     async def reapply(body: MendRequestModel) -> Any:
@@ -222,7 +222,7 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
         answer = await mending.remove_orphans(
             body.ids, validate_only=body.validate_only, asker=asker_of(body)
         )
-        return documents.change_json(answer)
+        return change_json(answer)
 
     @changes.post("/v1/throttles/adopt", response_model=ChangeModel)
     async def adopt(body: AdoptRequestModel) -> Any:
@@ -233,7 +233,7 @@ def _throttles(app: FastAPI, backend: Backend) -> None:
             validate_only=body.validate_only,
             asker=asker_of(body),
         )
-        return documents.change_json(answer)
+        return change_json(answer)
 
 
 def _prior(app: FastAPI, backend: Backend) -> None:
@@ -259,7 +259,7 @@ def _prior(app: FastAPI, backend: Backend) -> None:
             await backend.registry.tell(discarded_line(len(copy.lost), asker_of(body)))
         if not body.validate_only:
             copy.settled()
-        return documents.change_json(answer)
+        return change_json(answer)
 
 
 def _previews(app: FastAPI, backend: Backend) -> None:
@@ -327,7 +327,7 @@ def _topics(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker_of(body),
         )
-        return documents.change_json(answer)
+        return change_json(answer)
 
     @views.post(
         "/v1/replicas/status",
@@ -342,7 +342,7 @@ def _topics(app: FastAPI, backend: Backend) -> None:
         return {"replicas": await aside(len(lags), _statuses_json, lags)}
 
 
-def _statuses_json(lags: Sequence[ReplicaLag]) -> list[documents.Json]:
+def _statuses_json(lags: Sequence[ReplicaLag]) -> list[Json]:
     return [engine_json.status_json(lag) for lag in lags]
 
 

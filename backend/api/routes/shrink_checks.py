@@ -11,7 +11,7 @@ from backend.api.http import problems
 from backend.api.http.route_roles import Routes
 from backend.api.models.shrinks import ShrinkCheckModel
 from backend.api.routes.topics import TopicName
-from backend.api.schema.shrink_checks import check_json
+from backend.api.schema.shrinks import check_json
 from backend.api.service.backend import Backend
 from backend.domain.shrink.facts import COPY_RATE_BYTES_PER_S
 from backend.domain.throttles.configs import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S

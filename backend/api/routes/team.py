@@ -26,8 +26,10 @@ from backend.api.models.proposals import (
     SettleRequestModel,
 )
 from backend.api.routes.operations import OperationId
-from backend.api.schema import documents
-from backend.api.schema.team import Json, foreseen_json, presence_json, proposal_json
+from backend.api.schema.base import Json
+from backend.api.schema.operations import operation_json
+from backend.api.schema.presence import presence_json
+from backend.api.schema.proposals import foreseen_json, proposal_json
 from backend.api.service.backend import Backend
 from backend.api.service.request_values import asker_of, refuse_other_cluster
 from backend.api.service.two_person_changes import TwoPersonChange, person_of
@@ -110,7 +112,7 @@ def _operations(app: FastAPI, backend: Backend) -> None:
 
     async def shown(operation: Operation) -> Json:
         def document() -> Json:
-            return documents.operation_json(backend.shown(operation))
+            return operation_json(backend.shown(operation))
 
         return await aside(len(operation.partitions), document)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from backend.api.schema.documents import Json
+from backend.api.schema.base import Json
 from backend.domain.audit.lines import AuditRow, UnreadableAudit, place_of, read_line
 from backend.domain.service.journal import UnreadableReason
 

@@ -42,8 +42,17 @@ from backend.api.models.throttles import RatesRequestModel, ReplicasRequestModel
 from backend.api.routes import health, pipeline, plans, shrink_checks, shrinks, team, topics
 from backend.api.routes import operations as steering
 from backend.api.routes.replica_rows import RowFilter, matching_rows, row_json, stuck_in
-from backend.api.schema import documents
+from backend.api.schema.base import Json, change_json
+from backend.api.schema.elections import election_json
 from backend.api.schema.frames.writer import MEDIA_TYPE, FrameWriter, broker_status_json, with_rows
+from backend.api.schema.operations import operation_json
+from backend.api.schema.reassignments import (
+    generated_json,
+    progress_json,
+    reassignment_json,
+    verify_json,
+)
+from backend.api.schema.throttles import throttles_json
 from backend.api.service import two_person_changes
 from backend.api.service.backend import Backend
 from backend.api.service.frame_feed import FrameFeed
@@ -145,13 +154,13 @@ def _reads(app: FastAPI, backend: Backend) -> None:
             cluster.assignment.topics,
             timeout_s=backend.settings.request_timeout_s,
         )
-        return documents.throttles_json(found)
+        return throttles_json(found)
 
     @views.get("/v1/reassignments", response_model=ReassignmentsModel)
     async def reassignments() -> Any:
         """Every partition that moves, asked of the cluster."""
         ongoing = await backend.queries.reassignments()
-        return {"reassignments": [documents.reassignment_json(m) for m in ongoing.values()]}
+        return {"reassignments": [reassignment_json(m) for m in ongoing.values()]}
 
     @views.get("/v1/operations", response_model=OperationsModel)
     async def operations() -> Any:
@@ -173,11 +182,11 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         return await aside(len(found.partitions), _operation_json, backend, found)
 
 
-def _operation_json(backend: Backend, found: Operation) -> documents.Json:
-    return documents.operation_json(backend.shown(found))
+def _operation_json(backend: Backend, found: Operation) -> Json:
+    return operation_json(backend.shown(found))
 
 
-def _operations_json(backend: Backend, known: Sequence[Operation]) -> list[documents.Json]:
+def _operations_json(backend: Backend, known: Sequence[Operation]) -> list[Json]:
     return [_operation_json(backend, operation) for operation in known]
 
 
@@ -266,7 +275,7 @@ def _plans(app: FastAPI, backend: Backend) -> None:
         """How far each replica of the plan is (KIP-179, --progress), and why it is stuck."""
         rows = await backend.queries.progress(await plan_of(body.plan))
         found = await aside(len(rows), with_causes, rows, stuck_in(backend.hub.latest))
-        return {"rows": await aside(len(rows), documents.progress_json, found)}
+        return {"rows": await aside(len(rows), progress_json, found)}
 
     @changes.post(
         "/v1/reassignments/verify",
@@ -279,7 +288,7 @@ def _plans(app: FastAPI, backend: Backend) -> None:
             await plan_of(body.plan), preserve_throttles=body.preserve_throttles
         )
         backend.sampler.nudge()
-        return await aside(len(answer.rows), documents.verify_json, answer)
+        return await aside(len(answer.rows), verify_json, answer)
 
     @views.post(
         "/v1/reassignments/generate",
@@ -291,7 +300,7 @@ def _plans(app: FastAPI, backend: Backend) -> None:
         generated = await backend.queries.generate(
             body.topics, body.brokers, rack_aware=body.rack_aware
         )
-        return await aside(len(generated.current), documents.generated_json, generated)
+        return await aside(len(generated.current), generated_json, generated)
 
 
 class _Change(Protocol):
@@ -340,7 +349,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         # In addition to what moves, a plan leads moves elsewhere, or throttles them anew.
         backend.claims.require_moves(request.plan.replicas, request.asker)
         answer = await backend.reassignments.start(request)
-        return await aside(len(answer.results), documents.change_json, answer)
+        return await aside(len(answer.results), change_json, answer)
 
     @changes.post("/v1/reassignments/cancel", response_model=ChangeModel)
     async def cancel(body: CancelRequestModel) -> Any:
@@ -356,7 +365,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker_of(body),
         )
-        return await aside(len(answer.results), documents.change_json, answer)
+        return await aside(len(answer.results), change_json, answer)
 
     @changes.post("/v1/throttles/rates", response_model=ChangeModel)
     async def rates(body: RatesRequestModel) -> Any:
@@ -372,7 +381,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker_of(body),
         )
-        return documents.change_json(answer)
+        return change_json(answer)
 
     @changes.post(
         "/v1/throttles/replicas",
@@ -392,7 +401,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker_of(body),
         )
-        return documents.change_json(answer)
+        return change_json(answer)
 
 
 def _elections(app: FastAPI, backend: Backend) -> None:
@@ -413,7 +422,7 @@ def _elections(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker_of(body),
         )
-        return await aside(len(answer.results), documents.election_json, answer)
+        return await aside(len(answer.results), election_json, answer)
 
     @admins.post("/v1/elections/unclean", response_model=UncleanModel, responses=PROPOSED)
     async def elect_unclean(body: UncleanRequestModel) -> Any:

@@ -21,8 +21,10 @@ from backend.admin.port.cluster_admin import ClusterAdmin
 from backend.api.connections.connection_limits import Connections, Room
 from backend.api.forwarding.peers import Origin
 from backend.api.http.json_writer import entries_of
-from backend.api.schema import documents
-from backend.api.schema.team import present_json, proposal_json
+from backend.api.schema.base import Json
+from backend.api.schema.operations import operation_json
+from backend.api.schema.presence import present_json
+from backend.api.schema.proposals import proposal_json
 from backend.api.service.engine_json import with_waiting_plan
 from backend.api.service.event_log import EventLog
 from backend.api.service.loop_delay import LoopDelay
@@ -386,8 +388,8 @@ class Backend:
         work = self.registry.work(operation.id)
         summed = self._summed(operation, work)
 
-        def document() -> documents.Json:
-            return documents.operation_json(with_waiting_plan(summed, work))
+        def document() -> Json:
+            return operation_json(with_waiting_plan(summed, work))
 
         entries = len(summed.partitions) + entries_of(summed.details)
         self.events.publish("operation", document, of=operation.id, entries=entries)

@@ -8,7 +8,7 @@ from itertools import islice
 
 from backend.admin.port.capabilities import NotOffered
 from backend.admin.port.cluster_admin import ReplicaLag
-from backend.api.schema.documents import Json, partition_json, plan_json
+from backend.api.schema.base import Json, partition_json, plan_json
 from backend.domain.operations.operation import Operation
 from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.domain.service.journal import JOURNAL_TOPIC, JOURNAL_ZNODE

@@ -23,9 +23,10 @@ from backend.api.models.shrinks import (
     DeletePartitionsRequestModel,
     ShrinkRequestModel,
 )
-from backend.api.schema.documents import Json, change_json, unclean_json
-from backend.api.schema.team import proposal_json
-from backend.api.schema.topics import deleted_json
+from backend.api.schema.base import Json, change_json
+from backend.api.schema.elections import unclean_json
+from backend.api.schema.proposals import proposal_json
+from backend.api.schema.shrinks import deleted_json
 from backend.api.service.backend import Backend
 from backend.api.service.request_values import (
     asker_of,

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from backend.api.schema import documents
+from backend.api.schema.base import change_json, read_plan
+from backend.api.schema.reassignments import (
+    generated_json,
+    progress_json,
+    reassignment_json,
+    verify_json,
+)
 from backend.domain.cluster.metadata import OngoingReassignment
 from backend.domain.reassignment.answers import (
     ChangeAnswer,
@@ -47,7 +53,7 @@ NOT_MOVING: Final = "NO_REASSIGNMENT_IN_PROGRESS"
 def list_report(moves: Iterable[OngoingReassignment]) -> Report:
     """`--list`."""
     ordered = sorted(moves, key=lambda move: move.partition)
-    document = {"reassignments": [documents.reassignment_json(move) for move in ordered]}
+    document = {"reassignments": [reassignment_json(move) for move in ordered]}
     if not ordered:
         return Report("No partition reassignments found.", document)
     lines = [
@@ -64,7 +70,7 @@ def progress_report(rows: Sequence[ProgressRow]) -> Report:
     code = DONE if all(row.in_sync for row in rows) else IN_PROGRESS
     if any(row.status in NOT_AS_PLANNED for row in rows):
         code = FAILED
-    return Report(format_progress(rows), {"rows": documents.progress_json(rows)}, code)
+    return Report(format_progress(rows), {"rows": progress_json(rows)}, code)
 
 
 def verify_report(answer: VerifyAnswer) -> Report:
@@ -85,7 +91,7 @@ def verify_report(answer: VerifyAnswer) -> Report:
     code = DONE if answer.done else IN_PROGRESS
     if is_not_as_planned(answer):
         code = FAILED
-    return Report("\n".join(lines), documents.verify_json(answer), code, answer.notes)
+    return Report("\n".join(lines), verify_json(answer), code, answer.notes)
 
 
 def generate_report(generated: GeneratedPlan) -> Report:
@@ -96,7 +102,7 @@ def generate_report(generated: GeneratedPlan) -> Report:
         "Proposed partition reassignment configuration\n"
         f"{_kafka_json(generated.proposed)}"
     )
-    return Report(text, documents.generated_json(generated), problems=generated.notes)
+    return Report(text, generated_json(generated), problems=generated.notes)
 
 
 def execute_report(options: Options, plan: ReassignmentPlan, answer: ChangeAnswer) -> Report:
@@ -117,14 +123,14 @@ def execute_report(options: Options, plan: ReassignmentPlan, answer: ChangeAnswe
     moved, unmoved = _log_dir_lines(plan, outcomes)
     return Report(
         "\n".join([*lines, *moved]),
-        documents.change_json(answer),
+        change_json(answer),
         FAILED if answer.failures else DONE,
         (*problems, *unmoved),
     )
 
 
 def _rollback_lines(answer: ChangeAnswer) -> list[str]:
-    rollback = documents.read_plan(answer.rollback_plan or {"partitions": []})
+    rollback = read_plan(answer.rollback_plan or {"partitions": []})
     if not rollback.replicas:
         return []
     return [
@@ -206,7 +212,7 @@ def cancel_report(plan: ReassignmentPlan, answer: ChangeAnswer) -> Report:
         lines.append("None of the specified partition moves are active.")
     return Report(
         "\n".join([*lines, *answer.notes]),
-        documents.change_json(answer),
+        change_json(answer),
         FAILED if failed or plan.log_dirs else DONE,
         tuple(problems),
     )

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.schema import documents
-from backend.api.schema.team import proposal_json, read_proposal
+from backend.api.schema.operations import operation_json, read_operation
+from backend.api.schema.proposals import proposal_json, read_proposal
 from backend.domain.operations.approval import Person, ProposalState, ProposedChange
 from backend.domain.operations.operation import Operation, OperationKind, OperationState
 from backend.domain.operations.team import Claim, Note, Team
@@ -174,9 +174,9 @@ async def test_entries_of_before_there_were_claims_are_read() -> None:
     other = Side(here.book, here.clock, Effects())
     assert other.registry.get("op1") == OPERATION
     assert other.registry.team("op1") == Team()
-    document = documents.operation_json(OPERATION)
+    document = operation_json(OPERATION)
     del document["claim"], document["notes"]
-    assert documents.read_operation(document) == OPERATION
+    assert read_operation(document) == OPERATION
 
 
 def test_what_is_shown_of_a_proposal_depends_on_who_looks() -> None:

@@ -16,9 +16,9 @@ from typing import Any, Final
 import pytest
 
 from backend.access.cluster_keys import ClusterKeys
-from backend.api.schema import documents
 from backend.api.schema.audit import audit_json
-from backend.api.schema.team import proposal_json
+from backend.api.schema.operations import operation_json
+from backend.api.schema.proposals import proposal_json
 from backend.domain.operations.approval import Person
 from backend.domain.service.journal import UnreadableReason
 from backend.operations.audit.lines import read_audit
@@ -83,7 +83,7 @@ def served(state: JournalState) -> KnownOperations:
     for operation in known.operations.values():
         work, shrink = known.works.get(operation.id), known.shrinks.get(operation.id)
         actions_of(operation, work, shrink)
-        _bytes(documents.operation_json(operation))
+        _bytes(operation_json(operation))
         if shrink is not None:
             _bytes(shrink_progress(operation, shrink, None).as_json())
     for proposal in known.proposals.values():

@@ -1,4 +1,4 @@
-"""The safety view of a shrink as JSON; no framework, for the client reads it too."""
+"""Taking partitions from a topic, as JSON: the check before it, and KIP-694's own way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from backend.api.schema.documents import Json
+from backend.api.schema.base import Json
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.shrink.check import (
     DoomedPartition,
     Finding,
@@ -15,6 +17,7 @@ from backend.domain.shrink.check import (
     Severity,
     ShrinkCheck,
 )
+from backend.domain.shrink.delete_partitions import DeletedPartition, DeletePartitions, ShrinkAnswer
 from backend.domain.topics.groups import ActiveProducer, GroupMember
 
 
@@ -115,4 +118,54 @@ def _read_group(document: Mapping[str, Any]) -> GroupLag:
         unread_doomed=document["unread_doomed"],
         unread_all=document["unread_all"],
         no_position=tuple(document["no_position"]),
+    )
+
+
+def shrink_json(topics: Mapping[str, DeletePartitions]) -> list[Json]:
+    """Topics of a request to delete partitions."""
+    return [
+        {"topic": name, "total_count": wanted.total_count, "delay_ms": wanted.delay_ms}
+        for name, wanted in topics.items()
+    ]
+
+
+def deleted_json(answer: ShrinkAnswer) -> Json:
+    """The opposite of `read_deleted`."""
+    return {
+        "validate_only": answer.validate_only,
+        "operation_id": answer.operation_id,
+        "partitions": [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "mode": int(one.mode),
+                "mode_name": str(one.mode),
+                "error_code": one.error_code,
+                "error_name": one.error_name,
+                "message": one.message,
+            }
+            for partition, one in answer.partitions
+        ],
+        "notes": list(answer.notes),
+    }
+
+
+def read_deleted(document: Mapping[str, Any]) -> ShrinkAnswer:
+    """From the answer of `POST /v1/topics/delete-partitions`."""
+    return ShrinkAnswer(
+        document["validate_only"],
+        document["operation_id"],
+        tuple(
+            (
+                TopicPartition(one["topic"], one["partition"]),
+                DeletedPartition(
+                    PartitionMode(one["mode"]),
+                    one["error_code"],
+                    one["error_name"],
+                    one["message"],
+                ),
+            )
+            for one in document["partitions"]
+        ),
+        tuple(document["notes"]),
     )
