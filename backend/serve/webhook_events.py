@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from backend.api.routes.health import answers
 from backend.api.service.backend import WRITERS, Backend
 from backend.api.service.engine_json import drift_json, orphan_json
+from backend.api.service.readiness import answers
 from backend.domain.operations.operation import Operation
 from backend.errors import KshuntError
 from backend.notify.changes import Facts, Seen, Watch

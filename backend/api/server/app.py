@@ -41,7 +41,6 @@ from backend.api.models.replicas import ModeKey, ReplicasModel
 from backend.api.models.throttles import RatesRequestModel, ReplicasRequestModel, ThrottlesModel
 from backend.api.routes import health, pipeline, plans, shrink_checks, shrinks, team, topics
 from backend.api.routes import operations as steering
-from backend.api.routes.replica_rows import RowFilter, matching_rows, row_json, stuck_in
 from backend.api.schema.base import Json, change_json
 from backend.api.schema.elections import election_json
 from backend.api.schema.frames.writer import MEDIA_TYPE, FrameWriter, broker_status_json, with_rows
@@ -56,6 +55,7 @@ from backend.api.schema.throttles import throttles_json
 from backend.api.service import two_person_changes
 from backend.api.service.backend import Backend
 from backend.api.service.frame_feed import FrameFeed
+from backend.api.service.replica_rows import RowFilter, matching_rows, row_json, stuck_in
 from backend.api.service.request_values import (
     asker_of,
     caps_of,

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.api.client.backend_client import BackendClient
 from backend.api.forwarding.peers import peers_of
-from backend.api.routes.health import checked, checked_to_change
 from backend.api.service.backend import Backend
+from backend.api.service.readiness import checked, checked_to_change
 from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.core.spec import ClusterSpec, plain_brokers

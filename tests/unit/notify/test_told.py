@@ -20,8 +20,8 @@ from confluent_kafka.admin import (
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.admin.security.client_properties import client_config
-from backend.api.routes.health import answers
 from backend.api.service.backend import Backend
+from backend.api.service.readiness import answers
 from backend.clock import SystemClock
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import Requester
