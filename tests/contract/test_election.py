@@ -28,13 +28,7 @@ from backend.embedded.net.server import Handler, RequestContext
 from backend.errors import BadInput
 from backend.operations.elections.preferred import Pacing, foreseen, unavailable
 from backend.operations.elections.unclean import check_confirmation, refusal
-from tests.support.admin import (
-    DEADLINE_S,
-    connected,
-    replicas_become,
-    states_of,
-    topic_with,
-)
+from tests.support.admin import DEADLINE_S, connected, replicas_become, states_of, topic_with
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clusters import ContractCluster
 from tests.support.embedded.listeners import ListeningCluster

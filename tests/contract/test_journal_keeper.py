@@ -20,22 +20,12 @@ from backend.clock import SystemClock
 from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.errors import JournalFenced, JournalUnavailable, NotActing
 from backend.journals.topic.topic_journal import TopicJournal
-from backend.operations.journal.entries import (
-    BACKEND_KEY,
-    JournalState,
-    operation_key,
-)
+from backend.operations.journal.entries import BACKEND_KEY, JournalState, operation_key
 from backend.operations.journal.records import signed
 from backend.operations.lease.lease import LeaseState, LeaseTimes
 from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
 from tests.support.keys import KEYS
-from tests.support.operations.journal import (
-    DEADLINE_S,
-    Where,
-    journal,
-    raw_producer,
-    written_by,
-)
+from tests.support.operations.journal import DEADLINE_S, Where, journal, raw_producer, written_by
 from tests.support.waiting import wait_until, wait_until_async
 
 QUICK = LeaseTimes(beat_s=0.4, act_within_s=1.5, silence_s=2.0, gap_s=1.5)

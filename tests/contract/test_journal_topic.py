@@ -34,12 +34,7 @@ from backend.errors import (
 from backend.journals.topic import topic_journal as journal_topic
 from backend.journals.topic import transactions as topic_log
 from backend.journals.topic.acls import acl_remarks
-from backend.journals.topic.clients import (
-    TOPIC_CONFIG,
-    TopicFacts,
-    remarks_of,
-    topic_faults,
-)
+from backend.journals.topic.clients import TOPIC_CONFIG, TopicFacts, remarks_of, topic_faults
 from backend.journals.topic.topic_journal import TopicJournal, transactional_id
 from backend.operations.journal.entries import (
     BACKEND_KEY,

@@ -39,13 +39,7 @@ from tui.feed.messages import (
 )
 from tui.recorder import recorder as recorder_module
 from tui.recorder import recording_file
-from tui.recorder.json_values import (
-    EARLIER_NAMES,
-    UnreadableValue,
-    decode,
-    encode,
-    values_by_name,
-)
+from tui.recorder.json_values import EARLIER_NAMES, UnreadableValue, decode, encode, values_by_name
 from tui.recorder.reader import RecordingReader
 from tui.recorder.recorder import Recorder
 from tui.recorder.recording_file import RecordingError

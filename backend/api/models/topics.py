@@ -94,3 +94,19 @@ class AlterTopicsRequestModel(Intent):
     validate_only: bool = False
     timeout_ms: TimeoutMs = 10_000
     cluster_id: ClusterId = None
+
+
+class TopicConfigModel(BaseModel):
+    """One setting that is in force."""
+
+    name: str
+    value: str | None = Field(description="null where the cluster does not show it")
+    source: str = Field(description="Kafka's name of where it is set")
+    is_default: bool = Field(description="neither the topic nor a broker sets it")
+
+
+class TopicConfigsModel(BaseModel):
+    """Everything a topic is configured with, sorted by name."""
+
+    topic: str
+    configs: list[TopicConfigModel]

@@ -14,7 +14,8 @@ from backend.api.http.route_roles import Routes
 from backend.api.models import plans as planning_models
 from backend.api.schema import plans as planning_documents
 from backend.api.service.backend import Backend
-from backend.api.service.request_values import plan_of, refuse_other_cluster
+from backend.api.service.change_checks import refuse_other_cluster
+from backend.api.service.request_values import plan_of
 from backend.errors import Conflict
 from backend.planning.planner_pool import Planners
 from backend.planning.planner_queue import ANYBODY

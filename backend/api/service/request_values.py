@@ -16,24 +16,11 @@ from backend.domain.operations.operation import Requester
 from backend.domain.reassignment.plan import ReassignmentPlan, check_plan
 from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.errors import BadInput
-from backend.operations.core.results import check_cluster
 from backend.operations.moves.schedule import Caps, Order
 
 TIMEOUT_S_MIN: Final = 1.0
 INLINE_MAX: Final = 500
 """Entries that are read on the event loop: it takes two milliseconds."""
-
-
-async def refuse_other_cluster(backend: Backend, *cluster_ids: str | None) -> None:
-    """Stop a request that names another cluster than this.
-
-    Raises:
-        WrongCluster: it does.
-    """
-    if any(cluster_ids):
-        actual = await backend.queries.cluster_id()
-        for expected in cluster_ids:
-            check_cluster(expected, actual)
 
 
 def asker_of(body: Intent) -> Requester:

@@ -28,13 +28,8 @@ from backend.api.schema.elections import unclean_json
 from backend.api.schema.proposals import proposal_json
 from backend.api.schema.shrinks import deleted_json
 from backend.api.service.backend import Backend
-from backend.api.service.request_values import (
-    asker_of,
-    once,
-    partitions_of,
-    refuse_other_cluster,
-    timeout_s_of,
-)
+from backend.api.service.change_checks import refuse_other_cluster
+from backend.api.service.request_values import asker_of, once, partitions_of, timeout_s_of
 from backend.domain.audit.lines import Touched
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.cluster.partition_modes import PartitionMode

@@ -13,13 +13,7 @@ from typing import Final
 from backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, parse_topics_to_move
 from backend.errors import BackendError, Conflict, NotSupported
 from backend.tools.reassign import reports
-from backend.tools.reassign.options import (
-    PROG,
-    Action,
-    Options,
-    build_parser,
-    parse_options,
-)
+from backend.tools.reassign.options import PROG, Action, Options, build_parser, parse_options
 from backend.tools.reassign.sources import open_gateway, open_reader
 from backend.tools.shared import output
 from backend.tools.shared.console import (

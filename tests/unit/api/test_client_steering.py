@@ -10,12 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from backend.api.client.backend_client import BackendClient
-from backend.api.client.operations import (
-    DEFAULT_CAPS,
-    read_audit_line,
-    read_drift,
-    read_orphan,
-)
+from backend.api.client.operations import DEFAULT_CAPS, read_audit_line, read_drift, read_orphan
 from backend.api.models.drift import MendRequestModel
 from backend.api.models.operations import AbandonRequestModel, SteerRequestModel
 from backend.api.models.previews import PreviewRequestModel
