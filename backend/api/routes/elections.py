@@ -14,18 +14,12 @@ from backend.api.models.elections import (
     UncleanModel,
     UncleanRequestModel,
 )
-from backend.api.models.proposals import (
-    PROPOSED,
-)
+from backend.api.models.proposals import PROPOSED
 from backend.api.schema.elections import election_json
 from backend.api.service import two_person_changes
 from backend.api.service.backend import Backend
 from backend.api.service.change_checks import check_preview, refuse_other_cluster
-from backend.api.service.request_values import (
-    asker_of,
-    partitions_of,
-    timeout_s_of,
-)
+from backend.api.service.request_values import asker_of, partitions_of, timeout_s_of
 from backend.offload import aside
 from backend.operations.elections.preferred import Pacing
 

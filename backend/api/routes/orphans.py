@@ -14,9 +14,7 @@ from backend.api.schema.base import change_json
 from backend.api.service import engine_json
 from backend.api.service.backend import Backend
 from backend.api.service.change_checks import require_active
-from backend.api.service.request_values import (
-    asker_of,
-)
+from backend.api.service.request_values import asker_of
 
 
 def install(app: FastAPI, backend: Backend) -> None:

@@ -11,12 +11,7 @@ from backend.api.http.route_roles import Routes
 from backend.api.models.previews import BlastRadiusModel, PreviewRequestModel
 from backend.api.service import engine_json
 from backend.api.service.backend import Backend
-from backend.api.service.request_values import (
-    partitions_of,
-    plan_of,
-    rates_of,
-    replicas_of,
-)
+from backend.api.service.request_values import partitions_of, plan_of, rates_of, replicas_of
 from backend.errors import BadInput
 from backend.operations.review.blast_radius import Request
 from backend.settings import LIMITS

@@ -18,9 +18,7 @@ from backend.api.service import engine_json
 from backend.api.service.backend import Backend
 from backend.api.service.frame_feed import FrameFeed
 from backend.api.service.replica_rows import RowFilter, matching_rows, row_json
-from backend.api.service.request_values import (
-    partitions_of,
-)
+from backend.api.service.request_values import partitions_of
 from backend.api.service.streams import UNBUFFERED, StreamPlaces, replica_stream
 from backend.domain.cluster.partition_modes import MODES_BY_KEY
 from backend.offload import aside

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from backend.api.schema.base import Json
 from backend.domain.audit.lines import AuditRow, UnreadableAudit, place_of, read_line
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.service.journal import UnreadableReason
 
 _ENVELOPE: Final = frozenset({"key", "time_ms", "number", "unreadable"})
@@ -44,3 +45,33 @@ def _read_row_json(row: Mapping[str, Any]) -> AuditRow:
 def as_json(rows: Iterable[AuditRow], cluster_id: str) -> str:
     """The export as JSON, in ASCII: what cannot be seen is an escape."""
     return json.dumps(audit_json(rows, cluster_id), indent=2)
+
+
+def read_audit_line(document: Mapping[str, Any]) -> AuditLine:
+    """From an entry of `/v1/audit`."""
+    if document["unreadable"] is not None:
+        return AuditLine(document["time_ms"], "unreadable", "", document["detail"])
+    return AuditLine(
+        document["time_ms"],
+        document["event"],
+        document["who"],
+        document["outcome"] or document["reason"],
+        document.get("operation_id", ""),
+        document.get("kind", ""),
+        document["reason"],
+        document["outcome"],
+        tuple(_touched(document.get("touched", {}))),
+        document.get("backend", ""),
+    )
+
+
+def _touched(document: Mapping[str, Any]) -> Iterator[str]:
+    """`2 brokers: 1, 3`: each kind of thing with its number and the first names."""
+    for noun in ("broker", "topic", "partition", "throttle"):
+        count, names = document.get(f"{noun}_count", 0), document.get(f"{noun}s", ())
+        if count:
+            words = ", ".join(
+                "-".join(map(str, n)) if noun == "partition" else str(n) for n in names
+            )
+            more = f" and {count - len(names):,} more" if count > len(names) else ""
+            yield f"{count:,} {noun}{'' if count == 1 else 's'}: {words}{more}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from backend.api.schema.base import Json
 from backend.domain.cluster.metadata import Broker, LogDir
+from backend.domain.service.backend_status import BackendStatus
 
 
 def broker_json(broker: Broker) -> Json:
@@ -38,4 +39,20 @@ def read_log_dir(document: Mapping[str, Any]) -> LogDir:
         document["total_bytes"],
         document["usable_bytes"],
         document["error"],
+    )
+
+
+def read_standing(document: Mapping[str, Any]) -> BackendStatus:
+    """From the answer of `/v1/backend`."""
+    acting = document["acting"] or {}
+    return BackendStatus(
+        backend=document["backend"],
+        duty=document["duty"],
+        acting=acting.get("backend", ""),
+        host=acting.get("host", ""),
+        remarks=tuple(document["remarks"]),
+        unreadable=tuple(
+            f"{one['key']} ({one['why']}): {one['detail']}" for one in document["unreadable"]
+        ),
+        not_offered=tuple((one["what"], one["why"]) for one in document.get("not_offered", ())),
     )

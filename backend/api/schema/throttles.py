@@ -13,6 +13,7 @@ from backend.domain.throttles.configs import (
     ThrottledReplicas,
     Throttles,
 )
+from backend.domain.throttles.owners import OwnedThrottle, Share, ShownDrift, ShownOrphan
 
 
 def throttles_json(throttles: Throttles) -> Json:
@@ -60,3 +61,50 @@ def read_throttles(document: Mapping[str, Any]) -> Throttles:
         },
         unknown_brokers=tuple(document["unknown_brokers"]),
     )
+
+
+def rates_json(rates: Mapping[int, ThrottledRate]) -> list[dict[str, Any]]:
+    """Rates by broker, as requests have them."""
+    return [
+        {
+            "broker": broker,
+            "leader_bytes_per_s": rate.leader_bytes_per_s,
+            "follower_bytes_per_s": rate.follower_bytes_per_s,
+        }
+        for broker, rate in rates.items()
+    ]
+
+
+def replicas_json(replicas: Mapping[str, ThrottledReplicas]) -> list[dict[str, Any]]:
+    """Lists by topic, as requests have them."""
+    return [
+        {"topic": topic, "leaders": str(lists.leaders), "followers": str(lists.followers)}
+        for topic, lists in replicas.items()
+    ]
+
+
+def read_drift(document: Mapping[str, Any]) -> ShownDrift:
+    """From an entry of `/v1/drift`."""
+    named = {name: document[name] for name in ("id", "setting", "broker", "topic", "kind", "text")}
+    return ShownDrift(
+        wanted=document["wanted"],
+        found=document["found"],
+        operations=tuple(document["operations"]),
+        **named,
+    )
+
+
+def read_owned(document: Mapping[str, Any]) -> OwnedThrottle:
+    """From an entry of `/v1/throttles/owned`."""
+    names = ("setting", "broker", "topic", "value", "source", "prior", "prior_source", "drift")
+    shares = tuple(
+        Share(one["operation"], one["who"], one["wants"], one["state"])
+        for one in document["shares"]
+    )
+    return OwnedThrottle(shares=shares, **{name: document[name] for name in names})
+
+
+def read_orphan(document: Mapping[str, Any]) -> ShownOrphan:
+    """From an entry of `/v1/orphans`."""
+    named = {name: document[name] for name in ("id", "setting", "broker", "topic", "value")}
+    return ShownOrphan(origin=document["origin"], operations=tuple(document["operations"]), **named)

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from backend.api.client.backend_client import BackendClient
-from backend.api.client.operations import read_owned
 from backend.api.models.throttles import OwnedThrottleModel
+from backend.api.schema.throttles import read_owned
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.domain.throttles.configs import (

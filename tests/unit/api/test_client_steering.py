@@ -10,12 +10,13 @@ import pytest
 from pydantic import BaseModel
 
 from backend.api.client.backend_client import BackendClient
-from backend.api.client.operations import DEFAULT_CAPS, read_audit_line, read_drift, read_orphan
+from backend.api.client.operations import DEFAULT_CAPS
 from backend.api.models.drift import MendRequestModel
 from backend.api.models.operations import AbandonRequestModel, SteerRequestModel
 from backend.api.models.previews import PreviewRequestModel
 from backend.api.models.throttles import AdoptRequestModel
-from backend.api.schema.audit import audit_json
+from backend.api.schema.audit import audit_json, read_audit_line
+from backend.api.schema.throttles import read_drift, read_orphan
 from backend.api.service.engine_json import drift_json, orphan_json
 from backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit
 from backend.domain.cluster.metadata import TopicPartition

@@ -1,20 +1,16 @@
-"""The client's part for people who share a backend; see `backend.api.client.backend_client`."""
+"""The client's part for changes that take two people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
+from backend.api.client.requests import Requests
 from backend.api.schema.base import read_change
-from backend.api.schema.operations import read_operation
-from backend.api.schema.presence import read_presence
 from backend.api.schema.proposals import read_foreseen, read_proposal
 from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.operations.approval import ProposalEffect, ShownProposal
-from backend.domain.operations.operation import Operation
-from backend.domain.operations.team import Presence
 from backend.domain.reassignment.answers import ChangeAnswer, Result
 from backend.domain.shrink.delete_partitions import GOES
 from backend.domain.text.formatting import moment_text
@@ -23,10 +19,8 @@ from backend.errors import AwaitsApproval
 PROPOSED: Final = 202
 
 
-class TeamClient:
-    """What `BackendClient` adds to by knowing how to send it."""
-
-    # Changes that take two people
+class ProposalsClient(Requests):
+    """Those that wait, and what became of others."""
 
     def proposals(self) -> tuple[ShownProposal, ...]:
         """Those that wait, and what became of others, newest first."""
@@ -79,82 +73,6 @@ class TeamClient:
         body = {"cluster_id": cluster_id, "reason": reason}
         return read_proposal(self._post(f"{_proposal(proposal_id)}/withdraw", body))
 
-    # Operations
-
-    def claim(
-        self,
-        operation_id: str,
-        *,
-        take_over: bool = False,
-        cluster_id: str | None = None,
-        who: str = "",
-        reason: str = "",
-    ) -> Operation:
-        """Say that one steers an operation.
-
-        Raises:
-            BackendError: another one does and it shall not be taken over, or it has ended (409); a
-                name or a reason is missing (422).
-        """
-        body = {"take_over": take_over, "cluster_id": cluster_id, "who": who, "reason": reason}
-        return read_operation(self._post(f"{_operation(operation_id)}/claim", body))
-
-    def release(
-        self, operation_id: str, *, cluster_id: str | None = None, who: str = "", reason: str = ""
-    ) -> Operation:
-        """Say that one steers it no more."""
-        body = {"cluster_id": cluster_id, "who": who, "reason": reason}
-        return read_operation(self._post(f"{_operation(operation_id)}/release", body))
-
-    def add_note(
-        self, operation_id: str, text: str, *, cluster_id: str | None = None, who: str = ""
-    ) -> Operation:
-        """Remark on an operation, for everybody and for the audit."""
-        body = {"text": text, "cluster_id": cluster_id, "who": who}
-        return read_operation(self._post(f"{_operation(operation_id)}/notes", body))
-
-    # Who is here
-
-    def presence(self) -> Presence:
-        """Who is connected to the backend, and what they look at."""
-        return read_presence(self._get("/v1/presence"))
-
-    def be_present(
-        self,
-        session: str,
-        *,
-        who: str = "",
-        screen: str = "",
-        selected: str = "",
-        leaves: bool = False,
-    ) -> Presence:
-        """Say that one is here, and what one looks at; who else is.
-
-        Args:
-            session: letters and digits chosen at random; the same as long as the session lasts.
-            who: a name, for a backend that asks for no credentials.
-            screen: the view that is shown.
-            selected: what is under its cursor, in words.
-            leaves: True to say that one goes.
-        """
-        body = {
-            "session": session,
-            "who": who,
-            "screen": screen,
-            "selected": selected,
-            "leaves": leaves,
-        }
-        found = read_presence(self._post("/v1/presence", body))
-        return replace(found, session=session)
-
-    # Sending is `BackendClient`'s.
-
-    def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
-        raise NotImplementedError
-
-    def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
-        raise NotImplementedError
-
 
 def _change(answer: Mapping[str, Any]) -> ChangeAnswer:
     """The answer of any change that takes two people; some name partitions, and not items."""
@@ -176,10 +94,6 @@ def _change(answer: Mapping[str, Any]) -> ChangeAnswer:
 
 def _proposal(proposal_id: str) -> str:
     return f"/v1/proposals/{quote(proposal_id, safe='')}"
-
-
-def _operation(operation_id: str) -> str:
-    return f"/v1/operations/{quote(operation_id, safe='')}"
 
 
 def raise_if_proposed(status: int, document: Any) -> None:
