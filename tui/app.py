@@ -25,7 +25,7 @@ from tui.actions.view_names import (
     VIEWS,
 )
 from tui.data.playback import Playback
-from tui.data.polling import TICK_S, Rounds
+from tui.data.polling import TICK_S, Poller
 from tui.data.store import Derived, DeriveFailed, Store
 from tui.deriver import REFRESH_S, Deriver
 from tui.feed.link import RETRY_S, Link
@@ -137,7 +137,7 @@ class KshuntApp(Dashboard):
         self.store = Store(now_s)
         self.travel = Playback(self, _write_notes, recorder, reel)
         self.live = Link(address, self.travel.tell, retry_s=retry_s, revive=revive)
-        self.rounds = Rounds(self, self.travel)
+        self.poller = Poller(self, self.travel)
         self._deriver = Deriver(self._post_derived, self.store.lags, settle)
         self._shown_s = float("-inf")
         self._refresh_due = False
@@ -211,11 +211,11 @@ class KshuntApp(Dashboard):
     def _connect(self) -> None:
         self._deriver.start()
         self.travel.start()
-        self.set_interval(TICK_S, self.rounds.look)
+        self.set_interval(TICK_S, self.poller.look)
 
     async def on_unmount(self) -> None:
         """Let go of the backend; its threads may take a moment."""
-        await self.rounds.leave()
+        await self.poller.leave()
         await asyncio.to_thread(self.live.stop)
         await asyncio.to_thread(self._deriver.stop)
         await self.travel.close()
@@ -243,7 +243,7 @@ class KshuntApp(Dashboard):
         store.received_s = scene.received_s
         store.info, store.connection = scene.info, scene.connection
         store.operations = scene.operations
-        self.rounds.take(scene)
+        self.poller.take(scene)
         if before not in ("", store.cluster_id):
             self._cluster_changed()
         self.derive(self.current_mode)
@@ -264,7 +264,7 @@ class KshuntApp(Dashboard):
         for view in self.views():
             view.clear_marks()
         self.store.audits.clear()
-        self.rounds.nudge()
+        self.poller.nudge()
         self.say(f"This is another cluster now: {self.store.cluster_id}.", "bad")
 
     def _refresh_soon(self) -> None:
@@ -287,7 +287,7 @@ class KshuntApp(Dashboard):
     def _derived(self, message: Derived) -> None:
         self.store.take_derived(message)
         self.changed.publish(message.job.view)
-        self.rounds.look()
+        self.poller.look()
 
     @on(DeriveFailed)
     def _derive_failed(self, message: DeriveFailed) -> None:
@@ -298,7 +298,7 @@ class KshuntApp(Dashboard):
         if self.travel.past:
             return
         self.store.operations = message.operations
-        self.rounds.look()
+        self.poller.look()
         if self.current_mode in (OPERATIONS, OVERVIEW):
             self.derive(self.current_mode)
 
@@ -307,7 +307,7 @@ class KshuntApp(Dashboard):
     @on(AuditArrived)
     def _answered(self) -> None:
         if not self.travel.past:
-            self.rounds.take(self.travel.live)
+            self.poller.take(self.travel.live)
 
     @on(Connected)
     def _connected(self, message: Connected) -> None:

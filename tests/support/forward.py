@@ -24,7 +24,7 @@ from backend.api.forwarding.outbound import Forward, Leadership
 from backend.api.forwarding.peers import Origin, reached_at
 from backend.api.http.route_roles import Declared
 from backend.api.server.app import create_app
-from backend.api.server.authentication import Door, Gate
+from backend.api.server.authentication import AccessPolicy, Gate
 from backend.api.server.listener import Listen, bind
 from backend.api.service.backend import Backend
 from backend.clock import Clock, SystemClock
@@ -134,7 +134,7 @@ class Tokens:
 def gated(
     app: Any,
     place: Leadership,
-    door: Door,
+    policy: AccessPolicy,
     *,
     keys: ClusterKeys = KEYS,
     peers: Collection[Origin] = (),
@@ -143,9 +143,13 @@ def gated(
 ) -> Gate:
     """What a backend serves, in front of an application."""
     clock, declared = clock or SystemClock(), Declared(real_app())
-    forward = Forward(app, declared, place, keys, reach=door.reach, peers=peers, reached=reached)
+    forward = Forward(app, declared, place, keys, reach=policy.reach, peers=peers, reached=reached)
     return Gate(
-        forward, declared, door, clock, ForwardedRequests(keys, lambda: place.me, door.reach, clock)
+        forward,
+        declared,
+        policy,
+        clock,
+        ForwardedRequests(keys, lambda: place.me, policy.reach, clock),
     )
 
 

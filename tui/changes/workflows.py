@@ -19,7 +19,7 @@ from backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from backend.errors import KshuntError
 from tui.actions import key_of
 from tui.changes.verbs import intents, operations, proposals, wizards
-from tui.changes.wizard.change_service import ChangePreview, Desk, Stale
+from tui.changes.wizard.change_service import ChangePreview, ChangeService, Stale
 from tui.changes.wizard.confirm import ConfirmScreen
 from tui.changes.wizard.intent import Intent, Target
 from tui.changes.wizard.next_step import NextStep
@@ -48,7 +48,7 @@ class Flows:
 
     def __init__(self, app: Dashboard) -> None:
         self._app = app
-        self._desk = Desk(app)
+        self._service = ChangeService(app)
         self._unsent = ("", "")
         """Title of the change that could not be sent, and why it was wanted: it is tried again."""
 
@@ -186,7 +186,7 @@ class Flows:
         self._start(flow)
 
     async def _filled(self, wizard: Wizard) -> None:
-        screen = WizardScreen(self._app, wizard, self._desk)
+        screen = WizardScreen(self._app, wizard, self._service)
         then = await self._app.push_screen_wait(screen)
         if screen.answer is None and not screen.failed:
             self._app.say("Nothing was changed.")
@@ -230,7 +230,7 @@ class Flows:
 
         chosen = {"brokers": brokers, "topics": topics}
         texts = {name: ", ".join(map(str, names)) for name, names in chosen.items() if names}
-        screen = PlanScreen(self._app, self._desk, Beginning(texts))
+        screen = PlanScreen(self._app, self._service, Beginning(texts))
         then = await self._app.push_screen_wait(screen)
         if not screen.started and not screen.failed:
             self._app.say("Nothing was changed.")
@@ -305,7 +305,7 @@ class Flows:
             looked = await self._look(intent)
             if looked is None:
                 return
-            read_only = self._desk.read_only
+            read_only = self._service.read_only
             preview = PreviewPart(intent, looked, app.glyphs, changed, read_only=read_only)
             question = ConfirmScreen(preview)
             if not await app.push_screen_wait(question):
@@ -333,7 +333,7 @@ class Flows:
         app = self._app
         app.say("Rehearsing; nothing is changed yet.")
         try:
-            looked = await self._desk.look(intent)
+            looked = await self._service.look(intent)
         except KshuntError as error:
             app.say("")
             await app.push_screen_wait(ErrorScreen(intent.title, error, sent=False))
@@ -350,7 +350,7 @@ class Flows:
         app = self._app
         app.say("Sent; waiting.")
         try:
-            answer = await self._desk.send(intent, preview)
+            answer = await self._service.send(intent, preview)
         except KshuntError as error:
             app.say("")
             await app.push_screen_wait(ErrorScreen(intent.title, error, sent=True))

@@ -38,7 +38,7 @@ from backend.domain.cluster.metadata import NO_BROKER, OngoingReassignment, Topi
 from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
 from backend.domain.topics.configs import TopicConfig
 from backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable
-from backend.offload import aside
+from backend.offload import offload
 from backend.settings import LIMITS, Settings
 from backend.wire import columnar, metadata
 from backend.wire.raw import RawAnswer, RawRequest
@@ -181,7 +181,7 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
             self.read_topics(topics, timeout_s=timeout_s),
         )
         rates = {b: configs.broker_throttle(b, v) for b, v in of_brokers.items()}
-        lists = await aside(configs.pairs_of(of_topics), configs.replicas_by_topic, of_topics)
+        lists = await offload(configs.pairs_of(of_topics), configs.replicas_by_topic, of_topics)
         return Throttles(
             rates,
             {topic: replicas for topic, replicas in lists.items() if replicas},

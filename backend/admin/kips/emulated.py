@@ -57,7 +57,7 @@ from backend.domain.cluster.columns import OffsetColumns, PartitionColumns
 from backend.domain.cluster.metadata import OngoingReassignment, PartitionState, TopicPartition
 from backend.domain.throttles.configs import Move, ThrottledRate, ThrottledReplicas, brokers_of
 from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
-from backend.offload import aside
+from backend.offload import offload
 
 Name = TypeVar("Name", str, int)
 
@@ -162,8 +162,8 @@ async def read_situation(
             continue
         known_dirs[broker] = [log_dir.path for log_dir in columns.dirs]
     size = len(state.assignment)
-    rows = await aside(size, rows_of, state.assignment, assignments)
-    states = await aside(len(rows), partition_states, rows)
+    rows = await offload(size, rows_of, state.assignment, assignments)
+    states = await offload(len(rows), partition_states, rows)
     return ReassignmentFacts(states, ongoing, frozenset(state.brokers), known_dirs)
 
 

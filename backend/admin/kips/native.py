@@ -100,7 +100,7 @@ from backend.errors import (
     ClusterUnreachable,
     NotSupported,
 )
-from backend.offload import aside
+from backend.offload import offload
 from backend.wire import seeds
 
 Name = TypeVar("Name")
@@ -118,7 +118,7 @@ async def reassign_partitions(
     """See `ClusterAdmin.reassign_partitions`, and the module's text."""
     options = meant_options(options)
     situation = await emulated.read_situation(cluster, assignments, log_dirs, options.timeout_s)
-    checked = await aside(len(assignments), check_plan, assignments, log_dirs, options, situation)
+    checked = await offload(len(assignments), check_plan, assignments, log_dirs, options, situation)
     fit, dirs = fit_part(assignments, log_dirs, checked)
     if not fit:
         return ReassignOutcome(checked, {}, {}, {})
@@ -417,8 +417,8 @@ async def replica_status(
     wanted = dict.fromkeys(partitions)
     topics = sorted({partition.topic for partition in wanted})
     state = await cluster.describe(topics, timeout_s=timeout_s)
-    assignment = await aside(len(state.assignment), rows_of, state.assignment, wanted)
-    states = await aside(len(assignment), partition_states, assignment)
+    assignment = await offload(len(state.assignment), rows_of, state.assignment, wanted)
+    states = await offload(len(assignment), partition_states, assignment)
     # A leader that hangs must leave time to ask the others in the other way.
     share_s = timeout_s / 2
     deadline_s = clock.monotonic_s() + timeout_s
@@ -457,7 +457,7 @@ async def _told(
             p: found for p, found in lags.items() if all(one.lag_messages >= 0 for one in found)
         }
 
-    return await aside(len(asked), whole)
+    return await offload(len(asked), whole)
 
 
 async def _ask_leader(

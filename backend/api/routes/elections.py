@@ -20,7 +20,7 @@ from backend.api.service import two_person_changes
 from backend.api.service.backend import Backend
 from backend.api.service.change_checks import check_preview, refuse_other_cluster
 from backend.api.service.request_values import asker_of, partitions_of, timeout_s_of
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.elections.preferred import Pacing
 
 
@@ -43,7 +43,7 @@ def install(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker_of(body),
         )
-        return await aside(len(answer.results), election_json, answer)
+        return await offload(len(answer.results), election_json, answer)
 
     @admins.post("/v1/elections/unclean", response_model=UncleanModel, responses=PROPOSED)
     async def elect_unclean(body: UncleanRequestModel) -> Any:

@@ -31,7 +31,7 @@ from backend.api.service.backend import Backend
 from backend.api.service.change_checks import require_active
 from backend.api.service.request_values import asker_of, timeout_s_of
 from backend.domain.operations.operation import Operation, Requester
-from backend.offload import aside
+from backend.offload import offload
 
 OperationId = Annotated[
     str, Path(min_length=1, max_length=64, json_schema_extra={"pattern": ID_PATTERN})
@@ -54,7 +54,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         """What this backend was asked to do, newest first."""
         known = tuple(backend.registry)
         size = sum(len(operation.partitions) for operation in known)
-        return {"operations": await aside(size, _operations_json, backend, known)}
+        return {"operations": await offload(size, _operations_json, backend, known)}
 
     @views.get("/v1/operations/{operation_id}", response_model=OperationModel)
     async def operation(operation_id: OperationId) -> Any:
@@ -62,7 +62,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         found = backend.registry.get(operation_id)
         if found is None:
             return problems.problem(404, "No such operation", "This backend has none of that id.")
-        return await aside(len(found.partitions), _operation_json, backend, found)
+        return await offload(len(found.partitions), _operation_json, backend, found)
 
 
 def _operation_json(backend: Backend, found: Operation) -> Json:
@@ -162,7 +162,7 @@ def _team(app: FastAPI, backend: Backend) -> None:
     claims = backend.claims
 
     async def shown(operation: Operation) -> Json:
-        return await aside(len(operation.partitions), _operation_json, backend, operation)
+        return await offload(len(operation.partitions), _operation_json, backend, operation)
 
     @changes.post("/v1/operations/{operation_id}/claim", response_model=OperationModel)
     async def claim(operation_id: OperationId, body: ClaimRequestModel) -> Any:

@@ -39,7 +39,7 @@ from backend.api.service.request_values import (
     timeout_s_of,
 )
 from backend.domain.reassignment.progress import with_causes
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.reassignment.starting import ReassignRequest
 from backend.settings import LIMITS
 
@@ -68,8 +68,8 @@ def _plans(app: FastAPI, backend: Backend) -> None:
     async def progress(body: PlanRequest) -> Any:
         """How far each replica of the plan is (KIP-179, --progress), and why it is stuck."""
         rows = await backend.queries.progress(await plan_of(body.plan))
-        found = await aside(len(rows), with_causes, rows, stuck_in(backend.hub.latest))
-        return {"rows": await aside(len(rows), progress_json, found)}
+        found = await offload(len(rows), with_causes, rows, stuck_in(backend.hub.latest))
+        return {"rows": await offload(len(rows), progress_json, found)}
 
     @changes.post(
         "/v1/reassignments/verify",
@@ -82,7 +82,7 @@ def _plans(app: FastAPI, backend: Backend) -> None:
             await plan_of(body.plan), preserve_throttles=body.preserve_throttles
         )
         backend.sampler.nudge()
-        return await aside(len(answer.rows), verify_json, answer)
+        return await offload(len(answer.rows), verify_json, answer)
 
     @views.post(
         "/v1/reassignments/generate",
@@ -94,7 +94,7 @@ def _plans(app: FastAPI, backend: Backend) -> None:
         generated = await backend.queries.generate(
             body.topics, body.brokers, rack_aware=body.rack_aware
         )
-        return await aside(len(generated.current), generated_json, generated)
+        return await offload(len(generated.current), generated_json, generated)
 
 
 def _changes(app: FastAPI, backend: Backend) -> None:
@@ -127,7 +127,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         # In addition to what moves, a plan leads moves elsewhere, or throttles them anew.
         backend.claims.require_moves(request.plan.replicas, request.asker)
         answer = await backend.reassignments.start(request)
-        return await aside(len(answer.results), change_json, answer)
+        return await offload(len(answer.results), change_json, answer)
 
     @changes.post("/v1/reassignments/cancel", response_model=ChangeModel)
     async def cancel(body: CancelRequestModel) -> Any:
@@ -145,4 +145,4 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             asker=asker_of(body),
         )
-        return await aside(len(answer.results), change_json, answer)
+        return await offload(len(answer.results), change_json, answer)

@@ -21,7 +21,7 @@ from backend.api.service.replica_rows import RowFilter, matching_rows, row_json
 from backend.api.service.request_values import partitions_of
 from backend.api.service.streams import UNBUFFERED, StreamPlaces, replica_stream
 from backend.domain.cluster.partition_modes import MODES_BY_KEY
-from backend.offload import aside
+from backend.offload import offload
 from backend.settings import LIMITS
 
 Filter32 = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
@@ -104,7 +104,7 @@ def _status(app: FastAPI, backend: Backend) -> None:
         lags = await backend.admin.replica_status(
             partitions_of(body.partitions), timeout_s=backend.settings.request_timeout_s
         )
-        return {"replicas": await aside(len(lags), _statuses_json, lags)}
+        return {"replicas": await offload(len(lags), _statuses_json, lags)}
 
 
 def _statuses_json(lags: Sequence[ReplicaLag]) -> list[Json]:

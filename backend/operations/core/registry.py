@@ -32,7 +32,7 @@ from backend.domain.operations.operation import (
 )
 from backend.domain.operations.team import Team
 from backend.errors import Conflict, JournalUnavailable, KshuntError
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.audit.lines import next_number
 from backend.operations.core.known_operations import KnownOperations, known_operations
 from backend.operations.core.step_entries import step_entries
@@ -236,7 +236,7 @@ class Registry:
             owned = self.ownership if ownership is None else ownership
             size, shrinks = 0 if kept is None else len(kept.moves), (was, shrink or was)
             both, us = (self.ownership, owned), self._backend
-            entries, line = await aside(
+            entries, line = await offload(
                 size, step_entries, before, operation, kept, shrinks, both, us, throttles
             )
             if line is not None:
@@ -266,7 +266,7 @@ class Registry:
             return
         async with self._writing:
             moves = sum(len(self._known.works[id].moves) for id in self._known.works)
-            if changed := await aside(moves, changed_documents, self.ownership, ownership):
+            if changed := await offload(moves, changed_documents, self.ownership, ownership):
                 await self._write(changed)
             self._known = replace(self._known, ownership=ownership)
 

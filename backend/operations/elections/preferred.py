@@ -65,7 +65,7 @@ from backend.domain.operations.operation import (
 from backend.domain.reassignment.answers import ChangeAnswer, Result
 from backend.domain.text.formatting import listed, many
 from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.core.registry import Registry
 from backend.operations.core.results import results
 from backend.settings import LIMITS
@@ -189,17 +189,17 @@ class Elections:
         topics = None if wanted is None or validate_only else _topics(wanted)
         cluster = await self._admin.describe(topics, timeout_s=time_s)
         size = len(cluster.assignment)
-        there = await aside(size, _prospects, cluster.assignment, wanted)
+        there = await offload(size, _prospects, cluster.assignment, wanted)
         outcomes = there.outcomes
         if validate_only:
             await self._explain(outcomes, cluster, time_s)
-            return await aside(len(outcomes), _previewed, cluster, there)
+            return await offload(len(outcomes), _previewed, cluster, there)
         if not outcomes:
             return ElectionAnswer(False, None, (), there.notes)
         operation = await self._begin(outcomes, pacing, asker)
         async with failing_on_error(self._registry, operation):
             outcomes |= await self._elected(there.asked, pacing, time_s, operation)
-            found = await aside(len(outcomes), _told, outcomes)
+            found = await offload(len(outcomes), _told, outcomes)
             answer = ElectionAnswer(False, operation.id, found, there.notes)
         await end_with_answer(self._registry, operation, answer)
         return answer
@@ -278,7 +278,7 @@ class Elections:
                 behind = dict.fromkeys(waiting, f"who leads is not known: {error}")
             else:
                 size = len(cluster.assignment)
-                behind = await aside(size, _still_behind, cluster, waiting, outcomes)
+                behind = await offload(size, _still_behind, cluster, waiting, outcomes)
             if late:
                 for partition, why in behind.items():
                     outcomes[partition] = _overdue(outcomes[partition], why, timeout_s)
@@ -303,7 +303,7 @@ class Elections:
         except KshuntError:
             # The cluster's own words stand.
             return
-        relevant, _ = await aside(len(cluster.assignment), _relevant, cluster.assignment, refused)
+        relevant, _ = await offload(len(cluster.assignment), _relevant, cluster.assignment, refused)
         states = [state for state in relevant.values() if state.replicas]
         up = [s for s in states if s.replicas[0] in cluster.brokers]
         asked = [s.partition for s in up if s.replicas[0] not in {*s.isr, *s.offline}]

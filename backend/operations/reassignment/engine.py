@@ -27,7 +27,7 @@ from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from backend.domain.operations.operation import Operation, OperationKind, OperationState
 from backend.domain.text.formatting import listed
 from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActing
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.core.context import Context
 from backend.operations.core.results import failures
 from backend.operations.moves.schedule import next_batch
@@ -127,7 +127,7 @@ class Engine:
     async def _tick(self) -> None:
         ongoing = await self._context.ongoing()
         present = await self._context.throttling.present()
-        self.drift = await aside(self._moves, drift, self._registry.ownership, present)
+        self.drift = await offload(self._moves, drift, self._registry.ownership, present)
         await self._drift_told.tell(self.drift)
         await self._outstanding(present)
         await self._close(ongoing)
@@ -198,7 +198,7 @@ class Engine:
     async def _outstanding(self, present: FoundSettings) -> None:
         """Write what was decided and did not take hold, as after a crash."""
         ownership = self._registry.ownership
-        step = await aside(self._moves, ownership.outstanding, present)
+        step = await offload(self._moves, ownership.outstanding, present)
         if self._registry.ownership is not ownership:
             # It changed meanwhile; the next tick looks again.
             return
@@ -262,7 +262,7 @@ class Engine:
         view = await self._context.view(work.topics)
         took_s = self._context.clock.monotonic_s() - began_s
         self._schedule_from_s = began_s + max(SCHEDULE_EVERY_S, took_s * SCHEDULE_SHARE)
-        batch = await aside(len(work.moves), next_batch, work.queue, view)
+        batch = await offload(len(work.moves), next_batch, work.queue, view)
         if batch.arrived:
             work = replace(work, started=work.started | frozenset(batch.arrived))
             await self._registry.put(operation, work)

@@ -40,7 +40,7 @@ from backend.domain.replicas.snapshot import Snapshot
 from backend.domain.text.formatting import listed, many
 from backend.domain.throttles.configs import Move, check_rate
 from backend.errors import BadInput, Conflict, KshuntError
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.core.context import Context
 from backend.operations.core.results import failures, result, results
 from backend.operations.core.throttle_writes import ThrottleWrites
@@ -112,7 +112,7 @@ class Reassignments:
             )
             if request.validate_only:
                 room = await self._room(request, moves)
-                return await aside(size, _answer, request, checked, moves.values(), None, room)
+                return await offload(size, _answer, request, checked, moves.values(), None, room)
             return await self._start(request, moves, checked.results, ongoing)
 
     async def _start(
@@ -125,13 +125,15 @@ class Reassignments:
         self._registry.require()
         fit = {p for p in moves if p in checked and checked[p].ok}
         work = _work(request, moves, fit)
-        operation = await aside(len(moves), self._draft, request, work)
+        operation = await offload(len(moves), self._draft, request, work)
         if not fit:
             words = f"refused: {next(iter(failures(checked)), 'no partition can be moved')}"
             await self._registry.put(operation, work)
             await self._registry.move(operation.id, State.FAILED, words)
             nothing = _nothing_done(checked)
-            return await aside(len(moves), _answer, request, nothing, moves.values(), operation, ())
+            return await offload(
+                len(moves), _answer, request, nothing, moves.values(), operation, ()
+            )
         silent, written = await self._throttle(operation, work, ongoing)
         notes = await self._room(request, moves)
         notes += [
@@ -144,7 +146,7 @@ class Reassignments:
             refused = ItemResult(NOT_ATTEMPTED, "OPERATION_NOT_ATTEMPTED", why)
             outcome = _nothing_done(dict(checked) | dict.fromkeys(fit, refused))
             said = (_UNDONE,)
-            return await aside(
+            return await offload(
                 len(moves), _answer, request, outcome, moves.values(), operation, said
             )
         notes += [f"Throttle of {problem}" for problem in written.problems]
@@ -153,7 +155,9 @@ class Reassignments:
         outcome = replace(outcome, results={**unfit, **outcome.results})
         if self._is_refused(operation):
             notes.append(_UNDONE)
-        return await aside(len(moves), _answer, request, outcome, moves.values(), operation, notes)
+        return await offload(
+            len(moves), _answer, request, outcome, moves.values(), operation, notes
+        )
 
     async def _room(
         self, request: ReassignRequest, moves: Mapping[TopicPartition, Move]
@@ -162,13 +166,13 @@ class Reassignments:
         snapshot = self._context.latest()
         if snapshot is None:
             return []
-        return await aside(len(moves), _room_by, snapshot, moves, request.plan.log_dirs)
+        return await offload(len(moves), _room_by, snapshot, moves, request.plan.log_dirs)
 
     async def _moves(
         self, plan: ReassignmentPlan, ongoing: Mapping[TopicPartition, OngoingReassignment]
     ) -> dict[TopicPartition, Move]:
         cluster = await self._admin.describe(plan.topics, timeout_s=self._context.timeout_s)
-        return await aside(len(cluster.assignment), _moves_of, plan, ongoing, cluster.assignment)
+        return await offload(len(cluster.assignment), _moves_of, plan, ongoing, cluster.assignment)
 
     def _draft(self, request: ReassignRequest, work: ReassignmentWork) -> Operation:
         plan = request.plan
@@ -193,7 +197,7 @@ class Reassignments:
         Returns:
             Brokers whose rates were to be written and could not be read, and what was written.
         """
-        shares = await aside(len(work.moves), shares_of, work)
+        shares = await offload(len(work.moves), shares_of, work)
         throttling = self._context.throttling
         brokers = sorted({broker for broker, _ in shares.rates})
         topics = sorted({topic for topic, _ in shares.lists})
@@ -204,7 +208,7 @@ class Reassignments:
             # The lowest rate is in force: theirs would be, where it is raised.
             for former in self._asked_again(work, ongoing):
                 ownership = ownership.change_all(former, rate, present).after
-        step = await aside(
+        step = await offload(
             len(work.moves),
             partial(ownership.record, auto_remove=work.auto_remove),
             operation.id,

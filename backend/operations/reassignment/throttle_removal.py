@@ -24,7 +24,7 @@ from backend.domain.cluster.assignment import partition_states
 from backend.domain.operations.operation import Operation, OperationState
 from backend.domain.text.formatting import listed
 from backend.errors import ClusterError
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.core.context import Context
 from backend.operations.core.results import failures
 from backend.operations.ownership.setting_words import (
@@ -141,13 +141,13 @@ class ThrottleRemoval:
         for topic, error in cluster.topic_errors.items():
             if error != _UNKNOWN_TOPIC:
                 raise ClusterError(f"Topic {topic} could not be described: {error}.")
-        states = await aside(len(cluster.assignment), partition_states, cluster.assignment)
-        ending = await aside(len(work.moves), ending_of, work, states, ())
+        states = await offload(len(cluster.assignment), partition_states, cluster.assignment)
+        ending = await offload(len(work.moves), ending_of, work, states, ())
         if ending.certain:
             return ending
         ongoing = await self._context.ongoing()
         moving = work.moves.keys() & ongoing.keys()
-        ending = await aside(len(work.moves), ending_of, work, states, moving)
+        ending = await offload(len(work.moves), ending_of, work, states, moving)
         now_s, seen = self._context.clock.monotonic_s(), self._seen.get(operation.id)
         if seen is None or seen.ending != ending:
             self._seen[operation.id] = _Seen(ending, now_s)
