@@ -130,8 +130,8 @@ class KshuntApp(Dashboard):
         self.downloads = Downloads(self) if in_browser else None
         self.glyphs = glyphs
         self.animation_level = "none"
-        self.wardrobe = ThemeManager(self, themes, plain=plain)
-        self.wardrobe.open(theme)
+        self.theme_manager = ThemeManager(self, themes, plain=plain)
+        self.theme_manager.open(theme)
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
         self.set_class(not glyphs.spark, "-ascii")
         self.store = Store(now_s)
@@ -206,7 +206,7 @@ class KshuntApp(Dashboard):
     def on_mount(self) -> None:
         """Connect once the first frame is out: data libraries are loaded after it."""
         self.call_after_refresh(self._connect)
-        self.wardrobe.watch()
+        self.theme_manager.watch()
 
     def _connect(self) -> None:
         self._deriver.start()

@@ -284,7 +284,7 @@ async def test_half_a_removal_record_is_shown_and_left(
     try:
         async with backend_of(zookeeper.connect) as backend:
             await backend.ready()
-            assert any(SEED[1] in remark for remark in backend.seat.remarks)
+            assert any(SEED[1] in remark for remark in backend.membership.remarks)
             assert client.get(SEED[1])[0] == half
     finally:
         client.delete(SEED[1])

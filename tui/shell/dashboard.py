@@ -65,7 +65,7 @@ class Dashboard(Host):
 
     travel: Playback
     poller: Poller
-    wardrobe: ThemeManager
+    theme_manager: ThemeManager
 
     @property
     @abstractmethod

@@ -198,11 +198,11 @@ class ViewScreen(Screen[None]):
         """Choose a theme."""
         from tui.dialogs.choose import ChooseScreen
 
-        wardrobe = self.kshunt.wardrobe
-        choices = [(name, name) for name in wardrobe.names]
+        theme_manager = self.kshunt.theme_manager
+        choices = [(name, name) for name in theme_manager.names]
         self.app.push_screen(
             ChooseScreen("Theme", choices, self.app.theme),
-            lambda name: wardrobe.wear(name) if name else None,
+            lambda name: theme_manager.wear(name) if name else None,
         )
 
     def action_palette(self) -> None:

@@ -118,7 +118,7 @@ class ThrottlesClient(Requests):
         reason: str = "",
     ) -> ChangeAnswer:
         """Put our throttle back where it drifted (`ours`), or keep what somebody else set."""
-        body = _mending(ids, validate_only, cluster_id, who, reason)
+        body = _repair_body(ids, validate_only, cluster_id, who, reason)
         path = "/v1/drift/reapply" if ours else "/v1/drift/accept"
         return read_change(self._post(path, body))
 
@@ -136,11 +136,11 @@ class ThrottlesClient(Requests):
         reason: str = "",
     ) -> ChangeAnswer:
         """Take off orphan throttles, as far as they still are."""
-        body = _mending(ids, validate_only, cluster_id, who, reason)
+        body = _repair_body(ids, validate_only, cluster_id, who, reason)
         return read_change(self._post("/v1/orphans/remove", body))
 
 
-def _mending(
+def _repair_body(
     ids: Sequence[str], validate_only: bool, cluster_id: str | None, who: str, reason: str
 ) -> dict[str, Any]:
     return {

@@ -37,7 +37,7 @@ def install(app: FastAPI, backend: Backend) -> None:
     ) -> Any:
         """Who asked for what, when and why, and what came of it; newest last."""
         rows = selected(
-            read_audit(backend.seat.state),
+            read_audit(backend.membership.state),
             since_ms=since_ms,
             until_ms=until_ms,
             operation_id=operation,
@@ -50,7 +50,7 @@ def install(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/audit/verification", response_model=VerificationModel)
     async def verification() -> Any:
         """Whether lines of the audit were changed, removed or added since they were written."""
-        state = backend.seat.state
+        state = backend.membership.state
         cluster_id = (await backend.snapshot()).cluster_id
         known = read_file(path_of(cluster_id), cluster_id, backend.keys)
         found = verified(state, "" if known is None else known.newest)

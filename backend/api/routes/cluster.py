@@ -37,7 +37,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         known = backend.registry.known
         unreadable = {**known.unreadable, **known.aside}
         return engine_json.backend_json(
-            backend.seat,
+            backend.membership,
             unreadable,
             backend.admin.not_offered,
             in_zookeeper=bool(backend.settings.zookeeper),

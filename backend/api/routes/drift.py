@@ -22,19 +22,19 @@ def install(app: FastAPI, backend: Backend) -> None:
     """Add the routes."""
     views = Routes(app, Role.VIEWER)
     changes = Routes(app, Role.OPERATOR)
-    mending = backend.mending
+    throttle_repair = backend.throttle_repair
 
     @views.get("/v1/drift", response_model=DriftsModel)
     async def drift() -> Any:
         """What somebody else did to the throttles of running operations."""
-        return {"drift": [engine_json.drift_json(one) for one in await mending.drift()]}
+        return {"drift": [engine_json.drift_json(one) for one in await throttle_repair.drift()]}
 
     async def settled(body: MendRequestModel, *, ours: bool) -> Any:
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)
         asker = asker_of(body)
-        shown = still_there(await mending.drift(), body.ids)
+        shown = still_there(await throttle_repair.drift(), body.ids)
         backend.claims.require((id for one in shown.values() for id in one.operations), asker)
-        answer = await mending.settle_drift(
+        answer = await throttle_repair.settle_drift(
             body.ids, ours=ours, validate_only=body.validate_only, asker=asker
         )
         return change_json(answer)

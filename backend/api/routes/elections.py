@@ -48,4 +48,6 @@ def install(app: FastAPI, backend: Backend) -> None:
     @admins.post("/v1/elections/unclean", response_model=UncleanModel, responses=PROPOSED)
     async def elect_unclean(body: UncleanRequestModel) -> Any:
         """Elect leaders that may lack messages; `validate_only` says how many would be lost."""
-        return await two_person_changes.asked(backend, two_person_changes.UNCLEAN, "", body)
+        return await two_person_changes.request_change(
+            backend, two_person_changes.UNCLEAN, "", body
+        )

@@ -152,7 +152,7 @@ def _confirming(app: FastAPI, backend: Backend) -> None:
     )
     async def confirm(operation_id: OperationId, body: ConfirmRequestModel) -> Any:
         """Agree to what a shrink cannot take back; only the topic's own name does."""
-        return await two_person_changes.asked(
+        return await two_person_changes.request_change(
             backend, two_person_changes.CUT_OVER, operation_id, body
         )
 

@@ -21,18 +21,20 @@ def install(app: FastAPI, backend: Backend) -> None:
     """Add the routes."""
     views = Routes(app, Role.VIEWER)
     changes = Routes(app, Role.OPERATOR)
-    mending = backend.mending
+    throttle_repair = backend.throttle_repair
 
     @views.get("/v1/orphans", response_model=OrphansModel)
     async def orphans() -> Any:
         """Rates and listed replicas that no move justifies, with their likely origin."""
-        return {"orphans": [engine_json.orphan_json(one) for one in await mending.orphans()]}
+        return {
+            "orphans": [engine_json.orphan_json(one) for one in await throttle_repair.orphans()]
+        }
 
     @changes.post("/v1/orphans/remove", response_model=ChangeModel)
     async def remove(body: MendRequestModel) -> Any:
         """Take off orphan throttles, as far as they still are."""
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)
-        answer = await mending.remove_orphans(
+        answer = await throttle_repair.remove_orphans(
             body.ids, validate_only=body.validate_only, asker=asker_of(body)
         )
         return change_json(answer)

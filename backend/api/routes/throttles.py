@@ -58,7 +58,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/throttles/owned", response_model=OwnedThrottlesModel)
     async def owned() -> Any:
         """Whose each throttle is, and what comes back once it has come off."""
-        return {"throttles": [asdict(one) for one in await backend.mending.owned()]}
+        return {"throttles": [asdict(one) for one in await backend.throttle_repair.owned()]}
 
 
 def _changes(app: FastAPI, backend: Backend) -> None:
@@ -119,7 +119,7 @@ def _prior(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/throttles/prior", response_model=OwnedThrottlesModel)
     async def prior() -> Any:
         """Settings whose value of before only this host remembers, as the journal was lost."""
-        found = await backend.mending.prior(backend.second_copy.lost)
+        found = await backend.throttle_repair.prior(backend.second_copy.lost)
         return {"throttles": [asdict(one) for one in found]}
 
     @admins.post("/v1/throttles/prior", response_model=ChangeModel)
@@ -129,7 +129,7 @@ def _prior(app: FastAPI, backend: Backend) -> None:
         copy = backend.second_copy
         answer = ChangeAnswer(body.validate_only, None, ())
         if not body.discard:
-            answer = await backend.mending.restore_prior(
+            answer = await backend.throttle_repair.restore_prior(
                 copy.lost, validate_only=body.validate_only, asker=asker_of(body)
             )
         elif copy.lost and not body.validate_only:

@@ -174,10 +174,12 @@ def _shrink_changes(app: FastAPI, backend: Backend) -> None:
     )
     async def delete_partitions(body: DeletePartitionsRequestModel) -> Any:
         """KIP-694, deletePartitions: topics keep their first partitions, the others go."""
-        return await two_person_changes.asked(backend, two_person_changes.DELETE, "", body)
+        return await two_person_changes.request_change(backend, two_person_changes.DELETE, "", body)
 
     @admins.post("/v1/topics/{topic}/shrink", response_model=ChangeModel, responses=PROPOSED)
     async def shrink(topic: TopicName, body: ShrinkRequestModel) -> Any:
         """Let a topic have fewer partitions, on a cluster that cannot drop one: an operation that
         copies and verifies it, and goes no further before the topic's name was typed."""
-        return await two_person_changes.asked(backend, two_person_changes.SHRINK, topic, body)
+        return await two_person_changes.request_change(
+            backend, two_person_changes.SHRINK, topic, body
+        )

@@ -210,9 +210,9 @@ def gated(
     app: FastAPI, backend: Backend, policy: AccessPolicy, peers: Collection[Origin] = ()
 ) -> Gate:
     """The application of a backend behind what lets callers in, and what passes changes on."""
-    declared, seat = Declared(app), backend.seat
-    forward = Forward(app, declared, seat, backend.keys, reach=policy.reach, peers=peers)
-    arrivals = ForwardedRequests(backend.keys, lambda: seat.me, policy.reach, backend.clock)
+    declared, membership = Declared(app), backend.membership
+    forward = Forward(app, declared, membership, backend.keys, reach=policy.reach, peers=peers)
+    arrivals = ForwardedRequests(backend.keys, lambda: membership.me, policy.reach, backend.clock)
     return Gate(RequestBodies(forward, declared), declared, policy, backend.clock, arrivals)
 
 
@@ -309,7 +309,7 @@ class _Server(uvicorn.Server):
         """Give notice, then stop; a second signal shortens the notice.
 
         However many come, the end is in order: uvicorn's own version takes a second SIGINT for a
-        wish to end without, and the seat among backends would not be left to others.
+        wish to end without, and the lease would not be left to others.
         """
         notice_s = 0.0 if self._backend.stopping.is_set() else self._notice_s
         asyncio.get_running_loop().call_later(notice_s, self._exit)

@@ -165,13 +165,13 @@ class Backend:
     claims: Claims = field(init=False)
     approvals: Approvals = field(init=False)
     presence: PresenceBoard = field(init=False)
-    seat: Membership = field(init=False)
+    membership: Membership = field(init=False)
     queries: Queries = field(init=False)
     engine: Engine = field(init=False)
     reassignments: Reassignments = field(init=False)
     steering: Steering = field(init=False)
     throttles: ThrottleChanges = field(init=False)
-    mending: ThrottleRepair = field(init=False)
+    throttle_repair: ThrottleRepair = field(init=False)
     journal_told: JournalAudit = field(init=False)
     second_copy: SecondCopy = field(init=False)
     cluster_id: str = field(init=False, default="")
@@ -196,11 +196,11 @@ class Backend:
         me = BackendIdentity.here(f"kshunt-{secrets.token_hex(4)}", self.address, clock.now_ms())
         self.hub, self.events = SnapshotHub(), EventLog(clock.now_ms())
         self.loop_delay = LoopDelay(clock)
-        self.seat = Membership(
+        self.membership = Membership(
             self._cluster_id, self.open_journal, me, clock, self._duty_is, self.terms
         )
         self.registry = Registry(
-            clock, self._operation_changed, self.seat, me.backend, self._proposal_changed
+            clock, self._operation_changed, self.membership, me.backend, self._proposal_changed
         )
         self.second_copy = SecondCopy(self.keys, clock)
         self.claims = Claims(self.registry, clock)
@@ -221,8 +221,8 @@ class Backend:
         self.reassignments = Reassignments(context, self.engine)
         self.steering = Steering(context, self.engine, self.reassignments, self.shrinks)
         self.throttles = ThrottleChanges(context)
-        self.mending = ThrottleRepair(context)
-        self.journal_told = JournalAudit(self.registry, clock, lambda: self.seat.repairs)
+        self.throttle_repair = ThrottleRepair(context)
+        self.journal_told = JournalAudit(self.registry, clock, lambda: self.membership.repairs)
         self.previews = Previews(context)
         self.alterations = Alterations(context)
         self.deletions = PartitionDeletions(context)
@@ -239,9 +239,9 @@ class Backend:
         )
 
     async def start(self) -> None:
-        """Begin to sample, to keep the seat among the cluster's backends, and to act."""
-        self.seat.me = replace(
-            self.seat.me,
+        """Begin to sample, to be one of the cluster's backends, and to act."""
+        self.membership.me = replace(
+            self.membership.me,
             address=self.address,
             demands_credentials=self.demands_credentials,
             two_person=tuple(sorted(self.settings.two_person.guarded)),
@@ -249,7 +249,7 @@ class Backend:
         )
         self._tasks = [
             asyncio.create_task(self.sampler.run(), name="sampler"),
-            asyncio.create_task(self.seat.run(), name="seat"),
+            asyncio.create_task(self.membership.run(), name="membership"),
             asyncio.create_task(self._watch(), name="operations"),
             asyncio.create_task(self._look_round(), name="presence"),
             asyncio.create_task(self._keep_copies(), name="copies"),
@@ -262,21 +262,21 @@ class Backend:
             task.add_done_callback(_look)
 
     async def stop(self) -> None:
-        """End the tasks, leave the seat to others, and release the cluster's connections."""
+        """End the tasks, leave the lease to others, and release the cluster's connections."""
         for task in self._tasks:
             task.cancel()
-        # One that has failed is no reason to keep the seat from others.
+        # One that has failed is no reason to keep the lease from others.
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.shrink_runner.let_go()
         if self.results is not None:
             await asyncio.to_thread(self.results.stop)
-        await self.seat.release()
+        await self.membership.release()
         await self.admin.close()
 
     @property
     def busy(self) -> bool:
         """True while this backend has to see an operation to its end."""
-        return self.seat.duty in WRITERS and self.engine.busy
+        return self.membership.duty in WRITERS and self.engine.busy
 
     async def ready(self) -> None:
         """Return once this backend may change the cluster.
@@ -285,7 +285,7 @@ class Backend:
             NotActing: another backend acts, or who acts was not settled in time.
             JournalUnusable, NotAuthorized: the journal needs an operator's help.
         """
-        await self.seat.ready(READY_S)
+        await self.membership.ready(READY_S)
         await self._recover()
         await self.registry.settle()
 
@@ -306,9 +306,9 @@ class Backend:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.settings.sampler.sweep_s):
                     version = (await self.hub.newer_than(version)).version
-            if self.seat.duty is LeaseState.ACT:
+            if self.membership.duty is LeaseState.ACT:
                 await self._act()
-            elif self.seat.duty not in WRITERS:
+            elif self.membership.duty not in WRITERS:
                 await self.shrink_runner.let_go()
 
     async def _act(self) -> None:
@@ -343,8 +343,8 @@ class Backend:
         """Keep on this host what must survive the journal."""
         while True:
             await self.clock.wait_s(LOOK_S)
-            if self.seat.duty is LeaseState.ACT:
-                await self.second_copy.keep(self.seat.state)
+            if self.membership.duty is LeaseState.ACT:
+                await self.second_copy.keep(self.membership.state)
 
     def _moving(self) -> dict[TopicPartition, str]:
         """Which operation of ours moves a partition, or has just done so; any thread may ask."""

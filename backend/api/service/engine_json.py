@@ -27,7 +27,7 @@ KEY_SHOWN = 300
 
 
 def backend_json(
-    seat: Membership,
+    membership: Membership,
     unreadable: Mapping[str, Unreadable],
     not_offered: NotOffered,
     *,
@@ -35,13 +35,13 @@ def backend_json(
     remarks: tuple[str, ...] = (),
 ) -> Json:
     """This backend's part among those of its cluster, and what its way to it does not offer."""
-    acting = seat.acting
+    acting = membership.acting
     return {
-        "backend": seat.me.backend,
-        "duty": seat.duty.value,
+        "backend": membership.me.backend,
+        "duty": membership.duty.value,
         "acting": _actor(acting) if isinstance(acting, Heartbeat) else None,
         "journal_topic": JOURNAL_ZNODE if in_zookeeper else JOURNAL_TOPIC,
-        "remarks": [*seat.remarks, *remarks],
+        "remarks": [*membership.remarks, *remarks],
         "unreadable": [
             {"key": one.key[:KEY_SHOWN], "why": one.why.value, "detail": one.detail}
             for one in islice(unreadable.values(), LISTED_MAX)

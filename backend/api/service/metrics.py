@@ -46,7 +46,7 @@ class _Found(Collector):
             "check",
             self._checks,
         )
-        duties = {duty.value: duty is self._backend.seat.duty for duty in LeaseState}
+        duties = {duty.value: duty is self._backend.membership.duty for duty in LeaseState}
         yield _by("kshunt_duty", "What this backend has to do.", "duty", duties)
         states = Counter(operation.state for operation in self._backend.registry)
         counts = {state.value: states[state] for state in OperationState}

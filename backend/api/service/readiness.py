@@ -47,12 +47,12 @@ def checked(backend: Backend) -> Iterator[Check]:
 
 def checked_to_change(backend: Backend) -> Iterator[Check]:
     """What has to be so for a change besides."""
-    duty, actor = backend.seat.duty, backend.seat.actor
+    duty, actor = backend.membership.duty, backend.membership.actor
     known = duty is not LeaseState.FOLLOW or actor is not None
     works = known and duty not in (LeaseState.BLOCKED, LeaseState.PAUSE)
     yield Check("journal", works, f"duty: {duty}")
     if duty is LeaseState.FOLLOW and actor is not None:
-        passes_on = not unreachable(backend.seat.me, actor, backend.peers)
+        passes_on = not unreachable(backend.membership.me, actor, backend.peers)
         words = "another backend acts, and changes "
         words += "are passed on to it" if passes_on else "cannot be passed on to it from here"
         yield Check("changes", passes_on, words)

@@ -184,7 +184,7 @@ def person_of(caller: Caller) -> Person:
     return Person(caller.name, caller.id)
 
 
-async def asked(backend: Backend, action: str, subject: str, body: Any) -> Any:
+async def request_change(backend: Backend, action: str, subject: str, body: Any) -> Any:
     """Carry out a request, or record it as a proposal; the answer of its route.
 
     Raises:

@@ -115,7 +115,7 @@ def frames(url: str) -> Callable[[Reader], None]:
 
 
 def left_in_order(ground: Ground) -> None:
-    """The journal is whole: every record is readable, nobody holds the seat, the move is there."""
+    """The journal is whole: every record is readable, nobody holds the lease, the move is there."""
     state = ground.journalled()
     assert not state.unreadable
     assert state.heartbeat is None

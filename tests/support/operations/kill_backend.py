@@ -233,7 +233,7 @@ async def _serve(options: argparse.Namespace) -> None:
     await admin.connect()
     terms = LeaseTimes(*options.terms) if options.terms else None
     backend = Backend(settings, admin, clock, open_journal, terms=terms, keys=KEYS)
-    admin.guard = backend.seat.guard
+    admin.guard = backend.membership.guard
     await serve(backend, Listen(options.socket))
 
 

@@ -81,10 +81,10 @@ async def backend_of(
     admin = await ZooKeeperAdmin.opened(settings, clock, session=session)
     parts = ZooKeeperParts(admin.session, clock, KEYS, patience_s=PATIENCE_S)
     backend = Backend(settings, admin, clock, parts.open_journal, terms=QUICK, keys=KEYS)
-    admin.guard = backend.seat.guard
+    admin.guard = backend.membership.guard
     await backend.start()
     try:
-        async with parts.recovering(backend.seat) if recovers else nullcontext():
+        async with parts.recovering(backend.membership) if recovers else nullcontext():
             yield backend
     finally:
         await backend.stop()
