@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from backend import __version__
 from backend.access.cluster_keys import ClusterKeys
 from backend.admin.port.cluster_admin import ClusterAdmin
-from backend.api.connections.connection_limits import Connections, Room
+from backend.api.connections.connection_limits import ConnectionLimits, Connections
 from backend.api.forwarding.peers import Origin
 from backend.api.http.json_writer import entries_of
 from backend.api.schema.base import Json
@@ -155,7 +155,9 @@ class Backend:
     """Set once this backend was told to stop: nobody shall be sent here any more."""
     ending: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     """Set once streams shall end."""
-    connections: Connections = field(init=False, default_factory=lambda: Connections(Room.here()))
+    connections: Connections = field(
+        init=False, default_factory=lambda: Connections(ConnectionLimits.here())
+    )
     """Those of its clients."""
     loop_delay: LoopDelay = field(init=False)
     """How long its event loop was held up."""
