@@ -85,7 +85,7 @@ class Notifier:
             task.add_done_callback(_look)
 
     async def stop(self) -> None:
-        """Try what waits once more, for `Policy.grace_s` at most; the rest is kept for later."""
+        """Try what waits once more, for `RetryPolicy.grace_s` at most; the rest is kept."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._policy.grace_s):
                 await self._all_kept.wait()

@@ -22,14 +22,13 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from backend.admin.port.effects import KnownTopic
-from backend.admin.port.item_result import ItemResult
+from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION, ItemResult
 from backend.admin.rpc.broker_calls import BrokerCalls
 from backend.admin.rpc.concurrency import together
 from backend.admin.rpc.configs import TOPIC, describe_request, topic_configs
 from backend.admin.rpc.connections import Lane
 from backend.admin.rpc.error_mapping import (
     NOT_CONTROLLER,
-    UNKNOWN_TOPIC_OR_PARTITION,
     BrokerDown,
     decode_message,
     item_result,

@@ -40,9 +40,10 @@ from backend.admin.kips.alter_topics_checks import (
     to_place,
 )
 from backend.admin.port.cluster_admin import OK, ItemResult, PartitionResults
+from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
 from backend.admin.rpc import requests
 from backend.admin.rpc.broker_calls import LOST, BrokerCalls
-from backend.admin.rpc.error_mapping import UNKNOWN_TOPIC_OR_PARTITION, item_error, item_result
+from backend.admin.rpc.error_mapping import item_error, item_result
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.topics.alteration import AlteredTopic
 from backend.errors import KshuntError

@@ -20,7 +20,6 @@ from typing import Final, TypeVar
 
 from backend.admin.kips.reassignment_checks import (
     NOT_THERE_YET,
-    OPERATION_NOT_ATTEMPTED,
     ReassignmentFacts,
     columns_of,
     hosted_by,
@@ -39,6 +38,7 @@ from backend.admin.port.cluster_admin import (
     ReassignOutcome,
     ReplicaLag,
 )
+from backend.admin.port.item_result import OPERATION_NOT_ATTEMPTED
 from backend.admin.rpc.broker_calls import KafkaCalls
 from backend.admin.rpc.concurrency import together
 from backend.admin.rpc.configs import (

@@ -17,6 +17,7 @@ from backend.admin.port.cluster_admin import (
     ReassignOutcome,
     ReplicaLag,
 )
+from backend.admin.port.item_result import OPERATION_NOT_ATTEMPTED, UNKNOWN_TOPIC_OR_PARTITION
 from backend.admin.rpc.configs import Changes, Values, replica_changes, throttled_replicas
 from backend.admin.rpc.error_mapping import BROKER_NOT_AVAILABLE, item_result
 from backend.domain.cluster.assignment import ASSIGNMENT_COLUMNS, Assignment
@@ -37,7 +38,6 @@ from backend.domain.throttles.configs import (
 )
 from backend.wire.error_codes import error_name
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
 LEADER_NOT_AVAILABLE = 5
 NOT_LEADER_OR_FOLLOWER = 6
 REPLICA_NOT_AVAILABLE = 9
@@ -46,7 +46,6 @@ CLUSTER_AUTHORIZATION_FAILED = 31
 INVALID_PARTITIONS = 37
 INVALID_REPLICATION_FACTOR = 38
 INVALID_REPLICA_ASSIGNMENT = 39
-OPERATION_NOT_ATTEMPTED = 55
 LOG_DIR_NOT_FOUND = 57
 
 NOT_THERE_YET = frozenset({REPLICA_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER})

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from backend.admin.port.cluster_admin import ItemResult
+from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
 from backend.admin.rpc.error_mapping import item_result
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.cluster.partition_modes import PartitionMode
@@ -25,7 +26,6 @@ from backend.domain.shrink.delete_partitions import (
 )
 from backend.domain.topics.descriptions import INTERNAL_TOPICS
 
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 INVALID_TOPIC_EXCEPTION: Final = 17
 INVALID_PARTITIONS: Final = 37
 INVALID_REQUEST: Final = 42

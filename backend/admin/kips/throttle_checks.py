@@ -20,11 +20,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import Final, Protocol, TypeAlias
 
 from backend.admin.port.cluster_admin import OK, ItemResult
-from backend.admin.rpc.error_mapping import (
-    BROKER_NOT_AVAILABLE,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    item_result,
-)
+from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
+from backend.admin.rpc.error_mapping import BROKER_NOT_AVAILABLE, item_result
 from backend.domain.cluster.assignment import Assignment, ClusterState
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.throttles.configs import (

@@ -11,11 +11,8 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
 )
 
-from backend.admin.rpc.error_mapping import (
-    UNKNOWN_TOPIC_OR_PARTITION,
-    decode_message,
-    raise_for_code,
-)
+from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
+from backend.admin.rpc.error_mapping import decode_message, raise_for_code
 from backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from backend.admin.port.cluster_admin import ClusterAdmin, ItemResult
+from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
 from backend.domain.text.formatting import listed
 from backend.errors import ClusterError, Conflict
 from backend.operations.core.registry import Registry
@@ -33,7 +34,6 @@ from backend.operations.ownership.setting_words import read_words
 _Share = TypeVar("_Share", RateShare, ListShare)
 
 BROKER_NOT_AVAILABLE: Final = 8
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 
 
 @dataclass(frozen=True, slots=True)

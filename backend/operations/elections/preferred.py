@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.admin.port.cluster_admin import ClusterAdmin, ItemResult, ReplicaLag
+from backend.admin.port.item_result import not_attempted
 from backend.clock import Clock, SystemClock
 from backend.domain.cluster.assignment import (
     ASSIGNMENT_COLUMNS,
@@ -73,7 +74,6 @@ from backend.settings import LIMITS
 _NO_SUCH: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 UNKNOWN_PARTITION: Final = 3
 TIMED_OUT: Final = 7
-NOT_ATTEMPTED: Final = 55
 NOT_AVAILABLE: Final = 80
 NOT_NEEDED: Final = 84
 
@@ -237,7 +237,7 @@ class Elections:
             if failed:
                 left = [p for later in batches[number + 1 :] for p in later]
                 why = f"the batch before was not answered: {failed}"
-                not_begun = ItemResult(NOT_ATTEMPTED, "OPERATION_NOT_ATTEMPTED", why)
+                not_begun = not_attempted(why)
                 outcomes |= dict.fromkeys(left, not_begun)
                 break
         await self._explain(outcomes, None, timeout_s)

@@ -24,6 +24,7 @@ from functools import partial
 from typing import Final
 
 from backend.admin.port.cluster_admin import ItemResult, ReassignOptions, ReassignOutcome
+from backend.admin.port.item_result import not_attempted
 from backend.admin.rpc.request_fate import Fate, fate_of
 from backend.domain.cluster.assignment import Assignment, partition_states
 from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition, original_replicas
@@ -51,8 +52,6 @@ from backend.operations.reassignment.cancelling import is_ours, unfinished_works
 from backend.operations.reassignment.engine import Engine
 from backend.operations.state.reassignment_work import ReassignmentWork, shares_of
 from backend.settings import LIMITS
-
-NOT_ATTEMPTED: Final = 55
 
 State = OperationState
 
@@ -143,7 +142,7 @@ class Reassignments:
         if written.holding_up:
             why = f"the throttle of {listed(written.holding_up)} could not be written"
             await self._give_up(operation, replace(work, failed=why))
-            refused = ItemResult(NOT_ATTEMPTED, "OPERATION_NOT_ATTEMPTED", why)
+            refused = not_attempted(why)
             outcome = _nothing_done(dict(checked) | dict.fromkeys(fit, refused))
             said = (_UNDONE,)
             return await offload(
