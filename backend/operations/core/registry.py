@@ -207,10 +207,12 @@ class Registry:
         await self.put(after, throttles=throttles)
         return after
 
-    def remark(self, operation: Operation) -> None:
-        """Replace an operation that says something new in the same state; it is not written."""
-        if self._known.operations.get(operation.id) != operation:
-            self._take(operation, None, None, self.ownership)
+    def set_outcome(self, operation_id: str, outcome: str) -> None:
+        """Say how an operation goes that has not ended; it is not written."""
+        operation = self.get(operation_id)
+        if operation is None or operation.state.ended or operation.outcome == outcome:
+            return
+        self._take(replace(operation, outcome=outcome), None, None, self.ownership)
 
     async def put(
         self,

@@ -49,9 +49,11 @@ from backend.errors import (
 )
 from backend.operations.core.context import Context
 from backend.operations.core.registry import Registry
+from backend.operations.engine import Engine
 from backend.operations.journal.entries import Body
 from backend.operations.journal.port import check_append
-from backend.operations.reassignment.engine import Engine
+from backend.operations.reassignment.cancelling import Cancellations
+from backend.operations.reassignment.runner import ReassignmentRunner
 from backend.operations.reassignment.starting import Reassignments
 from backend.operations.steering import Steering
 from backend.operations.throttles.changes import ThrottleChanges
@@ -86,9 +88,10 @@ class Backend(Process):
         self.registry.load(world.state)
         world.writer = self
         context = Context(self.admin, self.registry, world.clock, TIMEOUT_S, lambda: world.latest())
-        self.engine = Engine(context)
-        self.reassignments = Reassignments(context, self.engine)
-        self.steering = Steering(context, self.engine, self.reassignments)
+        runner, cancellations = ReassignmentRunner(context), Cancellations(context)
+        self.engine = Engine(context, runner, cancellations)
+        self.reassignments = Reassignments(context, runner, cancellations)
+        self.steering = Steering(context, self.reassignments, runner)
         self.throttles = ThrottleChanges(context)
         self.mending = ThrottleRepair(context)
 
