@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from backend.admin.kips.throttle_checks import refused_rates, refused_replicas, without
+from backend.admin.kips.throttles.checks import refused_rates, refused_replicas, without
 from backend.admin.port.cluster_admin import ItemResult
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import (

@@ -1,7 +1,7 @@
 """Backends of one simulated world: the engine and its verbs, where any call may fail.
 
 `Door` is a `ClusterAdmin` that asks the embedded cluster's controller and its brokers directly,
-and composes the verbs as for any Kafka (`backend.admin.kips.emulated`).
+and composes the verbs as for any Kafka (`backend.admin.kips`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from backend.admin.kips import emulated
-from backend.admin.kips.alter_topics_checks import CLUSTER_AUTHORIZATION_FAILED
-from backend.admin.kips.reassignment_checks import check_plan, fit_part, with_refused
+from backend.admin.kips.alter_topics.checks import CLUSTER_AUTHORIZATION_FAILED
+from backend.admin.kips.reassignment import emulated
+from backend.admin.kips.reassignment.checks import check_plan, fit_part, with_refused
+from backend.admin.kips.throttles.rates import alter_rates_by_configs
+from backend.admin.kips.throttles.replicas import alter_replicas_by_configs
 from backend.admin.port.cluster_admin import (
     OK,
     ItemResult,
@@ -250,7 +252,7 @@ class Door(NoEffects):
         timeout_s: float,
         as_found: bool = False,
     ) -> Mapping[int, ItemResult]:
-        return await emulated.alter_rates(
+        return await alter_rates_by_configs(
             self, rates, log_dir_rates or {}, validate_only=validate_only, timeout_s=timeout_s
         )
 
@@ -262,7 +264,7 @@ class Door(NoEffects):
         timeout_s: float,
         as_found: bool = False,
     ) -> Mapping[str, ItemResult]:
-        return await emulated.alter_replicas(
+        return await alter_replicas_by_configs(
             self, replicas, validate_only=validate_only, timeout_s=timeout_s
         )
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.throttle_checks import refused_replicas, without
+from backend.admin.kips.throttles.checks import refused_replicas, without
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.throttles.configs import (
     NO_RATE,
