@@ -63,7 +63,7 @@ from backend.operations.ownership.ownership import (
     Shares,
 )
 from backend.operations.state.reassignment_work import ReassignmentWork
-from backend.operations.throttles.kept_notes import lists_that_stay, rates_that_stay
+from backend.operations.throttles.throttles_that_stay import lists_that_stay, rates_that_stay
 
 _KEYS: Final = {
     RateKey.LEADER: "leader_bytes_per_s",
