@@ -21,11 +21,11 @@ from backend.domain.throttles.configs import (
     ThrottledReplicas,
     parse_rate,
 )
-from backend.embedded.background import running
 from backend.embedded.core.spec import plain_brokers
 from backend.embedded.scenario.model import Scenario, TopicSpec
 from backend.errors import BadInput
 from backend.wire import seeds
+from tests.support.embedded.background import running
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import THROTTLED_RATES, ListeningCluster, lists, rate
 from tests.support.native import (

@@ -24,10 +24,10 @@ from backend.api.http.request_bodies import (
     values_of,
 )
 from backend.api.models.base import PlanModel, ReassignRequestModel, Strict
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.offload import ASIDE_MIN, aside
 from backend.settings import LIMITS
+from tests.support.embedded.background import running
 from tests.support.examples import many
 from tests.support.serving import serving
 from tests.support.topics import create_topic
