@@ -97,6 +97,7 @@ class Deriver:
         """The table, or why there is none: without this thread the screen would stand still."""
         try:
             return self._derive(job)
+        # The edge of the thread: an error in one table is shown in its place.
         except Exception as error:  # noqa: BLE001
             return DeriveFailed(job.view, repr(error))
 

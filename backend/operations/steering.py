@@ -28,8 +28,8 @@ from backend.operations.core.context import Context
 from backend.operations.core.throttle_writes import shares_held
 from backend.operations.moves.pause_throttles import pause_writes
 from backend.operations.moves.undo_plans import undo_plan
-from backend.operations.reassignment.engine import Engine
 from backend.operations.reassignment.pausing import Pausing, follower_share, moving
+from backend.operations.reassignment.runner import ReassignmentRunner
 from backend.operations.reassignment.starting import Reassignments, ReassignRequest
 from backend.operations.shrink.requests import Shrinks, shrink_actions
 from backend.operations.state.reassignment_work import ReassignmentWork
@@ -71,15 +71,15 @@ class Steering:
     def __init__(
         self,
         context: Context,
-        engine: Engine,
         reassignments: Reassignments,
+        runner: ReassignmentRunner,
         shrinks: Shrinks | None = None,
     ) -> None:
         """`shrinks` steers shrinks; None where none is begun."""
         self._context = context
         self._shrinks = shrinks
         self._registry = context.registry
-        self._engine = engine
+        self._runner = runner
         self._reassignments = reassignments
         self._pausing = Pausing(context)
 
@@ -246,7 +246,7 @@ class Steering:
                 after = replace(operation, outcome=words)
                 ownership = self._registry.ownership.abandoned(operation_id, brokers)
                 await self._registry.put(after, work, ownership)
-                await self._engine.lift(after, work)
+                await self._runner.lift(after, work)
         outcome = tuple(Result(str(b), 0, "NONE", "its throttle stays there") for b in brokers)
         return ChangeAnswer(validate_only, operation_id, outcome)
 

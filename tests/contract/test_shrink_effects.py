@@ -11,7 +11,6 @@ import pytest
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.admin.port.effects import KnownTopic
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.embedded.handler_table import handler_table
 from backend.embedded.net.server import Handler, RequestContext
@@ -19,6 +18,7 @@ from backend.errors import ClusterUnreachable, NotActing, NotSupported
 from backend.settings import Settings
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, fresh_name, states_of, topic_with
 from tests.support.clusters import KAFKA
+from tests.support.embedded.background import running
 from tests.support.native import administered, hang_up, refusing, stay_silent
 from tests.support.shrink.check import commit, member, on_thread, write
 from tests.support.topics import create_topic

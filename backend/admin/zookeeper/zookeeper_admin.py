@@ -28,8 +28,8 @@ from typing import Final, NoReturn, Self
 
 from backend.admin.kafka.config_propagation import wait_until_in_force
 from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips import emulated
-from backend.admin.kips.reassignment_checks import check_plan, fit_part, meant_options, with_refused
+from backend.admin.kips.reassignment import emulated
+from backend.admin.kips.reassignment.checks import check_plan, fit_part, meant_options, with_refused
 from backend.admin.port.capabilities import NotOffered, Verb, refusal, require
 from backend.admin.port.cluster_admin import (
     OK,

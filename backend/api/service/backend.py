@@ -43,14 +43,16 @@ from backend.operations.core.journal_audit import JournalAudit
 from backend.operations.core.registry import Registry
 from backend.operations.elections.preferred import Elections
 from backend.operations.elections.unclean import UncleanElections
+from backend.operations.engine import Engine
 from backend.operations.journal.entries import JournalState
 from backend.operations.journal.port import Journal
 from backend.operations.journal.second_copy import LOOK_S, SecondCopy
 from backend.operations.lease.lease import LeaseState, LeaseTimes
 from backend.operations.lease.lease_manager import BackendIdentity
 from backend.operations.lease.membership import Membership
-from backend.operations.reassignment.engine import Engine
+from backend.operations.reassignment.cancelling import Cancellations
 from backend.operations.reassignment.queries import Queries
+from backend.operations.reassignment.runner import ReassignmentRunner
 from backend.operations.reassignment.starting import Reassignments
 from backend.operations.review.approvals import Approvals
 from backend.operations.review.claims import Claims
@@ -219,9 +221,10 @@ class Backend:
         tools = ShrinkTools(context, self.shrink_checks, self._job, folder, self.placing)
         self.shrink_runner = ShrinkRunner(tools, self._tell)
         self.shrinks = Shrinks(context, self.shrink_checks)
-        self.engine = Engine(context, self.shrink_runner)
-        self.reassignments = Reassignments(context, self.engine)
-        self.steering = Steering(context, self.engine, self.reassignments, self.shrinks)
+        runner, cancellations = ReassignmentRunner(context), Cancellations(context)
+        self.engine = Engine(context, runner, cancellations, self.shrink_runner)
+        self.reassignments = Reassignments(context, runner, cancellations)
+        self.steering = Steering(context, self.reassignments, runner, self.shrinks)
         self.throttles = ThrottleChanges(context)
         self.throttle_repair = ThrottleRepair(context)
         self.journal_told = JournalAudit(self.registry, clock, lambda: self.membership.repairs)

@@ -24,7 +24,6 @@ from backend.embedded.metadata.records import (
     NO_LEADER,
     BrokerFenced,
     BrokerRegistered,
-    BrokerRemoved,
     BrokerUnfenced,
     LogDirsFailed,
     PartitionChanged,
@@ -107,14 +106,6 @@ def fence_broker(image: ClusterImage, broker: int) -> Decision[int]:
         return Decision.of([], [ItemResult(broker)])
     records = [BrokerFenced(broker), *_without(image, broker, lambda _: True)]
     return Decision.of(with_removal(image, records), [ItemResult(broker)])
-
-
-def remove_broker(image: ClusterImage, broker: int) -> Decision[int]:
-    """Unregister a broker (UnregisterBroker). Its replicas stay listed, offline."""
-    if broker not in image.brokers:
-        return _unregistered(broker)
-    fenced = fence_broker(image, broker)
-    return Decision.of([*fenced.records, BrokerRemoved(broker)], [ItemResult(broker)])
 
 
 def fail_log_dirs(image: ClusterImage, broker: int, log_dirs: Sequence[str]) -> Decision[int]:

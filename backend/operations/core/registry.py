@@ -34,19 +34,20 @@ from backend.domain.operations.team import Team
 from backend.errors import Conflict, JournalUnavailable, KshuntError
 from backend.offload import offload
 from backend.operations.audit.lines import next_number
+from backend.operations.audit.operation_steps import line_of, step_line
 from backend.operations.core.known_operations import KnownOperations, known_operations
-from backend.operations.core.step_entries import step_entries
 from backend.operations.journal.entries import (
     Body,
     Entry,
     JournalState,
     Kind,
+    operation_key,
     proposal_key,
     team_key,
 )
 from backend.operations.journal.port import retired
 from backend.operations.ownership.ownership import Ownership
-from backend.operations.state.operation_body import read_operation_body
+from backend.operations.state.operation_body import operation_body, read_operation_body
 from backend.operations.state.ownership_documents import changed_documents
 from backend.operations.state.reassignment_work import ReassignmentWork
 from backend.operations.state.shrink_work import ShrinkWork
@@ -208,10 +209,12 @@ class Registry:
         await self.put(after, throttles=throttles)
         return after
 
-    def remark(self, operation: Operation) -> None:
-        """Replace an operation that says something new in the same state; it is not written."""
-        if self._known.operations.get(operation.id) != operation:
-            self._take(operation, None, None, self.ownership)
+    def set_outcome(self, operation_id: str, outcome: str) -> None:
+        """Say how an operation goes that has not ended; it is not written."""
+        operation = self.get(operation_id)
+        if operation is None or operation.state.ended or operation.outcome == outcome:
+            return
+        self._take(replace(operation, outcome=outcome), None, None, self.ownership)
 
     async def put(
         self,
@@ -237,7 +240,7 @@ class Registry:
             size, shrinks = 0 if kept is None else len(kept.moves), (was, shrink or was)
             both, us = (self.ownership, owned), self._backend
             entries, line = await offload(
-                size, step_entries, before, operation, kept, shrinks, both, us, throttles
+                size, _step_entries, before, operation, kept, shrinks, both, us, throttles
             )
             if line is not None:
                 entries |= self._line(line)
@@ -419,3 +422,24 @@ class Registry:
             return read_operation_body(entry.body).operation.state.ended
         except KshuntError:
             return False
+
+
+def _step_entries(
+    before: Operation | None,
+    after: Operation,
+    work: ReassignmentWork | None,
+    shrink: tuple[ShrinkWork | None, ShrinkWork | None],
+    owned: tuple[Ownership, Ownership],
+    backend: str,
+    throttles: tuple[str, ...] | None,
+) -> tuple[dict[str, Body | None], AuditEntry | None]:
+    """What to write of an operation and of whose the throttles are, and its line of the audit.
+
+    `shrink` and `owned` are those before and after; `throttles` as `Registry.put`.
+    """
+    entries: dict[str, Body | None] = {
+        operation_key(after.id): operation_body(after, work, shrink[1]),
+        **(changed_documents(*owned) if owned[0] is not owned[1] else {}),
+    }
+    line = line_of(before, after, work, owned, backend, throttles)
+    return entries, line or step_line(*shrink, after, backend)

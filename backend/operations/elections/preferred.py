@@ -27,7 +27,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -230,7 +230,7 @@ class Elections:
         for number, batch in enumerate(batches):
             if number:
                 words = f"{number} of {len(batches)} batches done"
-                self._registry.remark(replace(operation, outcome=words))
+                self._registry.set_outcome(operation.id, words)
                 await self._clock.wait_s(pacing.pause_s)
             found, failed = await self._batch(batch, timeout_s, first=not number)
             outcomes |= found

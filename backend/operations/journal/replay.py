@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from backend.access.cluster_keys import ClusterKeys, Verdict
@@ -62,15 +62,17 @@ from backend.operations.journal.entries import (
     Unreadable,
     kind_of,
 )
-from backend.operations.journal.held_keys import Claim, Head
 from backend.operations.journal.records import (
     INLINE_BYTES_MAX,
+    Seal,
     claimed,
     disbelieved,
     encode,
     entry_key,
     opened,
+    part_digest,
     part_key,
+    parts_of,
     seal_of,
 )
 from backend.settings import LIMITS
@@ -90,6 +92,52 @@ _PROVENANCE: Final[Mapping[UnreadableReason, Provenance]] = {
 }
 """What a journal without a manifest is that holds an entry which is set aside for this; the first
 that applies counts."""
+
+
+@dataclass(slots=True)
+class SignedHead:
+    """A head that we signed."""
+
+    value: bytes
+    seal: Seal
+    digests: tuple[str, ...] | None = None
+    """Of its parts; None before anybody asked."""
+    body_bytes: int = 0
+    parts: dict[int, bytes] = field(default_factory=dict)
+
+    def take(self, number: int, part: bytes) -> None:
+        """A part; ignored where the head does not name it."""
+        if self.digests is None:
+            self.digests, self.body_bytes = parts_of(self.value)
+        if number < len(self.digests) and part_digest(part) == self.digests[number]:
+            self.parts[number] = part
+
+    @property
+    def size_bytes(self) -> int:
+        """What its body takes once it is read."""
+        return max(len(self.value), self.body_bytes if self.parts else 0)
+
+
+@dataclass(slots=True)
+class UnprovenHead:
+    """A head that we did not sign, or that was replaced."""
+
+    value: bytes | None = None
+    seal: Seal = field(default_factory=lambda: Seal(None))
+    parts: dict[int, bytes] = field(default_factory=dict)
+    entry: Entry | Unreadable | None = None
+    """What it says with its parts, once an operator wants to believe it."""
+
+    @property
+    def body_bytes(self) -> int:
+        """What its body takes about, once it is read."""
+        packed = sum(map(len, self.parts.values()))
+        return len(self.value or b"") + (parts_of(self.value or b"")[1] if packed else 0)
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes here."""
+        return len(self.value or b"") + sum(map(len, self.parts.values()))
 
 
 class Unproven(enum.StrEnum):
@@ -112,8 +160,8 @@ class JournalReplay:
         self._cluster_id = cluster_id
         self._keys = keys
         self._unproven = unproven
-        self._heads: dict[str, Head] = {}
-        self._claims: dict[str, Claim] = {}
+        self._heads: dict[str, SignedHead] = {}
+        self._claims: dict[str, UnprovenHead] = {}
         self._claim_bytes = 0
         self._not_kept = 0
         self._numbers: dict[str, int] = {}
@@ -167,14 +215,14 @@ class JournalReplay:
             return
         seal = seal_of(name, value, self._cluster_id, self._keys)
         if seal.verdict is not Verdict.VALID or seal.number <= self._numbers.get(name, -1):
-            self._claim(name, Claim(value, seal))
+            self._claim(name, UnprovenHead(value, seal))
             return
         self._drop_claim(name)
         # Those that were found last are last, for `_remove`.
         self._numbers.pop(name, None)
         self._numbers[name] = seal.number
         self._newest = max(self._newest, seal.number)
-        self._heads[name] = Head(value, seal)
+        self._heads[name] = SignedHead(value, seal)
         if name == BACKEND_KEY and _ENDED in value:
             del self._heads[name]
 
@@ -184,7 +232,7 @@ class JournalReplay:
             head.take(number, part)
         if claim is None and (head is not None or part is None):
             return
-        made = claim or Claim()
+        made = claim or UnprovenHead()
         self._drop_claim(name)
         if part is None:
             made.parts.pop(number, None)
@@ -199,7 +247,7 @@ class JournalReplay:
         if claim is not None:
             self._claim_bytes -= len(name) + claim.size_bytes
 
-    def _claim(self, name: str, claim: Claim) -> None:
+    def _claim(self, name: str, claim: UnprovenHead) -> None:
         self._drop_claim(name)
         room = LIMITS.journal_aside_bytes - self._claim_bytes
         size = len(name) + claim.size_bytes
@@ -300,7 +348,7 @@ class JournalReplay:
             return False
         return self._listed.get(key) == number or number > self._listed_at
 
-    def _claim_entry(self, key: str, claim: Claim) -> Unreadable:
+    def _claim_entry(self, key: str, claim: UnprovenHead) -> Unreadable:
         if claim.value is None:
             return Unreadable(
                 key, UnreadableReason.DAMAGED, f"{len(claim.parts)} parts of it, and no head."

@@ -48,8 +48,8 @@ from backend.operations.core.throttle_writes import ThrottleWrites
 from backend.operations.moves.cluster_view import leader_sizes
 from backend.operations.moves.disk_space import Chosen, room_warnings
 from backend.operations.moves.schedule import Caps, Order
-from backend.operations.reassignment.cancelling import is_ours, unfinished_works
-from backend.operations.reassignment.engine import Engine
+from backend.operations.reassignment.cancelling import Cancellations, is_ours, unfinished_works
+from backend.operations.reassignment.runner import ReassignmentRunner
 from backend.operations.state.reassignment_work import ReassignmentWork, shares_of
 from backend.settings import LIMITS
 
@@ -79,9 +79,12 @@ class ReassignRequest:
 class Reassignments:
     """See the module's text."""
 
-    def __init__(self, context: Context, engine: Engine) -> None:
+    def __init__(
+        self, context: Context, runner: ReassignmentRunner, cancellations: Cancellations
+    ) -> None:
         self._context = context
-        self._engine = engine
+        self._runner = runner
+        self._cancellations = cancellations
         self._admin = context.admin
         self._registry = context.registry
 
@@ -238,15 +241,15 @@ class Reassignments:
         """Submit what may start at once; the others wait."""
         waits = ItemResult(message=WAITS_FOR_TURN)
         if work.caps is not None:
-            await self._engine.advance(operation, work, await self._context.ongoing())
+            await self._runner.advance(operation, work, await self._context.ongoing())
             return _nothing_done(dict.fromkeys(work.waiting, waits))
         try:
-            outcome = await self._engine.submit(operation, work, work.waiting)
+            outcome = await self._runner.submit(operation, work, work.waiting)
         except KshuntError as error:
             return _nothing_done(dict.fromkeys(work.waiting, _in_doubt(error)))
         left = self._registry.work(operation.id)
         if left is not None and left.failed:
-            await self._engine.lift(self._registry.known.operations[operation.id], left)
+            await self._runner.lift(self._registry.known.operations[operation.id], left)
         return outcome
 
     def _is_refused(self, operation: Operation) -> bool:
@@ -256,7 +259,7 @@ class Reassignments:
     async def _give_up(self, operation: Operation, work: ReassignmentWork) -> None:
         """End an operation that moved nothing; what is not off yet, the engine takes off."""
         await self._registry.put(operation, work)
-        await self._engine.lift(operation, work)
+        await self._runner.lift(operation, work)
 
     async def cancel(
         self,
@@ -268,7 +271,7 @@ class Reassignments:
         asker: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Return partitions to their original replicas; see `Cancellations.cancel`."""
-        return await self._engine.cancellations.cancel(
+        return await self._cancellations.cancel(
             partitions,
             preserve_throttles=preserve_throttles,
             validate_only=validate_only,

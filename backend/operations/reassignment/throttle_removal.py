@@ -76,12 +76,12 @@ class ThrottleRemoval:
             # A throttle that shall stay must not stay at the floor of a pause.
             given_back = await self._pausing.give_back(operation, work)
             if problems := failures(given_back.topics):
-                self._remark(operation, f"still paused: {listed(problems, 3)}")
+                self._registry.set_outcome(operation.id, f"still paused: {listed(problems, 3)}")
                 return problems
             work = replace(work, pause=None)
         operation, problems = await self._take_off(operation, work)
         if problems:
-            self._remark(operation, f"throttle not off yet: {listed(problems, 3)}")
+            self._registry.set_outcome(operation.id, f"throttle not off yet: {listed(problems, 3)}")
             return problems
         await self._end(operation, work)
         return ()
@@ -153,11 +153,6 @@ class ThrottleRemoval:
             self._seen[operation.id] = _Seen(ending, now_s)
             return None
         return ending if now_s - seen.since_s >= SETTLE_S else None
-
-    def _remark(self, operation: Operation, words: str) -> None:
-        now = self._registry.get(operation.id)
-        if now is not None and not now.state.ended:
-            self._registry.remark(replace(now, outcome=words))
 
 
 def _setting(one: tuple[int | str, object]) -> str:

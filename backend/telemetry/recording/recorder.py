@@ -229,6 +229,7 @@ class Recorder:
             self._sink.settle(self._gaps, written_ms)
         except (OSError, KshuntError) as error:
             self._trouble(_words(error), error)
+        # An edge, as `_take`: whatever a sink fails with, rows are kept and tried again.
         except Exception as error:
             if self._new_trouble(error):
                 log.exception("Samples could not be written")

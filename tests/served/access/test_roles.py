@@ -26,12 +26,12 @@ from backend.api.server.authentication import AccessPolicy, Gate
 from backend.clock import SystemClock
 from backend.domain.audit.lines import AuditEntry
 from backend.domain.throttles.configs import ThrottledRate
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError, BackendUnreachable
 from backend.settings import LIMITS
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import TlsFiles, make_tls_files
+from tests.support.embedded.background import running
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until

@@ -16,7 +16,6 @@ from backend.api.client.backend_client import BackendClient
 from backend.api.forwarding.peers import peers_of
 from backend.api.service.backend import Backend
 from backend.api.service.readiness import checked, checked_to_change
-from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import JournalUnavailable, JournalUnusable
@@ -24,6 +23,7 @@ from backend.operations.journal.entries import BACKEND_KEY, Heartbeat
 from backend.operations.lease.lease import LeaseState
 from backend.operations.lease.membership import Membership
 from backend.settings import Settings
+from tests.support.embedded.background import Running, running
 from tests.support.operations.journal_memory import MemoryJournal, MemoryLog, TestClock, self_of
 from tests.support.recording.samples import Row, snapshot
 from tests.support.serving import serving

@@ -23,11 +23,11 @@ from backend.api.connections.acceptor import Acceptor
 from backend.api.connections.connection_limits import ConnectionLimits, Connections, Phase, peer_of
 from backend.api.connections.http_protocol import DeadlineProtocol
 from backend.clock import SystemClock
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.settings import LIMITS, Limits
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import make_tls_files
+from tests.support.embedded.background import running
 from tests.support.serving import serve_process
 from tests.support.slow_clients import (
     HALF_BODY,

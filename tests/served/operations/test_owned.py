@@ -17,7 +17,6 @@ from backend.domain.throttles.configs import (
     ThrottledRate,
 )
 from backend.domain.throttles.owners import OwnedThrottle, Share
-from backend.embedded.background import running
 from backend.embedded.core.spec import plain_brokers
 from backend.embedded.scenario.model import Scenario, TopicSpec
 from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
@@ -29,6 +28,7 @@ from backend.operations.ownership.ownership import (
     RateCellId,
     Shares,
 )
+from tests.support.embedded.background import running
 from tests.support.serving import serving
 
 RATE: RateCellId = (1, RateKey.LEADER)

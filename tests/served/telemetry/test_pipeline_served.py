@@ -25,11 +25,11 @@ from backend.domain.pipeline.delivered import (
     TableStatus,
 )
 from backend.domain.pipeline.result_columns import BROKER_LOAD, ETA, RATES, STALLS, THROTTLE_EFFECT
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.telemetry.recording.gaps import Gap, Why
 from backend.telemetry.recording.recorder import RecorderStatus
 from backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, standing_of
+from tests.support.embedded.background import running
 from tests.support.pipeline.delivered import write
 from tests.support.serving import serving
 from tests.support.topics import create_topic

@@ -12,10 +12,10 @@ from textual.pilot import Pilot
 
 from backend.api.client.backend_client import BackendClient
 from backend.domain.operations.operation import Operation
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BadInput
 from tests.support.admin import fresh_name
+from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.topics import create_topic, produce
 from tests.support.tui.app import frame

@@ -30,7 +30,6 @@ from backend.domain.throttles.configs import (
     LEADER_RATE,
     LEADER_REPLICAS,
 )
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.operations.journal.entries import JournalState, Kind
 from backend.operations.journal.replay import JournalReplay
@@ -38,6 +37,7 @@ from backend.wire.raw import RawRequest
 from tests.support.admin import TIMEOUT_S, connected
 from tests.support.audit_checker import Asked, Cluster, lines_of, problems
 from tests.support.clusters import BROKERS
+from tests.support.embedded.background import running
 from tests.support.keys import keys_of
 from tests.support.operations.kill_backend import forked
 from tests.support.topics import create_topic, produce

@@ -25,10 +25,10 @@ from backend.api.http.request_bodies import (
 )
 from backend.api.models.base import PlanModel, Strict
 from backend.api.models.reassignments import ReassignRequestModel
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.offload import OFFLOAD_MIN, offload
 from backend.settings import LIMITS
+from tests.support.embedded.background import running
 from tests.support.examples import many
 from tests.support.serving import serving
 from tests.support.topics import create_topic

@@ -28,7 +28,6 @@ from backend.domain.operations.operation import Requester
 from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.domain.shrink.delete_partitions import DeletePartitions
 from backend.domain.throttles.configs import FOLLOWER_RATE
-from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.journals.topic.topic_journal import TopicJournal
@@ -37,6 +36,7 @@ from backend.operations.reassignment.starting import ReassignRequest
 from backend.operations.throttles.repair import change_id
 from backend.serve.webhook_events import notifying_webhooks
 from backend.settings import Settings
+from tests.support.embedded.background import Running, running
 from tests.support.keys import KEYS
 from tests.support.notify.messages import QUICK, Desk, target
 from tests.support.notify.receiver import Received, Receiver, receiving

@@ -444,7 +444,7 @@ EAST = timezone(timedelta(hours=5, minutes=45))
 def test_a_terminal_gets_a_line_an_entry_in_its_own_time() -> None:
     rows: list[AuditRow] = [
         *read_audit(state_of(line(), a=BROKEN, b=ALIEN)),
-        AuditEntry(NOW_MS + 1, 0, AuditEvent.DRIFT_REAPPLIED),
+        AuditEntry(NOW_MS + 1, 0, AuditEvent.DRIFT_FOUND),
     ]
     alien, first, broken, second = as_text(rows, zone=EAST).split("\n")
     assert first == (
@@ -453,7 +453,7 @@ def test_a_terminal_gets_a_line_an_entry_in_its_own_time() -> None:
     )
     assert alien.startswith("unknown time               unreadable entry audit/not-a-key: foreign")
     assert broken.startswith("2027-01-15 13:45:00+05:45  unreadable entry audit/18000000")
-    assert second == "2027-01-15 13:45:00+05:45  drift_reapplied  -"
+    assert second == "2027-01-15 13:45:00+05:45  drift_found  -"
     assert as_text([]) == ""
     assert local_time(NOW_MS, EAST) == "2027-01-15 13:45:00+05:45"
 

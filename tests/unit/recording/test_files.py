@@ -33,7 +33,6 @@ from backend.telemetry.recording.gaps import (
     GapLog,
     State,
     Why,
-    read_gaps,
     read_state,
     write_state,
 )
@@ -50,6 +49,7 @@ from backend.telemetry.recording.schema import (
 )
 from backend.telemetry.recording.write_buffer import WriteBuffer
 from tests.support.recording.files import older, one_file, opened
+from tests.support.recording.gaps import read_gaps
 from tests.support.recording.samples import START_MS, keys_in, later, many, queried, table_of
 
 

@@ -12,7 +12,7 @@ Algorithm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -129,8 +129,3 @@ def _granted(wanted: Mapping[str, int], height: int) -> dict[str, int]:
         granted[name] = present + more
         left -= more
     return granted
-
-
-def selectable(lines: Sequence[Line]) -> list[int]:
-    """Places of the lines that the cursor stops at."""
-    return [place for place, line in enumerate(lines) if line.key is not None]

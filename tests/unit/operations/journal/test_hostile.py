@@ -47,6 +47,7 @@ from backend.operations.shrink.progress import shrink_progress
 from backend.operations.steering import actions_of
 from backend.settings import LIMITS
 from tests.support.keys import KEYS
+from tests.support.keys import rotated as with_new_key
 from tests.support.operations.hostile_journal import (
     BEAT,
     BODIES,
@@ -292,7 +293,7 @@ def test_an_operator_can_begin_beside_an_unsigned_journal() -> None:
 
 
 def test_keys_that_were_rotated_still_count_and_are_replaced() -> None:
-    rotated = KEYS.rotated()
+    rotated = with_new_key(KEYS)
     fold = fold_of(OURS, rotated)
     assert fold.state().entries == BEFORE.entries
     waiting = {key: BEFORE.entries[key].body for key in fold.unsigned()}

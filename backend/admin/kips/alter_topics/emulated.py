@@ -8,7 +8,7 @@ Constraints
     - Each call can fail by itself, and for some topics only; one that times out may have taken
       hold.
 Algorithm
-    1. Read the topics, and decide what each comes to (`alterations`); where this backend has a
+    1. Read the topics, and decide what each comes to (`checks`); where this backend has a
        placer (KIP-660), it says where replicas go that the request does not place.
     2. CreatePartitions, with the lists that are given or chosen, or else placed by the cluster.
        Nothing of a topic has changed if it is refused here, where most of what we cannot know
@@ -28,7 +28,7 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from backend.admin.kips.alter_topics_checks import (
+from backend.admin.kips.alter_topics.checks import (
     CLUSTER_AUTHORIZATION_FAILED,
     INVALID_TOPIC_EXCEPTION,
     Alteration,

@@ -1,7 +1,7 @@
 """Topics altered by AlterTopics (KIP-179's early draft).
 
-The checks are those of the composed way (`alterations`), so that both answer alike; then the RPC,
-if the cluster has it. It has no way to only validate, which is always composed. Which brokers take
+The checks are those of the composed way (`checks`), so that both answer alike; then the RPC,
+if the cluster has it. It has no way to only validate, which is always emulated. Which brokers take
 the replicas that the request does not place is then the cluster's choice; where the alteration is
 composed, it is that of this backend's placer, if it has one.
 """
@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from random import Random
 from typing import TYPE_CHECKING
 
-from backend.admin.kips import alter_topics_emulated as composed
 from backend.admin.kips import seed_requests
-from backend.admin.kips.alter_topics_checks import Alteration
+from backend.admin.kips.alter_topics import emulated
+from backend.admin.kips.alter_topics.checks import Alteration
 from backend.admin.port.cluster_admin import ItemResult
 from backend.admin.rpc.broker_calls import (
     LOST,
@@ -47,17 +47,17 @@ async def alter_topics(
         return {}
     native = placing is not None and await has(cluster, seeds.ALTER_TOPICS_KEY, timeout_s)
     chosen = None if native else placing
-    results, plans = await composed.prepared(cluster, topics, random, timeout_s, chosen)
+    results, plans = await emulated.prepared(cluster, topics, random, timeout_s, chosen)
     if validate_only:
-        results.update(await composed.validated(cluster, plans, timeout_s))
+        results.update(await emulated.validated(cluster, plans, timeout_s))
     elif plans:
         wanted = {topic: topics[topic] for topic in plans}
         answer = await _natively(cluster, wanted, plans, timeout_s)
         if answer is None and native:
-            again, plans = await composed.prepared(cluster, wanted, random, timeout_s, placing)
+            again, plans = await emulated.prepared(cluster, wanted, random, timeout_s, placing)
             results.update(again)
         if answer is None:
-            answer = await composed.carried_out(cluster, plans, timeout_s)
+            answer = await emulated.carried_out(cluster, plans, timeout_s)
         results.update(answer)
     return {topic: results[topic] for topic in topics}
 
@@ -81,7 +81,7 @@ async def _natively(
             lane="write",
         )
     except LOST as lost:
-        found, known = await composed.read_back(cluster, plans, lost, timeout_s, chosen_here=False)
+        found, known = await emulated.read_back(cluster, plans, lost, timeout_s, chosen_here=False)
         if not known or timed_out(lost) or any(result.ok for result in found.values()):
             return found
         why = lost

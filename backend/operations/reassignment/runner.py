@@ -1,22 +1,19 @@
-"""The engine: takes every operation that has not ended a step further, tick after tick.
+"""Takes a reassignment a step further, tick after tick; `engine` says when.
 
 Goals
-    Whatever crashed, each operation comes to an end, and its throttle with it. Any backend can
-    go on where another stopped.
+    Every move that was asked for is submitted, and comes to an end with its throttle.
 Constraints
-    The cluster is the only source of truth about what moves and what is throttled; the journal is
-    the only source of truth about what was meant. Each effect is a wish that may be repeated.
+    The cluster is the only source of truth about what moves. A step is written to the journal
+    before its effect, and each effect may be repeated.
 Algorithm
-    A tick reads what moves, writes those throttles that were decided and did not take hold, and
-    then looks at each operation: which step of `backend.domain.operations.lifecycle.STEPS` is due.
-    A step is written to the journal before its effect. A move whose answer is missing is looked for
-    before it is submitted again. KIP-179, "On Controller Failover", is the model.
+    The operation's state says what is due: submit what may start, hold or release it, return what
+    was cancelled, or take the throttle off. A move whose answer is missing is looked for before it
+    is submitted again. KIP-179, "On Controller Failover", is the model.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -24,189 +21,36 @@ from backend.admin.port.cluster_admin import ReassignOptions, ReassignOutcome
 from backend.admin.rpc.request_fate import Fate, fate_of, item_of
 from backend.domain.cluster.assignment import partition_states
 from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.operations.operation import Operation, OperationState
 from backend.domain.text.formatting import listed
-from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActing
+from backend.errors import KshuntError
 from backend.offload import offload
 from backend.operations.core.context import Context
 from backend.operations.core.results import failures
 from backend.operations.moves.schedule import next_batch
-from backend.operations.ownership.drift import ListDrift, RateDrift, drift
-from backend.operations.ownership.ownership import FoundSettings
-from backend.operations.reassignment.cancelling import Cancellations, return_again, returning
+from backend.operations.reassignment.cancelling import return_again, returning
 from backend.operations.reassignment.pausing import Pausing
 from backend.operations.reassignment.throttle_removal import ThrottleRemoval
-from backend.operations.shrink.runner import ShrinkRunner
 from backend.operations.state.reassignment_work import ReassignmentWork
-from backend.operations.throttles.drift_audit import DriftAudit
-
-log = logging.getLogger(__name__)
 
 State = OperationState
 SCHEDULE_EVERY_S: Final = 1.0
 SCHEDULE_SHARE: Final = 5.0
 """A schedule is made no oftener than this many times as long as it takes to read for it."""
 
-ENDS_WITH_ANSWER: Final = frozenset(
-    {
-        OperationKind.CANCEL,
-        OperationKind.THROTTLED_RATES,
-        OperationKind.THROTTLED_REPLICAS,
-        OperationKind.DRIFT,
-        OperationKind.ORPHANS,
-        OperationKind.ALTER_TOPICS,
-        OperationKind.DELETE_PARTITIONS,
-    }
-)
-"""What begins and ends while its verb holds the lock."""
-
 Ongoing = Mapping[TopicPartition, OngoingReassignment]
 
 
-class Engine:
+class ReassignmentRunner:
     """See the module's text."""
 
-    def __init__(self, context: Context, shrinks: ShrinkRunner | None = None) -> None:
-        """`shrinks` takes shrinks further; None: this backend leaves them as they are."""
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._shrinks = shrinks
         self._registry = context.registry
         self._admin = context.admin
         self._pausing = Pausing(context)
-        self._lifting = ThrottleRemoval(context, self._pausing)
-        self._drift_told = DriftAudit(context.registry)
-        self.cancellations = Cancellations(context)
+        self._throttle_removal = ThrottleRemoval(context, self._pausing)
         self._schedule_from_s = float("-inf")
-        self.drift: tuple[RateDrift | ListDrift, ...] = ()
-        """What somebody else did to throttles of running operations, by the last tick."""
-
-    @property
-    def busy(self) -> bool:
-        """True while an operation has not ended, so that this backend must live on."""
-        return bool(self._registry.unfinished)
-
-    async def tick(self) -> None:
-        """Take everything a step further; safe to call at any time, and while a verb is at work."""
-        if self._context.lock.locked() or not self._pending():
-            return
-        async with self._context.lock:
-            try:
-                self._registry.require()
-                await self._registry.settle()
-                await self._tick()
-            except (NotActing, JournalFenced, JournalUnavailable) as stopped:
-                log.info("The engine stands still: %s", stopped)
-            except KshuntError as error:
-                # The sampler shows that the cluster does not answer; the next tick tries again.
-                log.info("The engine's tick came to nothing: %s", error)
-
-    def _pending(self) -> bool:
-        ownership = self._registry.ownership
-        return (
-            self._registry.in_doubt
-            or bool(self._registry.unfinished)
-            or any(cell.live for cell in ownership.rates.values())
-            or any(cell.live for cell in ownership.lists.values())
-        )
-
-    async def recover(self, inherited: Collection[str]) -> None:
-        """Begin to act after another backend: what ended with it, and left nothing, is closed.
-
-        `inherited` are the operations that it left unfinished.
-
-        Raises:
-            NotActing, JournalFenced, JournalUnavailable: this backend acts no more.
-        """
-        if not inherited:
-            return
-        async with self._context.lock:
-            for operation_id in self._registry.unfinished:
-                if operation_id in inherited and not self._goes_on(operation_id):
-                    await self._registry.move(operation_id, State.FAILED, _LOST)
-
-    async def _tick(self) -> None:
-        ongoing = await self._context.ongoing()
-        present = await self._context.throttling.present()
-        self.drift = await offload(self._moves, drift, self._registry.ownership, present)
-        await self._drift_told.tell(self.drift)
-        await self._outstanding(present)
-        await self._close(ongoing)
-        for operation_id in self._registry.unfinished:
-            try:
-                await self._one(operation_id, ongoing)
-            except (NotActing, JournalFenced, JournalUnavailable):
-                raise
-            except KshuntError as error:
-                self._remark(operation_id, f"no step was taken: {error}")
-            # The engine's edge: one operation that fails must not stop the others.
-            except Exception as error:
-                log.exception("Operation %s: a step failed", operation_id)
-                self._remark(operation_id, f"no step was taken: {error!r}; see the backend's log")
-
-    async def _one(self, operation_id: str, ongoing: Ongoing) -> None:
-        """The step of one operation that is due."""
-        operation, work = self._registry.get(operation_id), self._registry.work(operation_id)
-        shrink = self._registry.shrink(operation_id)
-        if operation is None:
-            return
-        if work is not None:
-            await self.advance(operation, work, ongoing)
-        elif shrink is not None and self._shrinks is not None:
-            await self._shrinks.advance(operation, shrink)
-
-    def _goes_on(self, operation_id: str) -> bool:
-        """Whether the journal says how to go on with an operation."""
-        registry = self._registry
-        operation = registry.get(operation_id)
-        return (
-            registry.work(operation_id) is not None
-            or registry.shrink(operation_id) is not None
-            or (operation is not None and self.cancellations.recorded(operation))
-        )
-
-    async def _close(self, ongoing: Ongoing) -> None:
-        """End what ends with its answer and failed before it: while a tick holds the lock, no such
-        verb is at work. A cancellation is carried out first."""
-        for operation_id in self._registry.unfinished:
-            operation = self._registry.get(operation_id)
-            if operation is None or operation.kind not in ENDS_WITH_ANSWER:
-                continue
-            if self.cancellations.recorded(operation):
-                await self._finish(operation, ongoing)
-            elif not self._goes_on(operation_id):
-                await self._registry.move(operation_id, State.FAILED, _LOST)
-
-    async def _finish(self, operation: Operation, ongoing: Ongoing) -> None:
-        try:
-            await self.cancellations.finish(operation, ongoing)
-        except (NotActing, JournalFenced, JournalUnavailable):
-            raise
-        except KshuntError as error:
-            self._remark(operation.id, f"not cancelled yet: {error}")
-
-    def _remark(self, operation_id: str, words: str) -> None:
-        operation = self._registry.get(operation_id)
-        if operation is not None and not operation.state.ended:
-            self._registry.remark(replace(operation, outcome=words))
-
-    @property
-    def _moves(self) -> int:
-        """Partitions that operations have to do with that have not ended."""
-        works = (self._registry.work(one) for one in self._registry.unfinished)
-        return sum(len(work.moves) for work in works if work is not None)
-
-    async def _outstanding(self, present: FoundSettings) -> None:
-        """Write what was decided and did not take hold, as after a crash."""
-        ownership = self._registry.ownership
-        step = await offload(self._moves, ownership.outstanding, present)
-        if self._registry.ownership is not ownership:
-            # It changed meanwhile; the next tick looks again.
-            return
-        await self._registry.keep(step.after)
-        if step.writes:
-            await self._context.throttling.carry_out(step.writes, present)
-
-    # One operation
 
     async def advance(self, operation: Operation, work: ReassignmentWork, ongoing: Ongoing) -> None:
         """The step that is due, if one is.
@@ -251,7 +95,7 @@ class Engine:
     async def _start_more(self, operation: Operation, work: ReassignmentWork) -> None:
         """Submit what may start; all of it where there are no caps."""
         if why := await self._admin.accepts_moves(timeout_s=self._context.timeout_s):
-            self._remark(operation.id, f"waits: {why}")
+            self._registry.set_outcome(operation.id, f"waits: {why}")
             return
         if work.caps is None:
             await self.submit(operation, work, work.waiting)
@@ -269,7 +113,7 @@ class Engine:
         if batch.start:
             await self.submit(operation, work, [move.partition for move in batch.start])
         elif batch.held:
-            self._remark(operation.id, str(batch))
+            self._registry.set_outcome(operation.id, str(batch))
 
     async def submit(
         self, operation: Operation, work: ReassignmentWork, batch: Iterable[TopicPartition]
@@ -368,10 +212,4 @@ class Engine:
 
     async def lift(self, operation: Operation, work: ReassignmentWork) -> tuple[str, ...]:
         """Remove the operation's share of each throttle, and end it; see `ThrottleRemoval.lift`."""
-        return await self._lifting.lift(operation, work)
-
-
-_LOST: Final = (
-    "it broke off before it said how it went: look at the cluster, and ask for it again if it is "
-    "not done"
-)
+        return await self._throttle_removal.lift(operation, work)

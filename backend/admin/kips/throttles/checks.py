@@ -33,12 +33,13 @@ from backend.domain.throttles.configs import (
 )
 
 INVALID_REQUEST: Final = 42
-TOPIC_AUTHORIZATION_FAILED: Final = 29
 
+TOPIC_AUTHORIZATION_FAILED: Final = 29
 
 WriteRates: TypeAlias = Callable[
     [Mapping[int, ThrottledRate], Mapping[int, int | None]], Awaitable[Mapping[int, ItemResult]]
 ]
+
 WriteReplicas: TypeAlias = Callable[
     [Mapping[str, ThrottledReplicas]], Awaitable[Mapping[str, ItemResult]]
 ]

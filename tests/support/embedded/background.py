@@ -1,4 +1,4 @@
-"""A cluster in a thread of its own, for tests and tools that are not asynchronous."""
+"""A cluster in a thread of its own, for tests that are not asynchronous."""
 
 from __future__ import annotations
 
