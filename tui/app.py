@@ -25,7 +25,7 @@ from tui.actions.view_names import (
     VIEWS,
 )
 from tui.data.playback import Playback
-from tui.data.polling import TICK_S, Poller
+from tui.data.polling import TICK_S, Polling
 from tui.data.store import Derived, DeriveFailed, Store
 from tui.deriver import REFRESH_S, Deriver
 from tui.feed.link import RETRY_S, Link
@@ -130,14 +130,14 @@ class KshuntApp(Dashboard):
         self.downloads = Downloads(self) if in_browser else None
         self.glyphs = glyphs
         self.animation_level = "none"
-        self.theme_manager = ThemeManager(self, themes, plain=plain)
-        self.theme_manager.open(theme)
+        self.themes = ThemeManager(self, themes, plain=plain)
+        self.themes.open(theme)
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
         self.set_class(not glyphs.spark, "-ascii")
         self.store = Store(now_s)
         self.travel = Playback(self, _write_notes, recorder, reel)
         self.live = Link(address, self.travel.tell, retry_s=retry_s, revive=revive)
-        self.poller = Poller(self, self.travel)
+        self.polling = Polling(self, self.travel)
         self._deriver = Deriver(self._post_derived, self.store.lags, settle)
         self._shown_s = float("-inf")
         self._refresh_due = False
@@ -206,16 +206,16 @@ class KshuntApp(Dashboard):
     def on_mount(self) -> None:
         """Connect once the first frame is out: data libraries are loaded after it."""
         self.call_after_refresh(self._connect)
-        self.theme_manager.watch()
+        self.themes.watch()
 
     def _connect(self) -> None:
         self._deriver.start()
         self.travel.start()
-        self.set_interval(TICK_S, self.poller.look)
+        self.set_interval(TICK_S, self.polling.look)
 
     async def on_unmount(self) -> None:
         """Let go of the backend; its threads may take a moment."""
-        await self.poller.leave()
+        await self.polling.leave()
         await asyncio.to_thread(self.live.stop)
         await asyncio.to_thread(self._deriver.stop)
         await self.travel.close()
@@ -243,7 +243,7 @@ class KshuntApp(Dashboard):
         store.received_s = scene.received_s
         store.info, store.connection = scene.info, scene.connection
         store.operations = scene.operations
-        self.poller.take(scene)
+        self.polling.take(scene)
         if before not in ("", store.cluster_id):
             self._cluster_changed()
         self.derive(self.current_mode)
@@ -264,7 +264,7 @@ class KshuntApp(Dashboard):
         for view in self.views():
             view.clear_marks()
         self.store.audits.clear()
-        self.poller.nudge()
+        self.polling.nudge()
         self.say(f"This is another cluster now: {self.store.cluster_id}.", "bad")
 
     def _refresh_soon(self) -> None:
@@ -287,7 +287,7 @@ class KshuntApp(Dashboard):
     def _derived(self, message: Derived) -> None:
         self.store.take_derived(message)
         self.changed.publish(message.job.view)
-        self.poller.look()
+        self.polling.look()
 
     @on(DeriveFailed)
     def _derive_failed(self, message: DeriveFailed) -> None:
@@ -298,7 +298,7 @@ class KshuntApp(Dashboard):
         if self.travel.past:
             return
         self.store.operations = message.operations
-        self.poller.look()
+        self.polling.look()
         if self.current_mode in (OPERATIONS, OVERVIEW):
             self.derive(self.current_mode)
 
@@ -307,7 +307,7 @@ class KshuntApp(Dashboard):
     @on(AuditArrived)
     def _answered(self) -> None:
         if not self.travel.past:
-            self.poller.take(self.travel.live)
+            self.polling.take(self.travel.live)
 
     @on(Connected)
     def _connected(self, message: Connected) -> None:

@@ -32,9 +32,9 @@ NOW_MS = 1_760_000_120_000
 async def delivered(shown: Shown) -> None:
     """Have everything delivered, asked for and shown."""
     deliver(shown.backend, shown.backend.cluster.now_ms)
-    shown.app.poller.nudge()
+    shown.app.polling.nudge()
     await shown.until(lambda: shown.app.store.has_pipeline, "it is known that it runs")
-    shown.app.poller.nudge()
+    shown.app.polling.nudge()
     await shown.until(lambda: bool(shown.app.store.forecasts), "forecasts are known")
 
 
@@ -56,7 +56,7 @@ async def test_tables_without_rows_and_files_that_are_torn_are_said(tmp_path: Pa
         torn = TableStatus("stalls", problem="stalls/batch_id=3/part-0.parquet is passed over")
         found = standing(cluster.now_ms)
         shown.backend.pipeline = replace(found, tables=(*found.tables[:2], torn))
-        shown.app.poller.nudge()
+        shown.app.polling.nudge()
         await shown.until(lambda: "Stalls     none in a day" in shown.frame(), "it is shown")
         assert "Not here: broker load, pairs, quality." in shown.frame()
         assert "batch_id=3/part-0.parquet is passed over" in shown.frame()
@@ -158,7 +158,7 @@ async def test_results_that_are_late_need_attention(tmp_path: Path) -> None:
             command="kshunt pipeline run --samples /s",
             process=None,
         )
-        shown.app.poller.nudge()
+        shown.app.polling.nudge()
         await shown.until(lambda: "are 13m behind" in shown.frame(), "it is said")
 
 

@@ -89,7 +89,7 @@ class Teamwork:
         from tui.dialogs.proposals import ProposalsScreen
 
         app = self._app
-        app.poller.nudge()
+        app.polling.nudge()
         wish = await app.push_screen_wait(ProposalsScreen(app))
         if wish is None or self._refused():
             return
@@ -127,7 +127,7 @@ class Teamwork:
         except KshuntError as error:
             await app.push_screen_wait(ErrorScreen(title, error, sent=True))
             return
-        app.poller.nudge()
+        app.polling.nudge()
         app.say(said)
 
     def _refused(self) -> bool:

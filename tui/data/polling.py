@@ -57,7 +57,7 @@ _QUESTIONS: Final[Mapping[str, Callable[[BackendClient], Any]]] = {
 }
 
 
-class Poller:
+class Polling:
     """Puts the questions, each in a worker of the app, and takes the answers into the store."""
 
     def __init__(self, app: Host, travel: Playback) -> None:

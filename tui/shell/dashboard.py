@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from backend.domain.throttles.configs import ThrottledRate
     from backend.domain.throttles.owners import ShownDrift, ShownOrphan
     from tui.data.playback import Playback
-    from tui.data.polling import Poller
+    from tui.data.polling import Polling
     from tui.shell.theme_manager import ThemeManager
     from tui.tables.model import RowKey
 
@@ -64,8 +64,8 @@ class Dashboard(Host):
     """See the module's text."""
 
     travel: Playback
-    poller: Poller
-    theme_manager: ThemeManager
+    polling: Polling
+    themes: ThemeManager
 
     @property
     @abstractmethod

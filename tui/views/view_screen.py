@@ -198,11 +198,11 @@ class ViewScreen(Screen[None]):
         """Choose a theme."""
         from tui.dialogs.choose import ChooseScreen
 
-        theme_manager = self.kshunt.theme_manager
-        choices = [(name, name) for name in theme_manager.names]
+        themes = self.kshunt.themes
+        choices = [(name, name) for name in themes.names]
         self.app.push_screen(
             ChooseScreen("Theme", choices, self.app.theme),
-            lambda name: theme_manager.wear(name) if name else None,
+            lambda name: themes.wear(name) if name else None,
         )
 
     def action_palette(self) -> None:

@@ -105,7 +105,7 @@ class ChangeService:
             if preview is not None and await self._is_stale(error, intent, preview):
                 raise Stale(error.message) from None
             raise
-        self._app.poller.nudge()
+        self._app.polling.nudge()
         return answer
 
     async def _preview(self, intent: Intent) -> Preview | None:

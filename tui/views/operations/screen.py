@@ -100,7 +100,7 @@ class OperationsScreen(TableScreen):
         wanted = (operation.id, operation.state.value, operation.outcome, *said)
         if wanted != self._audit_of:
             self._audit_of = wanted
-            audit = partial(self.kshunt.poller.audit, operation.id)
+            audit = partial(self.kshunt.polling.audit, operation.id)
             # Not a coroutine: where a newer wish comes first, it would never be awaited.
             self.run_worker(audit, group="audit", exclusive=True)  # type: ignore[arg-type]
 
