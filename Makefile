@@ -8,11 +8,15 @@ DEV := $(VENV)/.installed-dev
 # What is imported is compiled then; of what is installed that is the smaller part.
 PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
 
-# Processes that run tests, one more than the cores of a small machine, since much of a test on real
-# brokers is waiting; 0 is this one alone, for a debugger.
-WORKERS ?= 3
+# Processes that run tests: more than the cores of a small machine, since much of a test is waiting
+# for a screen or for brokers; 0 is this one alone, for a debugger.
+WORKERS ?= 5
 
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
+# Tests start hundreds of processes: each module is compiled once for all, also where a container
+# image says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
 
 COMPILE := $(VENV)/bin/uv pip compile --generate-hashes --universal --python-version 3.11 \
 	--no-header --no-annotate -q
@@ -62,7 +66,7 @@ clean: ## remove the environment, Kafka's jars, caches and builds
 
 # Asks Maven only where a jar that the pom names is absent; where that cannot be, it says why.
 kafka-jars: $(DEV)
-	@$(PY) -m tests.support.brokers.java || true
+	@$(PY) -m tests.support.brokers.class_archive || true
 
 # What it takes to run kshunt; the project itself is an editable install.
 $(RUN): requirements.lock pyproject.toml

@@ -25,6 +25,7 @@ def heap() -> Iterator[Heap]:
     yield heap
     heap.stop()
     gc.collect()
+    gc.freeze()  # As it was before; see `tests/conftest.py`.
 
 
 def looked_over() -> set[int]:

@@ -16,6 +16,8 @@ from typing import Literal
 HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
 LIBS = HERE / "libs"
+CLASSES = LIBS / "classes.jsa"
+"""See `tests.support.brokers.class_archive`; it goes when the jars change."""
 MAVEN_DEADLINE_S = 600.0
 
 LogLevel = Literal["error", "warn", "info", "debug"]
@@ -93,8 +95,11 @@ def java_command(
     Only the first compiler tier and the serial collector: these processes live for seconds
     beside other ones on few cores, where a warm JVM never pays back its warming.
     """
+    archive = CLASSES if libs == LIBS and CLASSES.is_file() else None
     return [
         "java",
+        # An archive of another Java is of no use; its warnings are no news.
+        *([f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive else []),
         f"-Xmx{heap_mb}m",
         "-XX:TieredStopAtLevel=1",
         "-XX:+UseSerialGC",

@@ -14,6 +14,7 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from tests.support.examples import many
 from tests.support.paths import ROOT
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster
@@ -172,11 +173,13 @@ async def press_at_random(
 ) -> None:
     """Press any of the keys that there are, over ticks, sizes and restarts of the backend.
 
+    `strokes` is how often in continuous integration, see `tests.support.examples`.
+
     Raises:
         AssertionError: it has ended, or something was changed.
     """
     chance = random.Random(seed)
-    for _ in range(strokes):
+    for _ in range(many(strokes)):
         await shown.pilot.press(chance.choice(keys()))
         match chance.randrange(10):
             case 0:

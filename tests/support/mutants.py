@@ -1,0 +1,207 @@
+"""Breaks the code in one place at a time, and counts how often the quick tier notices.
+
+    python -m tests.support.mutants --seed 1 --count 10 backend/domain backend/wire
+
+It works in a copy of the working tree and prints each mutant that no test noticed. The test files
+that name the mutated module come first. What they let pass faces the whole quick tier.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.support.paths import ROOT
+
+COMPARISONS: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+ARITHMETIC: Final[dict[type[ast.operator], type[ast.operator]]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+    ast.Div: ast.Mult,
+    ast.Mod: ast.Mult,
+}
+DEADLINE_S: Final = 1_800.0
+LEFT_OUT: Final = (".git", ".venv", ".mypy_cache", ".hypothesis", ".pytest_cache", "libs")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One place of one file, and what stands there instead."""
+
+    path: Path
+    line: int
+    before: str
+    after: str
+    source: str
+    """The whole file with the mutant in it."""
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.before}  ->  {self.after}"
+
+
+def places(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below functions that can be mutated."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for statement in function.body:
+                yield from filter(_can_change, ast.walk(statement))
+
+
+def _can_change(node: ast.AST) -> bool:
+    match node:
+        case ast.Compare(ops=[only]):
+            return type(only) in COMPARISONS
+        case ast.BinOp(left=ast.Constant(value=str())) | ast.BinOp(right=ast.JoinedStr()):
+            return False
+        case ast.BinOp(op=op):
+            return type(op) in ARITHMETIC
+        case ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.IfExp():
+            return True
+        case ast.Constant(value=bool() | int()):
+            return True
+        case _:
+            return False
+
+
+def changed(node: ast.AST) -> ast.AST:
+    """The node's opposite."""
+    other = copy.deepcopy(node)
+    match other:
+        case ast.Compare(ops=[only]):
+            other.ops = [COMPARISONS[type(only)]()]
+        case ast.BinOp(op=op):
+            other.op = ARITHMETIC[type(op)]()
+        case ast.BoolOp(op=op):
+            other.op = ast.And() if isinstance(op, ast.Or) else ast.Or()
+        case ast.UnaryOp(operand=operand):
+            return operand
+        case ast.IfExp(body=body, orelse=orelse):
+            other.body, other.orelse = orelse, body
+        case ast.Constant(value=bool() as value):
+            other.value = not value
+        case ast.Constant(value=int() as value):
+            other.value = value + 1
+        case _:
+            raise ValueError(f"nothing to change in {ast.dump(node)}")
+    return other
+
+
+def mutants(folder: Path, count: int, chance: random.Random) -> list[Mutant]:
+    """So many places of a folder, each line as likely as any other that can be mutated."""
+    found = [
+        (path, node)
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in places(ast.parse(path.read_text()))
+    ]
+    return [_mutant(path, node) for path, node in chance.sample(found, count)]
+
+
+def _mutant(path: Path, node: ast.AST) -> Mutant:
+    source = path.read_text()
+    before = ast.get_source_segment(source, node)
+    assert before is not None
+    assert isinstance(node, ast.expr)
+    after = f"({ast.unparse(changed(node))})"
+    lines = source.encode().splitlines(keepends=True)
+    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
+    text = (
+        source.encode()[:start] + after.encode() + source.encode()[start + len(before.encode()) :]
+    )
+    return Mutant(path.relative_to(ROOT), node.lineno, before, after, text.decode())
+
+
+def naming(path: Path) -> list[str]:
+    """Quick test files that name a module, the ones closest to it by folder first."""
+    module = ".".join(path.with_suffix("").parts)
+    return sorted(
+        str(file.relative_to(ROOT))
+        for folder in ("unit", "property", "contract", "tui")
+        for file in (ROOT / "tests" / folder).rglob("test_*.py")
+        if module in file.read_text()
+    )
+
+
+def is_noticed(mutant: Mutant, copy_of_it: Path) -> bool:
+    """Whether a test of the quick tier fails, or cannot be read, with the mutant in the copy."""
+    target = copy_of_it / mutant.path
+    original = target.read_text()
+    target.write_text(mutant.source)
+    try:
+        near = naming(mutant.path)
+        return bool(near and _fails(copy_of_it, "--tier", "quick", *near)) or _fails(
+            copy_of_it, "-n", "5", "--dist", "loadgroup", "--no-loadscope-reorder"
+        )
+    finally:
+        target.write_text(original)
+
+
+def _fails(folder: Path, *arguments: str) -> bool:
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(folder)},
+            capture_output=True,
+            timeout=DEADLINE_S,
+        )
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode not in (0, 5)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print how many mutants of each folder the tests notice.
+
+    Returns:
+        1 where that is fewer than nine of ten; 2 where tests fail without a mutant.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=10, help="mutants of each folder")
+    options = parser.parse_args(arguments)
+    unnoticed = tried = 0
+    with tempfile.TemporaryDirectory(prefix="kshunt-mutants-") as name:
+        copy_of_it = Path(name, "kshunt")
+        shutil.copytree(ROOT, copy_of_it, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
+        for folder in options.folders:
+            chosen = mutants(folder, options.count, random.Random(options.seed))
+            near = {file for mutant in chosen for file in naming(mutant.path)}
+            if _fails(copy_of_it, "--tier", "quick", *sorted(near)):
+                print(f"{folder}: these tests fail without a mutant: {', '.join(sorted(near))}")
+                return 2
+            left = [mutant for mutant in chosen if not is_noticed(mutant, copy_of_it)]
+            print(f"{folder}: {len(chosen) - len(left)} of {len(chosen)} noticed", flush=True)
+            for mutant in left:
+                print(f"  {mutant}", flush=True)
+            unnoticed, tried = unnoticed + len(left), tried + len(chosen)
+    return int(unnoticed > tried / 10)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
