@@ -45,7 +45,7 @@ class ChangePreview:
         return any(result.ok for result in self.rehearsal.results)
 
 
-class Desk:
+class ChangeService:
     """See the module's text."""
 
     def __init__(self, app: Dashboard) -> None:
@@ -105,7 +105,7 @@ class Desk:
             if preview is not None and await self._is_stale(error, intent, preview):
                 raise Stale(error.message) from None
             raise
-        self._app.rounds.nudge()
+        self._app.polling.nudge()
         return answer
 
     async def _preview(self, intent: Intent) -> Preview | None:
