@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from tui.changes.teamwork import Teamwork
-    from tui.changes.workflows import Flows
+    from tui.changes.workflows import ChangeWorkflows
     from tui.recorder.reader import RecordingReader
     from tui.recorder.recorder import Recorder
     from tui.tables.model import RowKey
@@ -110,14 +110,14 @@ class KshuntApp(Dashboard):
         revive: Callable[[], object] | None = None,
         recorder: Recorder | None = None,
         reel: RecordingReader | None = None,
-        settle: Callable[[], object] | None = None,
+        freeze: Callable[[], object] | None = None,
     ) -> None:
         """`plain` starts in the terminal's own colours, which is also right for NO_COLOR.
 
         `in_browser` keeps the files of this host out of reach: texts are downloaded instead.
 
         `recorder` writes what comes; `reel` is a recording that is shown in place of a backend;
-        `settle` is called when what a view needs has been loaded.
+        `freeze` is called when what a view needs has been loaded.
 
         Raises:
             ConfigError: there is no theme of that name.
@@ -138,7 +138,7 @@ class KshuntApp(Dashboard):
         self.travel = Playback(self, _write_notes, recorder, reel)
         self.live = Link(address, self.travel.tell, retry_s=retry_s, revive=revive)
         self.polling = Polling(self, self.travel)
-        self._deriver = Deriver(self._post_derived, self.store.lags, settle)
+        self._deriver = Deriver(self._post_derived, self.store.lags, freeze)
         self._shown_s = float("-inf")
         self._refresh_due = False
         self.changing = False
@@ -150,11 +150,11 @@ class KshuntApp(Dashboard):
         return self.travel if self.travel.past else self.live
 
     @cached_property
-    def flows(self) -> Flows:
+    def workflows(self) -> ChangeWorkflows:
         """What changes the cluster; loaded when it is first wanted."""
-        from tui.changes.workflows import Flows
+        from tui.changes.workflows import ChangeWorkflows
 
-        return Flows(self)
+        return ChangeWorkflows(self)
 
     @cached_property
     def teamwork(self) -> Teamwork:

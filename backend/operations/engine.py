@@ -21,7 +21,7 @@ from typing import Final
 
 from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActing
+from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActive
 from backend.offload import offload
 from backend.operations.core.context import Context
 from backend.operations.ownership.drift import ListDrift, RateDrift, drift
@@ -82,9 +82,9 @@ class Engine:
         async with self._context.lock:
             try:
                 self._registry.require()
-                await self._registry.settle()
+                await self._registry.resolve()
                 await self._tick()
-            except (NotActing, JournalFenced, JournalUnavailable) as stopped:
+            except (NotActive, JournalFenced, JournalUnavailable) as stopped:
                 log.info("The engine stands still: %s", stopped)
             except KshuntError as error:
                 # The sampler shows that the cluster does not answer; the next tick tries again.
@@ -105,7 +105,7 @@ class Engine:
         `inherited` are the operations that it left unfinished.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: this backend acts no more.
+            NotActive, JournalFenced, JournalUnavailable: this backend acts no more.
         """
         if not inherited:
             return
@@ -124,7 +124,7 @@ class Engine:
         for operation_id in self._registry.unfinished:
             try:
                 await self._one(operation_id, ongoing)
-            except (NotActing, JournalFenced, JournalUnavailable):
+            except (NotActive, JournalFenced, JournalUnavailable):
                 raise
             except KshuntError as error:
                 self._registry.set_outcome(operation_id, f"no step was taken: {error}")
@@ -171,7 +171,7 @@ class Engine:
     async def _finish(self, operation: Operation, ongoing: Ongoing) -> None:
         try:
             await self._cancellations.finish(operation, ongoing)
-        except (NotActing, JournalFenced, JournalUnavailable):
+        except (NotActive, JournalFenced, JournalUnavailable):
             raise
         except KshuntError as error:
             self._registry.set_outcome(operation.id, f"not cancelled yet: {error}")

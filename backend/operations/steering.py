@@ -91,7 +91,7 @@ class Steering:
         Raises:
             BadInput: there is no such operation, or it moves nothing.
             Conflict: it is not in a state that can be paused.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if (shrinks := self._of_shrink(operation_id)) is not None:
             return await shrinks.pause(operation_id, validate_only=validate_only, asker=asker)
@@ -126,7 +126,7 @@ class Steering:
         Raises:
             BadInput: there is no such operation, or it moves nothing.
             Conflict: it is not paused.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if (shrinks := self._of_shrink(operation_id)) is not None:
             return await shrinks.resume(operation_id, validate_only=validate_only, asker=asker)
@@ -152,7 +152,7 @@ class Steering:
         Raises:
             BadInput: there is no such operation, or it moves nothing.
             Conflict: it cannot be cancelled any more.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if (shrinks := self._of_shrink(operation_id)) is not None:
             return await shrinks.cancel(operation_id, validate_only=validate_only, asker=asker)
@@ -186,7 +186,7 @@ class Steering:
         Raises:
             BadInput: there is no such operation, or it moved nothing.
             Conflict: it has not ended, or nothing can go back.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         _, work = self._found(operation_id, "undo")
         view = await self._context.view(work.topics)
@@ -228,7 +228,7 @@ class Steering:
         Raises:
             BadInput: there is no such operation, or no broker is named.
             Conflict: it is not waiting for its throttle to come off, or a broker answers.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if not brokers:
             raise BadInput("No broker is named; nothing was changed.")
@@ -263,7 +263,7 @@ class Steering:
 
         Raises:
             Conflict: nothing of it moves, or it is ours already.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         async with self._context.lock:
             ongoing = await self._context.ongoing()

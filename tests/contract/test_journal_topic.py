@@ -320,13 +320,13 @@ async def test_what_is_in_doubt_is_found_out(
                 await one.append({key: {}})
             assert lost.value.written is None
             with pytest.raises(JournalUnavailable, match="not known"):
-                await one.settle()
+                await one.resolve()
             assert key not in one.state.entries
             each_server(embedded, lambda server: server.faults.heal())
             monkeypatch.setattr(topic_log, "APPEND_TIMEOUT_S", DEADLINE_S)
             if repeat:
                 await one.append({key: {}})
-            assert await one.settle()
+            assert await one.resolve()
             assert key in one.state.entries
             monkeypatch.setattr(topic_log, "APPEND_TIMEOUT_S", 0.4)
         await a_stand_by_sees(embedded, topic, one.state)

@@ -28,7 +28,7 @@ from backend.api.server.authentication import AccessPolicy, Gate
 from backend.api.server.listener import Listen, bind
 from backend.api.service.backend import Backend
 from backend.clock import Clock, SystemClock
-from backend.errors import NotActing
+from backend.errors import NotActive
 from backend.operations.journal.entries import Heartbeat
 from backend.operations.lease.lease import LeaseState
 from backend.operations.lease.lease_manager import BackendIdentity
@@ -68,7 +68,7 @@ class Place:
     async def ready(self, timeout_s: float) -> None:
         if self.wins is not None:
             self.acting = self.wins
-            raise NotActing("Another backend acts. Nothing was changed.", acting=self.wins)
+            raise NotActive("Another backend acts. Nothing was changed.", active=self.wins)
         self.duty = LeaseState.ACT
 
 

@@ -32,7 +32,7 @@ from tui.data.questions import (
     PRESENCE,
     PROPOSALS,
     STANDING,
-    Moment,
+    PollingState,
     due,
 )
 from tui.dialogs.attention_list import AttentionScreen
@@ -432,7 +432,7 @@ async def test_a_backend_that_follows_says_whom(shown: Shown) -> None:
 
 
 def test_an_idle_cluster_is_asked_for_no_configuration() -> None:
-    idle = Moment(100.0, live=True, running=False, leftovers_matter=False)
+    idle = PollingState(100.0, live=True, running=False, leftovers_matter=False)
     always = {STANDING, PIPELINE, PRESENCE, PROPOSALS}
     assert set(due(idle, {})) == always
     assert due(replace(idle, live=False), {}) == ()

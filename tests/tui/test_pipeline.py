@@ -20,7 +20,7 @@ from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, moving
 from tests.support.tui.delivered import deliver, eta, gap, standing
 from tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
-from tui.data.questions import DELIVERED, EFFECTS, FORECASTS, PIPELINE, Moment, wanted
+from tui.data.questions import DELIVERED, EFFECTS, FORECASTS, PIPELINE, PollingState, wanted
 from tui.facts.forecast import Forecast, age_text, full_text, of_all, of_operation, range_text
 from tui.recorder.json_values import decode, encode
 from tui.text.formatting import ASCII
@@ -173,7 +173,7 @@ def test_what_was_delivered_can_be_recorded(tmp_path: Path) -> None:
 
 
 def test_results_are_asked_for_where_there_are_any() -> None:
-    live = Moment(0.0, True, True, False, past_in_sight=True, throttles_in_sight=True)
+    live = PollingState(0.0, True, True, False, past_in_sight=True, throttles_in_sight=True)
     asked = {FORECASTS, EFFECTS, DELIVERED}
     assert not wanted(live) & asked
     assert PIPELINE in wanted(live)

@@ -21,7 +21,7 @@ from backend.errors import (
     JournalFenced,
     JournalUnavailable,
     JournalUnusable,
-    NotActing,
+    NotActive,
     NotAuthorized,
     WrongCluster,
 )
@@ -129,13 +129,13 @@ async def test_who_was_replaced_writes_nothing_more_and_changes_nothing(
         second = journal_in(other, "two")
         assert bodies(await second.open()) == {ONE: {"a": 1}}
         # An effect of the first that was decided before, and comes late.
-        with pytest.raises(NotActing, match="Another backend has taken over"):
+        with pytest.raises(NotActive, match="Another backend has taken over"):
             await session.commit([Create("/admin/reassign_partitions", b"{}")], timeout_s=TIMEOUT_S)
         assert client.exists("/admin/reassign_partitions") is None
         with pytest.raises(JournalFenced):
             await first.append({TWO: {}})
         with pytest.raises(JournalFenced):
-            await first.settle()
+            await first.resolve()
         await second.append({TWO: {"b": 2}})
         assert bodies(await first.peek()) == {ONE: {"a": 1}, TWO: {"b": 2}}
         assert bodies(await first.open()) == {ONE: {"a": 1}, TWO: {"b": 2}}
@@ -170,7 +170,7 @@ async def test_an_append_in_doubt_is_found_out_and_is_written_once(
             await journal.append({ONE: {"a": 1}})
         assert failed.value.written is None
         assert bodies(journal.state) == {}
-        written = await journal.settle()
+        written = await journal.resolve()
         assert written == (lost == "answer")
         assert bodies(journal.state) == ({ONE: {"a": 1}} if written else {})
         session.lose = lost

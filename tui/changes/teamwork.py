@@ -94,7 +94,7 @@ class Teamwork:
         if wish is None or self._refused():
             return
         if wish.verb == "approve":
-            app.flows.approve(wish.proposal)
+            app.workflows.approve(wish.proposal)
         elif wish.verb == "reject":
             self._start(self._reject(wish.proposal))
         else:

@@ -36,7 +36,7 @@ from backend.domain.pipeline.result_columns import (
     ResultTable,
 )
 from backend.errors import KshuntError
-from backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, standing_of
+from backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, status_of
 
 if TYPE_CHECKING:
     from backend.telemetry.results.results_reader import Results
@@ -82,7 +82,7 @@ def standing(backend: Backend) -> PipelineStatus:
         tables=found,
         unreadable=unreadable,
     )
-    return standing_of(seen)
+    return status_of(seen)
 
 
 async def _asked(

@@ -287,12 +287,12 @@ class Backend:
         """Return once this backend may change the cluster.
 
         Raises:
-            NotActing: another backend acts, or who acts was not settled in time.
+            NotActive: another backend acts, or who acts was not settled in time.
             JournalUnusable, NotAuthorized: the journal needs an operator's help.
         """
         await self.membership.ready(READY_S)
         await self._recover()
-        await self.registry.settle()
+        await self.registry.resolve()
 
     async def _recover(self) -> None:
         """Close what another backend left; what this one has begun since is not meant."""
@@ -375,7 +375,7 @@ class Backend:
         shrink = self.registry.shrink(operation.id)
         actions = self._offered(actions_of(operation, work, shrink))
         if shrink is not None:
-            course = self.shrink_runner.course(operation, shrink).as_json()
+            course = self.shrink_runner.progress(operation, shrink).as_json()
             details = {**operation.details, "shrink": course}
             return replace(operation, actions=actions, details=details)
         waiting = 0 if work is None or operation.state.ended else len(work.waiting)

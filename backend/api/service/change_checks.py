@@ -35,7 +35,7 @@ async def require_active(
 
     Raises:
         WrongCluster: it is of another cluster.
-        NotActing, JournalUnusable, NotAuthorized: as `Backend.ready`, unless nothing is changed.
+        NotActive, JournalUnusable, NotAuthorized: as `Backend.ready`, unless nothing is changed.
     """
     await refuse_other_cluster(backend, cluster_id)
     if not validate_only:

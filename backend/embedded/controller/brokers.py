@@ -92,7 +92,7 @@ def unfence_broker(image: ClusterImage, broker: int) -> Decision[int]:
         for topic, number, partition in image.hosted(broker)
         if partition.leader == NO_LEADER and not is_going(partition)
     )
-    changes = records_of(_settled(waiting))
+    changes = records_of(_completed(waiting))
     records = with_removal(image, [BrokerUnfenced(broker), *changes])
     return Decision.of(records, [ItemResult(broker)])
 
@@ -173,7 +173,7 @@ def _assigned(
     if not is_going(partition):
         if log_dir in broker.offline_dirs:
             change.shrink([broker.id])
-        change.settle()
+        change.complete()
     return records_of([change])
 
 
@@ -190,15 +190,15 @@ def _without(
         for topic, number, partition in image.hosted(broker)
         if lost(partition.log_dir(broker) or NO_DIR) and not is_going(partition)
     )
-    return records_of(_settled(hit, gone=(broker,)))
+    return records_of(_completed(hit, gone=(broker,)))
 
 
-def _settled(
+def _completed(
     drafts: Iterable[PartitionChangeBuilder], gone: Sequence[int] = ()
 ) -> Iterator[PartitionChangeBuilder]:
     for one in drafts:
         one.shrink(gone)
-        one.settle()
+        one.complete()
         yield one
 
 

@@ -48,7 +48,7 @@ from backend.errors import (
     JournalFenced,
     JournalUnavailable,
     JournalUnusable,
-    NotActing,
+    NotActive,
     NotAuthorized,
     WrongCluster,
 )
@@ -181,9 +181,9 @@ class ZnodeJournal:
         kept, named = dict(entries), frozenset(replacing)
         await self._alone(lambda: self._append(kept, named))
 
-    async def settle(self) -> bool:
-        """As `Journal.settle`."""
-        return await self._alone(self._settle)
+    async def resolve(self) -> bool:
+        """As `Journal.resolve`."""
+        return await self._alone(self._resolve)
 
     async def follow(self) -> AsyncGenerator[JournalState, None]:
         """As `Journal.follow`."""
@@ -403,7 +403,7 @@ class ZnodeJournal:
     async def _append(self, entries: Mapping[str, Body | None], replacing: Collection[str]) -> None:
         self._required()
         doubt = self._doubt
-        if doubt is not None and await self._settle() and doubt.entries == entries:
+        if doubt is not None and await self._resolve() and doubt.entries == entries:
             return
         check_append(self._state, entries, replacing)
         await self._put(entries)
@@ -424,7 +424,7 @@ class ZnodeJournal:
                     raise JournalUnusable(
                         f"Somebody else writes what is the journal's: {error}. Nothing was written."
                     ) from None
-            except NotActing:
+            except NotActive:
                 # Where an append was in doubt, the version may have grown by our own hand.
                 if attempt or not await self._still_ours():
                     self._lose()
@@ -478,7 +478,7 @@ class ZnodeJournal:
             found, throttle_removal.named_by(before), throttle_removal.named_by(after)
         )
 
-    async def _settle(self) -> bool:
+    async def _resolve(self) -> bool:
         self._required()
         doubt = self._doubt
         if doubt is None:

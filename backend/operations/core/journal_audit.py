@@ -45,7 +45,7 @@ class JournalAudit:
         """Write a line for each thing that was done since the last one of its kind.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         found, told = self._repairs(), self._told
         if adopted := found.adopted - told.adopted:

@@ -67,7 +67,7 @@ class JournalWriter(Protocol):
         """Return only where this backend may change the cluster now.
 
         Raises:
-            NotActing: it may not.
+            NotActive: it may not.
         """
         ...
 
@@ -142,7 +142,7 @@ class Registry:
         """Return only where this backend may change the cluster; to be asked before each effect.
 
         Raises:
-            NotActing: it may not.
+            NotActive: it may not.
         """
         if self._scribe is not None:
             self._scribe.require()
@@ -185,7 +185,7 @@ class Registry:
         """A new operation that ends with its answer, in state STARTING: the intent.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it was not written; nothing may be done.
+            NotActive, JournalFenced, JournalUnavailable: it was not written; nothing may be done.
         """
         operation = self.draft(kind, summary, asker=asker, details=details)
         await self.put(operation, ownership=ownership)
@@ -202,7 +202,7 @@ class Registry:
 
         Raises:
             Conflict: the move is not legal.
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         operation = self._known.operations[operation_id]
         after = operation.to(state, at_ms=self._clock.now_ms(), outcome=outcome)
@@ -230,7 +230,7 @@ class Registry:
         `throttles` is what the line of the audit says of them; None: what `ownership` decides.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: nothing of it may be acted upon.
+            NotActive, JournalFenced, JournalUnavailable: nothing of it may be acted upon.
         """
         async with self._writing:
             before = self._known.operations.get(operation.id)
@@ -263,7 +263,7 @@ class Registry:
         """Write whose the throttles are.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         if ownership == self.ownership:
             return
@@ -279,7 +279,7 @@ class Registry:
         Raises:
             Conflict: the operation is forgotten, or what is in the journal there cannot be read;
                 nothing was written.
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         async with self._writing:
             newest = self._known.operations.get(operation.id)
@@ -298,7 +298,7 @@ class Registry:
         """Write a line of the audit that goes with no step.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         async with self._writing:
             await self._write(self._line(replace(line, backend=self._backend)))
@@ -313,7 +313,7 @@ class Registry:
 
         Raises:
             Conflict: what is in the journal there cannot be read; nothing was written.
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         async with self._writing:
             proposals = {**self._known.proposals, proposal.id: proposal}
@@ -356,14 +356,14 @@ class Registry:
     def _state(self) -> JournalState:
         return JournalState() if self._scribe is None else self._scribe.state
 
-    async def settle(self) -> None:
+    async def resolve(self) -> None:
         """Find out what became of a write whose answer was lost, and take that over.
 
         To be called before anything is decided. What was written although nobody was told is an
         intent like any other: the engine goes on with it.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it is not known yet.
+            NotActive, JournalFenced, JournalUnavailable: it is not known yet.
         """
         if self.in_doubt and self._scribe is not None:
             async with self._writing:

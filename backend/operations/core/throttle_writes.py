@@ -96,7 +96,7 @@ class ThrottleWriter:
         more right before it is written: what somebody else set since `present` is left as it is.
 
         Raises:
-            NotActing: another backend acts; what was written so far, it finishes or undoes.
+            NotActive: another backend acts; what was written so far, it finishes or undoes.
             JournalFenced, JournalUnavailable: the same.
             ClusterUnreachable: it could not be read, or not be read back.
         """
@@ -137,7 +137,7 @@ class ThrottleWriter:
         """Write values, lists before rates; what is not ours needs no more than that.
 
         Raises:
-            NotActing: another backend acts.
+            NotActive: another backend acts.
         """
         written = ThrottleWrites()
         if writes.lists:

@@ -260,10 +260,10 @@ class Elections:
             failed = str(refused)
             left = ItemResult(refused.kafka_code, "UNKNOWN_SERVER_ERROR", failed)
             return dict.fromkeys(batch, left), failed
-        await self._settle(outcomes, timeout_s, deadline_s)
+        await self._wait_for_leaders(outcomes, timeout_s, deadline_s)
         return outcomes, failed
 
-    async def _settle(
+    async def _wait_for_leaders(
         self, outcomes: dict[TopicPartition, ItemResult], timeout_s: float, deadline_s: float
     ) -> None:
         """Wait until the brokers name the preferred replicas as leaders, and say who does not."""

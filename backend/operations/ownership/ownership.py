@@ -388,13 +388,13 @@ class Ownership:
         rates: dict[RateCellId, RateCell] = {}
         for i, rate_cell in self.rates.items():
             found = present.rates.get(i)
-            settled = rate_cell if found is None else rate_cell.settled(found)
+            settled = rate_cell if found is None else rate_cell.as_found(found)
             if settled is not None:
                 rates[i] = settled
         lists: dict[ListCellId, ListCell] = {}
         for j, list_cell in self.lists.items():
             listed = present.lists.get(j)
-            known = list_cell if listed is None else list_cell.settled(listed)
+            known = list_cell if listed is None else list_cell.as_found(listed)
             if known is not None and j[0] not in present.gone_topics:
                 lists[j] = known
         return Ownership(rates, lists)

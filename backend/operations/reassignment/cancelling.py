@@ -132,7 +132,7 @@ class Cancellations:
 
         Raises:
             BadInput: no partition is named.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
             NotSupported: this way to the cluster cannot cancel what moves.
         """
         if not partitions:

@@ -122,7 +122,7 @@ class ReassignmentRunner:
 
         Raises:
             ClusterUnreachable: it is not known whether they were submitted; a tick finds out.
-            NotActing, JournalFenced, JournalUnavailable: the backend that acts finds out.
+            NotActive, JournalFenced, JournalUnavailable: the backend that acts finds out.
         """
         wanted = tuple(batch)
         work = work.submitting(wanted)

@@ -96,7 +96,7 @@ class Reassignments:
                 that runs, with another throttle; or the journal's record of a throttle cannot be
                 read.
             BadInput: a throttle is under 1 KB/s, or the plan is over Kafka's limit.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         _check(request)
         async with self._context.lock:

@@ -44,7 +44,7 @@ class Claims:
             BadInput: there is no such operation, or who asks says no name, or no reason to take it
                 over.
             Conflict: it has ended, or another one steers it and it shall not be taken over.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         async with self._one:
             operation = self._operation(operation_id)
@@ -72,7 +72,7 @@ class Claims:
         Raises:
             BadInput: there is no such operation.
             Conflict: nobody steers it, or another one does.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         async with self._one:
             operation, team = self._operation(operation_id), self._registry.team(operation_id)
@@ -90,7 +90,7 @@ class Claims:
         Raises:
             BadInput: there is no such operation, or the note cannot be meant.
             Conflict: there are too many.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         async with self._one:
             operation, team = self._operation(operation_id), self._registry.team(operation_id)

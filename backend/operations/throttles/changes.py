@@ -105,7 +105,7 @@ class ThrottleChanges:
         Raises:
             BadInput: no broker is named.
             Conflict: the journal's record of a broker's throttle cannot be read.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if not rates:
             raise BadInput("No broker is named; nothing was changed.")
@@ -280,7 +280,7 @@ class ThrottleChanges:
             BadInput: no topic is named.
             ClusterUnreachable: the cluster could not be asked what it has; nothing was changed.
             Conflict: the journal's record of a topic's throttle cannot be read.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if not replicas:
             raise BadInput("No topic is named; nothing was changed.")

@@ -30,7 +30,7 @@ class DriftAudit:
         """Write a line for each operation whose throttle drifted since it was last told.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         drift = tuple(found)
         told = self._told

@@ -46,7 +46,7 @@ from backend.errors import (
     ClusterUnreachable,
     JournalFenced,
     JournalUnavailable,
-    NotActing,
+    NotActive,
     NotSupported,
 )
 from backend.operations.core.context import Context
@@ -102,7 +102,7 @@ class Backend(Process):
         if not self.alive:
             raise Crash
         if self.world.writer is not self:
-            raise NotActing("Another backend acts. Nothing was changed.")
+            raise NotActive("Another backend acts. Nothing was changed.")
 
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()

@@ -32,7 +32,7 @@ from tui.changes.plan.rehearsal_part import RehearsalPart
 from tui.changes.plan.save_dialog import SavePlanScreen
 from tui.changes.verbs.wizards import Planned, planned_wizard
 from tui.changes.wizard.change_service import ChangeService
-from tui.changes.wizard.intent import Target
+from tui.changes.wizard.intent import TargetCluster
 from tui.changes.wizard.next_step import NextStep
 from tui.changes.wizard.pages import step_line
 from tui.changes.wizard.question_parts import error_lines
@@ -427,7 +427,7 @@ class PlanScreen(Dialog[NextStep | None]):
     async def _in_earnest(self, proposed: Proposed, throttle: str) -> None:
         app, answer = self._kshunt, proposed.answer
         assert app.store.facts is not None
-        target = Target(answer.cluster_id, app.store.bootstrap_servers)
+        target = TargetCluster(answer.cluster_id, app.store.bootstrap_servers)
         planned = Planned(answer.plan, answer.proposal.goal, throttle)
         wizard = planned_wizard(app.store.facts, target, app.glyphs, planned)
         screen = WizardScreen(app, wizard, self._service)

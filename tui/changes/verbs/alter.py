@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from backend.domain.reassignment.answers import ChangeAnswer
 from backend.domain.topics.alteration import UNCHANGED, AlteredTopic
 from backend.errors import BadInput
-from tui.changes.wizard.intent import Intent, Sending, Target
+from tui.changes.wizard.intent import Intent, Sending, TargetCluster
 from tui.text.formatting import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Wanted:
     reason: str = ""
 
 
-def alter_intent(present: Present, target: Target, wanted: Wanted, glyphs: Glyphs) -> Intent:
+def alter_intent(present: Present, target: TargetCluster, wanted: Wanted, glyphs: Glyphs) -> Intent:
     """Give a topic more partitions, or another replication factor, or both.
 
     Raises:

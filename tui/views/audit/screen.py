@@ -146,7 +146,7 @@ class AuditScreen(Dialog[None]):
         store = self._kshunt.store
         operation = store.operation(self._first.removeprefix("op:"))
         self.dismiss(None)
-        self._kshunt.flows.export(operation)
+        self._kshunt.workflows.export(operation)
 
 
 class EntryScreen(Dialog[None]):

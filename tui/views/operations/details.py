@@ -15,7 +15,7 @@ from tui.actions import ACTIONS, can, key_of
 from tui.facts.drift_words import drift_words, readable
 from tui.facts.forecast import LIVE, full_text
 from tui.facts.progress import held, moving_first, originals
-from tui.facts.shrink_phases import course_of, phase_lines
+from tui.facts.shrink_phases import phase_lines, shrink_progress_of
 from tui.facts.snapshot_facts import Facts
 from tui.tables.lines import PaneLine
 from tui.text.formatting import NEVER_TEXT, Glyphs, bytes_text, duration_text, plural, rate_text
@@ -51,7 +51,7 @@ def about(
     `audit` None: nobody has said; `unknown` is why, where nobody will. `looks`: the keys that look
     at the audit are named; `shared`: somebody else is here, and so are those that they would see.
     """
-    course, keys = course_of(row.operation), _can(row, looks=looks, shared=shared)
+    course, keys = shrink_progress_of(row.operation), _can(row, looks=looks, shared=shared)
     if course is not None:
         return _shrink(row, course, audit, glyphs, room, keys)
     head = [*_drift(row), *_facts(row)][: room - 1]

@@ -98,7 +98,7 @@ def _builders(
 ) -> Mapping[str, tuple[str, Builder]]:
     """Title and builder of each section."""
     moving = overview.summary.moving_replicas > 0
-    counts = parts.Counts(sight.drift, sight.orphans, sight.data_age)
+    counts = parts.ThrottleCounts(sight.drift, sight.orphans, sight.data_age)
     listed = overview.running or overview.ended
     return {
         "health": ("Health", lambda w, n: parts.health(overview, counts, w, n, glyphs)),
