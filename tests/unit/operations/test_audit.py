@@ -448,7 +448,7 @@ def test_a_terminal_gets_a_line_an_entry_in_its_own_time() -> None:
     ]
     alien, first, broken, second = as_text(rows, zone=EAST).split("\n")
     assert first == (
-        "2027-01-15 13:45:00+05:45  ended            ada@bastion  reassign op-0 · 2 brokers, "
+        "2027-01-15 13:45:00+05:45  ended        ada@bastion  reassign op-0 · 2 brokers, "
         "1 topic, 1 partition · “disk full on 3” · done"
     )
     assert alien.startswith("unknown time               unreadable entry audit/not-a-key: foreign")
