@@ -135,5 +135,5 @@ def _prior(app: FastAPI, backend: Backend) -> None:
         elif copy.lost and not body.validate_only:
             await backend.registry.tell(discarded_line(len(copy.lost), asker_of(body)))
         if not body.validate_only:
-            copy.settled()
+            copy.forget_lost()
         return change_json(answer)
