@@ -40,11 +40,12 @@ test: $(DEV) kafka-jars ## the quick tier: what needs Python alone, and one stor
 test-all: $(DEV) kafka-jars ## every tier; real Kafka, ZooKeeper and Spark need Java, and Maven once
 	@$(PY) $(PYTEST) --tier all $(ARGS)
 
-check: $(DEV) ## formatting, lint, types and import rules
+check: $(DEV) ## formatting, lint, types, import rules and dead code
 	$(VENV)/bin/ruff format --check backend tui tests
 	$(VENV)/bin/ruff check backend tui tests
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/vulture
 
 coverage: $(DEV) kafka-jars ## lines and branches that the quick tier reaches (ARGS="--tier all")
 	@$(PY) -m coverage erase

@@ -24,7 +24,7 @@ Our exception hierarchy::
     │   └── WireError            an answer breaks its protocol (`backend.wire.reader`)
     ├── LogError                 a partition's log refuses (`backend.embedded.logs.errors`)
     ├── Conflict                 the cluster's state forbids what was asked
-    │   ├── NotActing            another backend acts, or it is not certain that this one may
+    │   ├── NotActive            another backend acts, or it is not certain that this one may
     │   ├── ResultsBusy          another run writes the results (`pipeline.results.result_runs`)
     │   ├── Refused              what a shrink has to do is refused (`backend.operations.shrink`)
     │   └── StillThere           what a shrink takes away is not gone yet          (retriable)
@@ -164,7 +164,7 @@ class JournalUnavailable(ClusterError):
     def __init__(self, message: str, *, advice: str = "", written: bool | None = False) -> None:
         super().__init__(message, advice=advice)
         self.written = written
-        """False where nothing was written, None where that is not known; `Journal.settle` and
+        """False where nothing was written, None where that is not known; `Journal.resolve` and
         the next `append` find out."""
 
 
@@ -192,7 +192,7 @@ class Conflict(KshuntError):
     http_status = 409
 
 
-class Acting(Protocol):
+class ActiveBackend(Protocol):
     """The backend that acts, by its own words."""
 
     @property
@@ -212,14 +212,16 @@ class Acting(Protocol):
         """When it started, by its own clock."""
 
 
-class NotActing(Conflict):
+class NotActive(Conflict):
     """Another backend of this cluster acts, or it is not certain that this one may."""
 
     title = "This backend does not act"
 
-    def __init__(self, message: str, *, advice: str = "", acting: Acting | None = None) -> None:
+    def __init__(
+        self, message: str, *, advice: str = "", active: ActiveBackend | None = None
+    ) -> None:
         super().__init__(message, advice=advice)
-        self.acting = acting
+        self.active = active
         """Who acts instead, where that is known."""
 
 

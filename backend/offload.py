@@ -10,15 +10,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
-ASIDE_MIN: Final = 1_000
+OFFLOAD_MIN: Final = 1_000
 """Entries from which it is worth a thread; with fewer it takes a few milliseconds."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def aside(entries: int, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+async def offload(entries: int, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """What a pure function gives; where it has to go over so many entries, from a thread."""
-    if entries < ASIDE_MIN:
+    if entries < OFFLOAD_MIN:
         return work(*args, **kwargs)
     return await asyncio.to_thread(work, *args, **kwargs)

@@ -163,7 +163,7 @@ def _run(
         theme=theme or settings.theme,
         themes=ThemeFolder(config_folder(os.environ) / "themes"),
         start_view=settings.start_view,
-        settle=memory.settle,
+        freeze=memory.freeze,
         glyphs=ASCII if terminal.ascii_only else UNICODE,
         **feed,
     )

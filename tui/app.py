@@ -25,7 +25,7 @@ from tui.actions.view_names import (
     VIEWS,
 )
 from tui.data.playback import Playback
-from tui.data.polling import TICK_S, Rounds
+from tui.data.polling import TICK_S, Polling
 from tui.data.store import Derived, DeriveFailed, Store
 from tui.deriver import REFRESH_S, Deriver
 from tui.feed.link import RETRY_S, Link
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from tui.changes.teamwork import Teamwork
-    from tui.changes.workflows import Flows
+    from tui.changes.workflows import ChangeWorkflows
     from tui.recorder.reader import RecordingReader
     from tui.recorder.recorder import Recorder
     from tui.tables.model import RowKey
@@ -110,14 +110,14 @@ class KshuntApp(Dashboard):
         revive: Callable[[], object] | None = None,
         recorder: Recorder | None = None,
         reel: RecordingReader | None = None,
-        settle: Callable[[], object] | None = None,
+        freeze: Callable[[], object] | None = None,
     ) -> None:
         """`plain` starts in the terminal's own colours, which is also right for NO_COLOR.
 
         `in_browser` keeps the files of this host out of reach: texts are downloaded instead.
 
         `recorder` writes what comes; `reel` is a recording that is shown in place of a backend;
-        `settle` is called when what a view needs has been loaded.
+        `freeze` is called when what a view needs has been loaded.
 
         Raises:
             ConfigError: there is no theme of that name.
@@ -130,15 +130,15 @@ class KshuntApp(Dashboard):
         self.downloads = Downloads(self) if in_browser else None
         self.glyphs = glyphs
         self.animation_level = "none"
-        self.wardrobe = ThemeManager(self, themes, plain=plain)
-        self.wardrobe.open(theme)
+        self.themes = ThemeManager(self, themes, plain=plain)
+        self.themes.open(theme)
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
         self.set_class(not glyphs.spark, "-ascii")
         self.store = Store(now_s)
         self.travel = Playback(self, _write_notes, recorder, reel)
         self.live = Link(address, self.travel.tell, retry_s=retry_s, revive=revive)
-        self.rounds = Rounds(self, self.travel)
-        self._deriver = Deriver(self._post_derived, self.store.lags, settle)
+        self.polling = Polling(self, self.travel)
+        self._deriver = Deriver(self._post_derived, self.store.lags, freeze)
         self._shown_s = float("-inf")
         self._refresh_due = False
         self.changing = False
@@ -150,11 +150,11 @@ class KshuntApp(Dashboard):
         return self.travel if self.travel.past else self.live
 
     @cached_property
-    def flows(self) -> Flows:
+    def workflows(self) -> ChangeWorkflows:
         """What changes the cluster; loaded when it is first wanted."""
-        from tui.changes.workflows import Flows
+        from tui.changes.workflows import ChangeWorkflows
 
-        return Flows(self)
+        return ChangeWorkflows(self)
 
     @cached_property
     def teamwork(self) -> Teamwork:
@@ -206,16 +206,16 @@ class KshuntApp(Dashboard):
     def on_mount(self) -> None:
         """Connect once the first frame is out: data libraries are loaded after it."""
         self.call_after_refresh(self._connect)
-        self.wardrobe.watch()
+        self.themes.watch()
 
     def _connect(self) -> None:
         self._deriver.start()
         self.travel.start()
-        self.set_interval(TICK_S, self.rounds.look)
+        self.set_interval(TICK_S, self.polling.look)
 
     async def on_unmount(self) -> None:
         """Let go of the backend; its threads may take a moment."""
-        await self.rounds.leave()
+        await self.polling.leave()
         await asyncio.to_thread(self.live.stop)
         await asyncio.to_thread(self._deriver.stop)
         await self.travel.close()
@@ -243,7 +243,7 @@ class KshuntApp(Dashboard):
         store.received_s = scene.received_s
         store.info, store.connection = scene.info, scene.connection
         store.operations = scene.operations
-        self.rounds.take(scene)
+        self.polling.take(scene)
         if before not in ("", store.cluster_id):
             self._cluster_changed()
         self.derive(self.current_mode)
@@ -264,7 +264,7 @@ class KshuntApp(Dashboard):
         for view in self.views():
             view.clear_marks()
         self.store.audits.clear()
-        self.rounds.nudge()
+        self.polling.nudge()
         self.say(f"This is another cluster now: {self.store.cluster_id}.", "bad")
 
     def _refresh_soon(self) -> None:
@@ -287,7 +287,7 @@ class KshuntApp(Dashboard):
     def _derived(self, message: Derived) -> None:
         self.store.take_derived(message)
         self.changed.publish(message.job.view)
-        self.rounds.look()
+        self.polling.look()
 
     @on(DeriveFailed)
     def _derive_failed(self, message: DeriveFailed) -> None:
@@ -298,7 +298,7 @@ class KshuntApp(Dashboard):
         if self.travel.past:
             return
         self.store.operations = message.operations
-        self.rounds.look()
+        self.polling.look()
         if self.current_mode in (OPERATIONS, OVERVIEW):
             self.derive(self.current_mode)
 
@@ -307,7 +307,7 @@ class KshuntApp(Dashboard):
     @on(AuditArrived)
     def _answered(self) -> None:
         if not self.travel.past:
-            self.rounds.take(self.travel.live)
+            self.polling.take(self.travel.live)
 
     @on(Connected)
     def _connected(self, message: Connected) -> None:

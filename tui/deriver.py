@@ -42,17 +42,17 @@ class Deriver:
         self,
         post: Callable[[Message], object],
         lags: LagHistory | None = None,
-        settle: Callable[[], object] | None = None,
+        freeze: Callable[[], object] | None = None,
     ) -> None:
-        """`settle` is called once a view has been computed: what it needs has been loaded."""
+        """`freeze` is called once a view has been computed: what it needs has been loaded."""
         self._post = post
-        self._settle_process = settle
+        self._freeze = freeze
         self._lags = lags or LagHistory()
         self._pending: dict[str, Job] = {}
         self._wake = threading.Condition()
         self._stopped = False
         self._facts: Facts | None = None
-        self._settled: set[str] = set()
+        self._frozen: set[str] = set()
         self._keeper: HomeBuilder | None = None
         self._replicas: IncrementalTable | None = None
         """Only while the partitions view shows one row a replica."""
@@ -84,19 +84,20 @@ class Deriver:
                     return
                 job = self._pending.pop(next(iter(self._pending)))
             self._post(self._outcome(job))
-            self._settle(job.view)
+            self._freeze_once(job.view)
             # A snapshot has gone with the last table.
             memory.give_back()
 
-    def _settle(self, view: str) -> None:
-        if self._settle_process is not None and view not in self._settled:
-            self._settled.add(view)
-            self._settle_process()
+    def _freeze_once(self, view: str) -> None:
+        if self._freeze is not None and view not in self._frozen:
+            self._frozen.add(view)
+            self._freeze()
 
     def _outcome(self, job: Job) -> Message:
         """The table, or why there is none: without this thread the screen would stand still."""
         try:
             return self._derive(job)
+        # The edge of the thread: an error in one table is shown in its place.
         except Exception as error:  # noqa: BLE001
             return DeriveFailed(job.view, repr(error))
 

@@ -65,7 +65,7 @@ def give_back() -> None:
         _library.malloc_trim(SPARE_BYTES)
 
 
-def settle() -> None:
+def freeze() -> None:
     """What is there by now stays for good: collections of garbage need not look at it.
 
     A full one stops every thread for as long as eight frames.

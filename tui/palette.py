@@ -17,7 +17,7 @@ from tui.views.view_screen import ViewScreen
 
 if TYPE_CHECKING:
     from tui.shell.dashboard import Dashboard
-    from tui.tables.targets import Target
+    from tui.tables.targets import ScreenTarget
 
 PLACES_MOST: Final = 30
 """Places that are offered for what was typed; another letter makes them fewer."""
@@ -80,7 +80,7 @@ class Place(NamedTuple):
     title: str
     """`topic payments`, `broker 3`, `operation op-1`."""
     text: str
-    target: Target
+    target: ScreenTarget
 
 
 class PlaceProvider(Provider):
@@ -115,18 +115,18 @@ class PlaceProvider(Provider):
 
 def places(app: Dashboard) -> Iterable[Place]:
     """Everything that has a name, but for replicas: the filter finds those."""
-    from tui.tables.targets import Target
+    from tui.tables.targets import ScreenTarget
 
     store = app.store
     for operation in store.operations:
         words = f"{operation.state.value}: {printable(operation.summary)}"
-        target = Target(OPERATIONS, key=operation.id)
+        target = ScreenTarget(OPERATIONS, key=operation.id)
         yield Place(f"operation {operation.id}", words, target)
     snapshot = store.snapshot
     if snapshot is None:
         return
     for id in sorted(snapshot.brokers):
-        yield Place(f"broker {id}", "Its row in the brokers view.", Target(BROKERS, key=id))
+        yield Place(f"broker {id}", "Its row in the brokers view.", ScreenTarget(BROKERS, key=id))
     for topic in snapshot.topics:
-        target = Target(PARTITIONS, filter_text=f"topic:{topic}")
+        target = ScreenTarget(PARTITIONS, filter_text=f"topic:{topic}")
         yield Place(f"topic {printable(topic)}", "Its replicas.", target)

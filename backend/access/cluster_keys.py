@@ -113,10 +113,6 @@ class ClusterKeys:
         same = hmac.compare_digest(expected, signature.mac.encode("utf-8", "surrogatepass"))
         return Verdict.VALID if same else Verdict.FORGED
 
-    def rotated(self) -> ClusterKeys:
-        """With a new key that signs; the others still verify."""
-        return ClusterKeys((Key.new(), *self.keys)[:KEYS_MAX])
-
     def text(self) -> str:
         """As it is in a file."""
         return "".join(f"{key.id} {key.secret.hex()}\n" for key in self.keys)

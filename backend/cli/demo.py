@@ -46,7 +46,7 @@ def run_demo(
     path = runtime_dir() / f"demo-{os.getpid()}.sock"
     with ExitStack() as stack:
         played = ["--scenario", scenario, "--seed", str(seed), "--control-port", "none"]
-        # The backend ends first: it leaves its seat in the cluster's journal.
+        # The backend ends first: it gives up its lease in the cluster's journal.
         cluster = stack.enter_context(_child("cluster", *played, "--hand-over"))
         served = stack.enter_context(_child("serve", "--socket", str(path), "--from-stdin"))
         introduction = _Introduction(cluster, served, f"unix:{path}")

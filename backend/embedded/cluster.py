@@ -3,8 +3,7 @@
 Goals: `start` gives a cluster that any Kafka client can use, in a fraction of a second; every
 fault can be had on demand, and hits sockets and state alike.
 
-Constraints: one event loop owns everything; nothing here is safe to call from another thread
-(`running` in `backend.embedded.background` is).
+Constraints: one event loop owns everything; nothing here is safe to call from another thread.
 
 Algorithm: on the machine's clock a task lets the core catch up every few milliseconds, less often
 where that is expensive. A simulated clock stands still but for `advance`, and for producers that

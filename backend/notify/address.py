@@ -21,7 +21,7 @@ SECRET_CHARACTERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WebhookAddress:
     """Where a hook's messages go."""
 
     url: str = field(repr=False)
@@ -61,7 +61,7 @@ class Target:
         return f"{self.host} ({self.id})"
 
 
-def target_of(url: str, keys: tuple[bytes, ...], authorities: Path | None) -> Target:
+def target_of(url: str, keys: tuple[bytes, ...], authorities: Path | None) -> WebhookAddress:
     """A hook's target.
 
     The address is the operator's own word: nothing that a request or a cluster says goes into it,
@@ -81,7 +81,7 @@ def target_of(url: str, keys: tuple[bytes, ...], authorities: Path | None) -> Ta
             f"--webhook: http://{host} would send operations' names in the clear.",
             advice="Give an https address; http is for this machine alone.",
         )
-    return Target(url, host if port is None else f"{host}:{port}", keys, authorities)
+    return WebhookAddress(url, host if port is None else f"{host}:{port}", keys, authorities)
 
 
 def _parts(url: str) -> tuple[str, str, int | None]:

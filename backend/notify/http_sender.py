@@ -10,9 +10,9 @@ import httpx
 
 from backend import __version__
 from backend.errors import ConfigError
-from backend.notify.address import Target
+from backend.notify.address import WebhookAddress
 from backend.notify.message import Message, one_line
-from backend.notify.retries import Answer, Policy, Verdict, judged
+from backend.notify.retries import Answer, AttemptResult, RetryPolicy, judged
 from backend.notify.signatures import headers_of
 
 ANSWER_BYTES_MAX: Final = 2_048
@@ -35,7 +35,7 @@ class Sender(Protocol):
 class HttpSender:
     """Sends to one target. Redirects are not followed, and no proxy of the environment is asked."""
 
-    def __init__(self, target: Target, policy: Policy) -> None:
+    def __init__(self, target: WebhookAddress, policy: RetryPolicy) -> None:
         """Raises:
         ConfigError: the file of authorities cannot be used.
         """
@@ -72,16 +72,16 @@ class HttpSender:
                 after = answer.headers.get("retry-after", "")
                 return judged(answer.status_code, said, after, now_ms)
         except (TimeoutError, httpx.TimeoutException):
-            return Answer(Verdict.AGAIN, f"no answer within {self._policy.answer_s:g} s")
+            return Answer(AttemptResult.AGAIN, f"no answer within {self._policy.answer_s:g} s")
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             words = self._target.without_address(f"{type(error).__name__}: {error}")
-            return Answer(Verdict.AGAIN, one_line(words, WORDS_MAX))
+            return Answer(AttemptResult.AGAIN, one_line(words, WORDS_MAX))
         finally:
             # What a receiver wants to be told again (Set-Cookie) is kept nowhere.
             self._client.cookies.clear()
 
 
-def _trusted(target: Target) -> ssl.SSLContext:
+def _trusted(target: WebhookAddress) -> ssl.SSLContext:
     path = target.authorities
     try:
         return ssl.create_default_context(cafile=path)
@@ -89,7 +89,7 @@ def _trusted(target: Target) -> ssl.SSLContext:
         raise ConfigError(f"--webhook-ca {path} cannot be used: {error}.") from None
 
 
-async def _said(answer: httpx.Response, target: Target) -> str:
+async def _said(answer: httpx.Response, target: WebhookAddress) -> str:
     """The beginning of what an answer says, on one line; what cannot be read is left out."""
     parts: list[bytes] = []
     size = 0

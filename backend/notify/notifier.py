@@ -14,8 +14,8 @@ from backend.clock import Clock
 from backend.domain.service.webhooks import WebhookStatus
 from backend.notify.message import Message, News
 from backend.notify.message_store import MessageStore
-from backend.notify.retries import Policy
-from backend.notify.webhook import Hook
+from backend.notify.retries import RetryPolicy
+from backend.notify.webhook import Webhook
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +34,10 @@ class Notifier:
 
     def __init__(
         self,
-        hooks: Sequence[Hook],
+        hooks: Sequence[Webhook],
         keeping: MessageStore,
         clock: Clock,
-        policy: Policy,
+        policy: RetryPolicy,
         make_id: Callable[[], str] = new_id,
     ) -> None:
         self._hooks = tuple(hooks)
@@ -85,7 +85,7 @@ class Notifier:
             task.add_done_callback(_look)
 
     async def stop(self) -> None:
-        """Try what waits once more, for `Policy.grace_s` at most; the rest is kept for later."""
+        """Try what waits once more, for `RetryPolicy.grace_s` at most; the rest is kept."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._policy.grace_s):
                 await self._all_kept.wait()

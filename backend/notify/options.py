@@ -16,7 +16,7 @@ from backend.errors import ConfigError
 from backend.secret_files import read_secret
 
 if TYPE_CHECKING:
-    from backend.notify.address import Target
+    from backend.notify.address import WebhookAddress
     from backend.notify.notifier import Notifier
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def targets_of(options: argparse.Namespace, environment: Mapping[str, str]) -> tuple[Target, ...]:
+def targets_of(
+    options: argparse.Namespace, environment: Mapping[str, str]
+) -> tuple[WebhookAddress, ...]:
     """The webhooks that are named.
 
     Raises:
@@ -94,7 +96,7 @@ def targets_of(options: argparse.Namespace, environment: Mapping[str, str]) -> t
     return targets
 
 
-def visible(targets: Iterable[Target], words: Sequence[str]) -> tuple[Target, ...]:
+def visible(targets: Iterable[WebhookAddress], words: Sequence[str]) -> tuple[WebhookAddress, ...]:
     """Those whose address may be a secret, and is among the words of a command line."""
     line = "\0".join(words)
     return tuple(each for each in targets if each.lets_in and each.url in line)
@@ -163,14 +165,14 @@ def notifier_of(
     from backend.notify.http_sender import HttpSender
     from backend.notify.message_store import MessageStore
     from backend.notify.notifier import Notifier
-    from backend.notify.retries import Policy
+    from backend.notify.retries import RetryPolicy
     from backend.notify.spool import Spool
-    from backend.notify.webhook import Hook
+    from backend.notify.webhook import Webhook
 
-    policy, path = Policy(), dead_letter_path(options, environment)
+    policy, path = RetryPolicy(), dead_letter_path(options, environment)
     keeping = MessageStore(Spool(waiting_path(path)), DeadLetters(path), clock)
     hooks = [
-        Hook(target, HttpSender(target, policy), keeping, clock, policy, secrets.randbits(64))
+        Webhook(target, HttpSender(target, policy), keeping, clock, policy, secrets.randbits(64))
         for target in targets
     ]
     return Notifier(hooks, keeping, clock, policy)

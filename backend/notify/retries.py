@@ -24,7 +24,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RetryPolicy:
     """Every time and bound of sending."""
 
     attempts: int = 12
@@ -44,7 +44,7 @@ class Policy:
     """At a stop, so long what waits is tried once more."""
 
 
-class Verdict(enum.Enum):
+class AttemptResult(enum.Enum):
     """What an attempt came to."""
 
     DELIVERED = enum.auto()
@@ -60,7 +60,7 @@ class Verdict(enum.Enum):
 class Answer:
     """What came of one attempt."""
 
-    verdict: Verdict
+    verdict: AttemptResult
     words: str = ""
     """Why it was not delivered."""
     retry_after_s: float = 0.0
@@ -82,15 +82,15 @@ def judged(status: int, said: str, retry_after: str, now_ms: int) -> Answer:
         now_ms: The time, for one that names a moment.
     """
     if 200 <= status < 300:
-        return Answer(Verdict.DELIVERED)
+        return Answer(AttemptResult.DELIVERED)
     words = f"HTTP {status}{f': {said}' if said else ''}"
     if status == _GONE:
-        return Answer(Verdict.GONE, words)
+        return Answer(AttemptResult.GONE, words)
     if 300 <= status < 400:
-        return Answer(Verdict.REFUSED, f"{words} (a redirect, which is not followed)")
+        return Answer(AttemptResult.REFUSED, f"{words} (a redirect, which is not followed)")
     wait_s = retry_after_s(retry_after, now_ms)
     refused = 400 <= status < 500 and status not in _TIMES
-    return Answer(Verdict.REFUSED if refused else Verdict.AGAIN, words, wait_s)
+    return Answer(AttemptResult.REFUSED if refused else AttemptResult.AGAIN, words, wait_s)
 
 
 def retry_after_s(text: str, now_ms: int) -> float:
@@ -106,7 +106,7 @@ def retry_after_s(text: str, now_ms: int) -> float:
         return 0.0
 
 
-def pause_s(failures: int, asked_s: float, policy: Policy, random: Random) -> float:
+def pause_s(failures: int, asked_s: float, policy: RetryPolicy, random: Random) -> float:
     """How long to leave a hook alone after so many failures in a row, at least 1."""
     # Doubled often enough the bound is reached, and a float would overflow later.
     grown_s = policy.pause_s * 2.0 ** min(failures - 1, 30)
@@ -114,7 +114,7 @@ def pause_s(failures: int, asked_s: float, policy: Policy, random: Random) -> fl
     return max(whole_s * (0.5 + random.random() / 2), min(asked_s, policy.retry_after_s_max))
 
 
-def given_up(attempts: int, answer: Answer, policy: Policy) -> bool:
+def given_up(attempts: int, answer: Answer, policy: RetryPolicy) -> bool:
     """Whether a message was tried often enough."""
-    most = policy.attempts_refused if answer.verdict is Verdict.REFUSED else policy.attempts
+    most = policy.attempts_refused if answer.verdict is AttemptResult.REFUSED else policy.attempts
     return attempts >= most

@@ -21,11 +21,11 @@ from typing import Final
 
 from backend.clock import Clock
 from backend.domain.service.webhooks import WebhookStatus
-from backend.notify.address import Target
+from backend.notify.address import WebhookAddress
 from backend.notify.http_sender import Sender
 from backend.notify.message import Message
 from backend.notify.message_store import MessageStore
-from backend.notify.retries import Answer, Policy, Verdict, given_up, pause_s
+from backend.notify.retries import Answer, AttemptResult, RetryPolicy, given_up, pause_s
 
 log = logging.getLogger(__name__)
 
@@ -39,16 +39,16 @@ class _Waiting:
     error: str = ""
 
 
-class Hook:
+class Webhook:
     """See the module's text. `run` until cancelled, then perhaps `last_try`."""
 
     def __init__(
         self,
-        target: Target,
+        target: WebhookAddress,
         sender: Sender,
         keeping: MessageStore,
         clock: Clock,
-        policy: Policy,
+        policy: RetryPolicy,
         seed: int,
     ) -> None:
         """`seed` is of the pauses' jitter."""
@@ -123,7 +123,7 @@ class Hook:
             if self._stopped:
                 return await self._unwanted(one)
             answer = await self._sender.send(one.message, self._clock.now_ms())
-            if answer.verdict is Verdict.DELIVERED:
+            if answer.verdict is AttemptResult.DELIVERED:
                 await self._arrived(one)
                 return None
             return await self._not_delivered(one, answer)
@@ -134,7 +134,7 @@ class Hook:
     async def _unwanted(self, one: _Waiting) -> Answer | None:
         """What comes after a 410 is a dead letter at once."""
         if not await self._bury(one, one.error or "the receiver wants nothing any more (410)"):
-            return Answer(Verdict.AGAIN)
+            return Answer(AttemptResult.AGAIN)
         self._remove(one)
         return None
 
@@ -157,7 +157,7 @@ class Hook:
         one.error = answer.words
         if self._failures == 1:
             log.warning("webhook %s: %s", self.target, answer.words)
-        if answer.verdict is Verdict.GONE:
+        if answer.verdict is AttemptResult.GONE:
             log.error("webhook %s wants nothing any more (410); it is asked no more", self.target)
             self._stopped = True
             return None

@@ -28,8 +28,8 @@ from backend.operations.core.context import Context
 from backend.operations.core.throttle_writes import shares_held
 from backend.operations.moves.pause_throttles import pause_writes
 from backend.operations.moves.undo_plans import undo_plan
-from backend.operations.reassignment.engine import Engine
 from backend.operations.reassignment.pausing import Pausing, follower_share, moving
+from backend.operations.reassignment.runner import ReassignmentRunner
 from backend.operations.reassignment.starting import Reassignments, ReassignRequest
 from backend.operations.shrink.requests import Shrinks, shrink_actions
 from backend.operations.state.reassignment_work import ReassignmentWork
@@ -71,15 +71,15 @@ class Steering:
     def __init__(
         self,
         context: Context,
-        engine: Engine,
         reassignments: Reassignments,
+        runner: ReassignmentRunner,
         shrinks: Shrinks | None = None,
     ) -> None:
         """`shrinks` steers shrinks; None where none is begun."""
         self._context = context
         self._shrinks = shrinks
         self._registry = context.registry
-        self._engine = engine
+        self._runner = runner
         self._reassignments = reassignments
         self._pausing = Pausing(context)
 
@@ -91,7 +91,7 @@ class Steering:
         Raises:
             BadInput: there is no such operation, or it moves nothing.
             Conflict: it is not in a state that can be paused.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if (shrinks := self._of_shrink(operation_id)) is not None:
             return await shrinks.pause(operation_id, validate_only=validate_only, asker=asker)
@@ -126,7 +126,7 @@ class Steering:
         Raises:
             BadInput: there is no such operation, or it moves nothing.
             Conflict: it is not paused.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if (shrinks := self._of_shrink(operation_id)) is not None:
             return await shrinks.resume(operation_id, validate_only=validate_only, asker=asker)
@@ -152,7 +152,7 @@ class Steering:
         Raises:
             BadInput: there is no such operation, or it moves nothing.
             Conflict: it cannot be cancelled any more.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if (shrinks := self._of_shrink(operation_id)) is not None:
             return await shrinks.cancel(operation_id, validate_only=validate_only, asker=asker)
@@ -186,7 +186,7 @@ class Steering:
         Raises:
             BadInput: there is no such operation, or it moved nothing.
             Conflict: it has not ended, or nothing can go back.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         _, work = self._found(operation_id, "undo")
         view = await self._context.view(work.topics)
@@ -228,7 +228,7 @@ class Steering:
         Raises:
             BadInput: there is no such operation, or no broker is named.
             Conflict: it is not waiting for its throttle to come off, or a broker answers.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if not brokers:
             raise BadInput("No broker is named; nothing was changed.")
@@ -246,7 +246,7 @@ class Steering:
                 after = replace(operation, outcome=words)
                 ownership = self._registry.ownership.abandoned(operation_id, brokers)
                 await self._registry.put(after, work, ownership)
-                await self._engine.lift(after, work)
+                await self._runner.lift(after, work)
         outcome = tuple(Result(str(b), 0, "NONE", "its throttle stays there") for b in brokers)
         return ChangeAnswer(validate_only, operation_id, outcome)
 
@@ -263,7 +263,7 @@ class Steering:
 
         Raises:
             Conflict: nothing of it moves, or it is ours already.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         async with self._context.lock:
             ongoing = await self._context.ongoing()

@@ -22,7 +22,7 @@ import numpy as np
 
 from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
 from backend.domain.planning.impact import BrokerImpact, Impact
-from backend.domain.service.status import MoveCaps
+from backend.domain.reassignment.move_caps import MoveCaps
 from backend.errors import BadInput
 from backend.placement.plans.situation import Situation
 

@@ -25,7 +25,7 @@ from backend.addresses import (
 from backend.config_file import near, serve_source
 from backend.errors import ConfigError, KshuntError
 from backend.journals import options as journal_options
-from backend.notify import options as notify
+from backend.notify import options as notify_options
 from backend.serve.logs import FORMATS, set_up
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--log-format", choices=FORMATS, default="text", help="of standard error (default text)"
     )
-    for add in (add_options, journal_options.add_options, notify.add_options):
+    for add in (add_options, journal_options.add_options, notify_options.add_options):
         add(parser)
     two_person.add_options(parser)
     # The demo's: the brokers are the first line of standard input, and its end is ours.
@@ -174,7 +174,7 @@ def _run_server(options: argparse.Namespace) -> int:
     from backend.clock import SystemClock
     from backend.local_sockets import served_path
     from backend.operations.shrink.job_process import JobSettings, ProcessJob
-    from backend.serve.webhook_events import telling
+    from backend.serve.webhook_events import notifying_webhooks
     from backend.settings import PlacerSettings, RecordingSettings, Settings
 
     set_up(options.log_format)
@@ -204,7 +204,7 @@ def _run_server(options: argparse.Namespace) -> int:
             _stop_at_end_of_input(asyncio.get_running_loop())
         for each in credentials:
             await each.start()
-        notifier = notify.notifier_of(options, clock)
+        notifier = notify_options.notifier_of(options, clock)
         admin = await reach(settings, clock, owned_throttles=True)
         try:
             admin.placing = _placing(settings, admin)
@@ -232,11 +232,11 @@ def _run_server(options: argparse.Namespace) -> int:
             placing=admin.placing,
             keys=keys,
         )
-        admin.guard = backend.seat.guard
+        admin.guard = backend.membership.guard
         async with (
             contextlib.nullcontext() if pipeline is None else pipeline.beside(),
-            contextlib.nullcontext() if parts is None else parts.recovering(backend.seat),
-            contextlib.nullcontext() if notifier is None else telling(backend, notifier),
+            contextlib.nullcontext() if parts is None else parts.recovering(backend.membership),
+            contextlib.nullcontext() if notifier is None else notifying_webhooks(backend, notifier),
         ):
             await serve(backend, at, credentials, linger_s=linger_s, peers=peers)
 

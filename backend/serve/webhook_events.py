@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from backend.api.routes.health import answers
 from backend.api.service.backend import WRITERS, Backend
 from backend.api.service.engine_json import drift_json, orphan_json
+from backend.api.service.readiness import answers
 from backend.domain.operations.operation import Operation
 from backend.errors import KshuntError
 from backend.notify.changes import Facts, Seen, Watch
@@ -32,7 +32,7 @@ configurations are read for it."""
 
 
 @asynccontextmanager
-async def telling(
+async def notifying_webhooks(
     backend: Backend, notifier: Notifier, orphans_s: float = ORPHANS_S
 ) -> AsyncIterator[None]:
     """Tell the hooks what changes meanwhile, and at the end that the backend was stopped.
@@ -41,17 +41,17 @@ async def telling(
         ConfigError: the file of messages that wait cannot be used.
     """
     await notifier.start()
-    teller = WebhookEvents(backend, notifier, orphans_s)
-    backend.listeners.append(teller.operation)
+    events = WebhookEvents(backend, notifier, orphans_s)
+    backend.listeners.append(events.operation)
     backend.hooks = lambda: notifier.standing
-    task = asyncio.create_task(teller.run(), name="telling")
+    task = asyncio.create_task(events.run(), name="webhook events")
     try:
         yield
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        teller.ended()
+        events.ended()
         await notifier.stop()
 
 
@@ -76,7 +76,7 @@ class WebhookEvents:
 
     def _operation(self, operation: Operation) -> None:
         # As the writer begins, it reads what another one did, who has told it.
-        acts = self._backend.seat.duty is LeaseState.ACT
+        acts = self._backend.membership.duty is LeaseState.ACT
         if acts and not self._watch.acting:
             self._look(None)
         at_s = self._backend.clock.monotonic_s()
@@ -109,13 +109,13 @@ class WebhookEvents:
 
     def _seen(self) -> Seen:
         backend = self._backend
-        duty, registry = backend.seat.duty, backend.registry
+        duty, registry = backend.membership.duty, backend.registry
         unfinished = frozenset(registry.unfinished)
         # The engine stands still where nothing runs, and with it what it saw last.
         drift = [one for one in backend.engine.drift if unfinished & set(one.operations)]
         return Seen(
             at_s=backend.clock.monotonic_s(),
-            backend=backend.seat.me.backend,
+            backend=backend.membership.me.backend,
             host=socket.gethostname(),
             acting=duty is LeaseState.ACT,
             writes=duty in WRITERS,
@@ -137,7 +137,7 @@ class WebhookEvents:
     async def _orphans(self) -> Facts | None:
         """Orphans, where it is time to look; None where not, or where another backend tells."""
         backend, now_s = self._backend, self._backend.clock.monotonic_s()
-        mine = backend.seat.duty in (LeaseState.ACT, LeaseState.IDLE)
+        mine = backend.membership.duty in (LeaseState.ACT, LeaseState.IDLE)
         snapshot = backend.hub.latest
         if not mine or snapshot is None or now_s < self._orphans_from_s:
             return None
@@ -146,7 +146,7 @@ class WebhookEvents:
         if not throttles.replicas and not any(one.sources for one in throttles.rates.values()):
             return {}
         try:
-            found = await backend.mending.orphans()
+            found = await backend.throttle_repair.orphans()
         except KshuntError as error:
             log.info("Orphans could not be looked for: %s", error)
             return None

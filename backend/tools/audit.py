@@ -40,7 +40,7 @@ from backend.tools.shared.flags import (
 from backend.tools.shared.new_files import check_target, write_file
 
 if TYPE_CHECKING:
-    from backend.operations.audit.lines import AuditRow
+    from backend.domain.audit.lines import AuditRow
 
 PROG: Final = "kshunt audit"
 FORMATS: Final = ("text", "markdown", "json")
@@ -186,7 +186,8 @@ def _deliver(options: AuditOptions, cluster_id: str, rows: Sequence[AuditRow]) -
 
 
 def _rendered(options: AuditOptions, cluster_id: str, rows: Sequence[AuditRow]) -> str:
-    from backend.operations.audit.report import as_json, as_markdown, as_text
+    from backend.api.schema.audit import as_json
+    from backend.domain.audit.report import as_markdown, as_text
 
     if options.format == "json":
         return as_json(rows, cluster_id)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from backend.addresses import ZOOKEEPER_HELP
 from backend.api.client.stdlib import StdlibClient
-from backend.api.schema import documents
+from backend.api.schema.base import partition_json
+from backend.api.schema.elections import election_json, read_election
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.election import ElectionAnswer, LeaderCount
 from backend.domain.reassignment.answers import Result
@@ -25,7 +26,6 @@ from backend.domain.reassignment.plan import parse_partitions
 from backend.errors import BadInput
 from backend.local_sockets import running_backend
 from backend.settings import Settings
-from backend.tools.reassign.sources import ANSWER_MARGIN_S
 from backend.tools.shared import output
 from backend.tools.shared.console import (
     check_client_config,
@@ -37,6 +37,7 @@ from backend.tools.shared.console import (
 )
 from backend.tools.shared.flags import (
     ABOUT,
+    ANSWER_MARGIN_S,
     JSON,
     REASON_HELP,
     ZK_CONFIG,
@@ -272,7 +273,7 @@ class _QuickElections(StdlibClient):
         reason: str,
     ) -> ElectionAnswer:
         """See `BackendClient.elect_preferred_leaders`."""
-        named = None if partitions is None else list(map(documents.partition_json, partitions))
+        named = None if partitions is None else list(map(partition_json, partitions))
         body = {
             "partitions": named,
             "batch_size": batch_size,
@@ -282,7 +283,7 @@ class _QuickElections(StdlibClient):
             "who": who,
             "reason": reason,
         }
-        return documents.read_election(self._ask("POST", "/v1/elections/preferred", body))
+        return read_election(self._ask("POST", "/v1/elections/preferred", body))
 
 
 @contextmanager
@@ -362,7 +363,7 @@ def _report(lines: Sequence[str], answer: ElectionAnswer) -> Report:
     text = "\n".join([*lines, *answer.notes])
     problems = (f"{failed} preferred replica(s) could not be elected",) if failed else ()
     code = output.FAILED if failed else output.DONE
-    return Report(text, documents.election_json(answer), code, problems)
+    return Report(text, election_json(answer), code, problems)
 
 
 def _failure(result: Result) -> str:

@@ -13,11 +13,11 @@ from typing import Final
 from backend.clock import SystemClock
 from backend.domain.text.formatting import listed, many, moment_text
 from backend.errors import BadInput
-from backend.notify.address import Target
+from backend.notify.address import WebhookAddress
 from backend.notify.dead_letters import Letter, read_letters, remove_letters
 from backend.notify.http_sender import HttpSender
 from backend.notify.options import add_target_options, targets_of
-from backend.notify.retries import Policy, Verdict
+from backend.notify.retries import AttemptResult, RetryPolicy
 from backend.tools.shared import output
 from backend.tools.shared.console import run_tool, show_report
 from backend.tools.shared.output import Report
@@ -84,10 +84,12 @@ def _damage(path: Path, damaged: int) -> tuple[str, ...]:
     return (f"{many(damaged, 'line')} of {path} cannot be read.",) if damaged else ()
 
 
-async def resent(path: Path, targets: Sequence[Target], policy: Policy | None = None) -> Report:
+async def resent(
+    path: Path, targets: Sequence[WebhookAddress], policy: RetryPolicy | None = None
+) -> Report:
     """Send each letter once, in its order; a webhook that fails is asked no more."""
     letters, damaged = await asyncio.to_thread(read_letters, path)
-    policy = policy or Policy()
+    policy = policy or RetryPolicy()
     senders = {target.id: HttpSender(target, policy) for target in targets}
     delivered: set[tuple[str, str]] = set()
     silent: set[str] = set()
@@ -97,11 +99,11 @@ async def resent(path: Path, targets: Sequence[Target], policy: Policy | None = 
             if letter.hook not in senders or letter.hook in silent:
                 continue
             answer = await senders[letter.hook].send(letter.message, SystemClock().now_ms())
-            if answer.verdict is Verdict.DELIVERED:
+            if answer.verdict is AttemptResult.DELIVERED:
                 delivered.add((letter.hook, letter.message.id))
                 continue
             problems[f"{letter.host}: {answer.words}"] = None
-            if answer.verdict is not Verdict.REFUSED:
+            if answer.verdict is not AttemptResult.REFUSED:
                 # Whoever is not there is not there for the next one either.
                 silent.add(letter.hook)
     finally:

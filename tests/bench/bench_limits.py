@@ -19,9 +19,9 @@ from typing import Any
 import httpx
 import pytest
 
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.settings import LIMITS
+from tests.support.embedded.background import running
 from tests.support.slow_clients import HALF_BODY, HALF_HEAD, more_descriptors, serving_with
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until

@@ -26,7 +26,6 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from backend.pipeline.kernels.copying import Copying
 from backend.pipeline.kernels.partitioner import partitions_of_bytes
 from backend.pipeline.repartition.copy_batches import (
-    BATCH_RECORDS,
     QUICK_JAVA,
     SETTINGS,
     begun,
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
 RECORDS, RECORD_BYTES, RUNS = 300_000, 1_000, 3
 SOURCE_PARTITIONS, TARGET_PARTITIONS = 8, 3
 KEYS = 1_000_000
+
+BATCH_RECORDS = 1_000_000
 
 
 @pytest.mark.bench

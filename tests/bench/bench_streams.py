@@ -36,7 +36,7 @@ from backend.access.tokens import TokenFile
 from backend.api.client.backend_client import BackendClient
 from backend.api.http.route_roles import Declared, Routes
 from backend.api.schema.frames.writer import MEDIA_TYPE
-from backend.api.server.authentication import Door, Gate
+from backend.api.server.authentication import AccessPolicy, Gate
 from backend.api.service.frame_feed import FrameFeed
 from backend.api.service.streams import replica_stream
 from backend.clock import SystemClock
@@ -73,7 +73,7 @@ async def _serve(listener: socket.socket, told: Connection, tokens: Path) -> Non
     async def stream() -> StreamingResponse:
         return StreamingResponse(replica_stream(hub, feed), media_type=MEDIA_TYPE)
 
-    gate = Gate(app, Declared(app), Door(credentials=[file]), SystemClock())
+    gate = Gate(app, Declared(app), AccessPolicy(credentials=[file]), SystemClock())
     server = uvicorn.Server(uvicorn.Config(gate, log_config=None, access_log=False))
     ticking = asyncio.create_task(_tick(hub))
     serving = asyncio.create_task(server.serve(sockets=[listener]))

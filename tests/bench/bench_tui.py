@@ -195,11 +195,11 @@ def best_ms(call: Callable[[], object], times: int = 9) -> float:
 def measure_sorting(sheet: Sheet) -> None:
     """The largest table, sorted and filtered as the deriver's thread does it."""
     from tests.support.bench.tui_load import LoadCluster
+    from tests.support.tui.tables import partition_table
     from tui.facts.filter_terms import parse_filter
     from tui.facts.snapshot_facts import Facts
     from tui.tables.model import NATURAL, Order
     from tui.views.partitions.filter_masks import mask_of
-    from tui.views.partitions.table import partition_table
 
     facts = Facts(LoadCluster().step())
     partition_table(facts, (), Order("status"), False)

@@ -17,7 +17,6 @@ from backend.domain.throttles.configs import (
     BrokerThrottle,
     ThrottledRate,
 )
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.operations.ownership.cells import RateKey
 from backend.operations.ownership.ownership import found_settings
@@ -25,6 +24,7 @@ from backend.wire.raw import RawRequest
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, topic_with
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clusters import KAFKA, NATIVE
+from tests.support.embedded.background import running
 from tests.support.waiting import wait_until_async
 
 SET, DELETE = 0, 1

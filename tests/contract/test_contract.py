@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.reassignment_checks import columns_of
 from backend.admin.port.cluster_admin import ReassignOptions
+from backend.domain.cluster.columns import columns_of
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.throttles.configs import ThrottledRate
 from backend.errors import BrokerUnreachable, NotSupported

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.admin.port.cluster_admin import ItemResult, ReassignOptions, ReplicaLag
-from backend.api.schema import documents
+from backend.api.schema.elections import election_json, read_election, read_unclean, unclean_json
 from backend.domain.cluster.metadata import NO_BROKER, PartitionState, TopicPartition
 from backend.domain.operations.election import (
     ElectionAnswer,
@@ -28,13 +28,7 @@ from backend.embedded.net.server import Handler, RequestContext
 from backend.errors import BadInput
 from backend.operations.elections.preferred import Pacing, foreseen, unavailable
 from backend.operations.elections.unclean import check_confirmation, refusal
-from tests.support.admin import (
-    DEADLINE_S,
-    connected,
-    replicas_become,
-    states_of,
-    topic_with,
-)
+from tests.support.admin import DEADLINE_S, connected, replicas_become, states_of, topic_with
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clusters import ContractCluster
 from tests.support.embedded.listeners import ListeningCluster
@@ -84,7 +78,7 @@ def test_skews_are_distances_from_an_even_share(
         assert count.leaders_before == pytest.approx(even * (1 + count.skew_before), abs=0.05)
     assert abs(sum(count.skew_after for count in counts)) < 0.001
     answer = ElectionAnswer(True, None, (), ("note",), leaders=counts)
-    assert documents.read_election(documents.election_json(answer)) == answer
+    assert read_election(election_json(answer)) == answer
 
 
 ends = st.dictionaries(
@@ -113,7 +107,7 @@ def test_a_loss_is_never_stated_smaller_than_what_is_known(
         # Somebody has seen how far those were who had everything.
         assert any(broker in seen for broker in (isr - live or set(replicas) - live))
     answer = UncleanAnswer(True, None, (), losses=(loss,))
-    assert documents.read_unclean(documents.unclean_json(answer)) == answer
+    assert read_unclean(unclean_json(answer)) == answer
 
 
 def state(

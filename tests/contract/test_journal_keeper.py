@@ -17,27 +17,15 @@ from confluent_kafka.admin import AdminClient
 
 from backend.admin.security.client_properties import client_config
 from backend.clock import SystemClock
-from backend.errors import JournalFenced, JournalUnavailable, NotActing
-from backend.journals.topic.clients import (
-    JOURNAL_TOPIC,
-)
+from backend.domain.service.journal import JOURNAL_TOPIC
+from backend.errors import JournalFenced, JournalUnavailable, NotActive
 from backend.journals.topic.topic_journal import TopicJournal
-from backend.operations.journal.entries import (
-    BACKEND_KEY,
-    JournalState,
-    operation_key,
-)
+from backend.operations.journal.entries import BACKEND_KEY, JournalState, operation_key
 from backend.operations.journal.records import signed
 from backend.operations.lease.lease import LeaseState, LeaseTimes
 from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
 from tests.support.keys import KEYS
-from tests.support.operations.journal import (
-    DEADLINE_S,
-    Where,
-    journal,
-    raw_producer,
-    written_by,
-)
+from tests.support.operations.journal import DEADLINE_S, Where, journal, raw_producer, written_by
 from tests.support.waiting import wait_until, wait_until_async
 
 QUICK = LeaseTimes(beat_s=0.4, act_within_s=1.5, silence_s=2.0, gap_s=1.5)
@@ -71,7 +59,7 @@ async def who_appends(keepers: Sequence[LeaseManager]) -> LeaseManager:
     """The one that acts, once it has written: until then it may have been fenced unawares."""
     while True:
         for keeper in keepers:
-            with suppress(NotActing, JournalFenced, JournalUnavailable):
+            with suppress(NotActive, JournalFenced, JournalUnavailable):
                 await keeper.append({"operation/a": {}})
                 return keeper
         await SystemClock().wait_s(0.05)
@@ -106,7 +94,7 @@ async def test_of_two_stand_bys_one_takes_over_and_the_other_follows(where: Wher
             winner = await who_appends((one, two, three))
             losers = [keeper for keeper in (one, two, three) if keeper is not winner]
             for loser in losers:
-                with pytest.raises(NotActing, match="Nothing was changed"):
+                with pytest.raises(NotActive, match="Nothing was changed"):
                     await loser.append({"operation/b": {}})
     assert both == 0
 
@@ -148,7 +136,7 @@ async def test_nobody_takes_over_from_a_heartbeat_that_cannot_be_read(embedded: 
         await wait_until_async(
             lambda: keeper.duty is LeaseState.BLOCKED, DEADLINE_S, "it is blocked"
         )
-        with pytest.raises(NotActing, match="format 9"):
+        with pytest.raises(NotActive, match="format 9"):
             keeper.require()
 
 
@@ -246,7 +234,7 @@ async def act(servers: str, name: str) -> None:
             await keeper.append({operation_key(name): {"at_ms": clock.now_ms()}})
             keeper.require()
             say("effect")
-        except (NotActing, JournalFenced, JournalUnavailable):
+        except (NotActive, JournalFenced, JournalUnavailable):
             pass
         await clock.wait_s(0.02)
     run.result()

@@ -20,6 +20,8 @@ from confluent_kafka.admin import (
 )
 
 from backend.clock import SystemClock
+from backend.domain.audit.lines import audit_key
+from backend.domain.service.journal import UnreadableReason
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.net.server import BrokerServer
 from backend.errors import (
@@ -32,12 +34,7 @@ from backend.errors import (
 from backend.journals.topic import topic_journal as journal_topic
 from backend.journals.topic import transactions as topic_log
 from backend.journals.topic.acls import acl_remarks
-from backend.journals.topic.clients import (
-    TOPIC_CONFIG,
-    TopicFacts,
-    remarks_of,
-    topic_faults,
-)
+from backend.journals.topic.clients import TOPIC_CONFIG, TopicFacts, remarks_of, topic_faults
 from backend.journals.topic.topic_journal import TopicJournal, transactional_id
 from backend.operations.journal.entries import (
     BACKEND_KEY,
@@ -45,8 +42,6 @@ from backend.operations.journal.entries import (
     Heartbeat,
     JournalState,
     Kind,
-    Why,
-    audit_key,
     operation_key,
 )
 from backend.operations.journal.records import signed
@@ -200,8 +195,8 @@ async def test_what_cannot_be_read_is_listed_and_stays(where: Where) -> None:
         assert producer.flush(DEADLINE_S) == 0
         state = await one.open()
         assert state.entries == {}
-        assert [one.why for one in state.unreadable.values()] == [Why.NEWER]
-        assert [one.why for one in state.aside.values()] == [Why.DAMAGED]
+        assert [one.why for one in state.unreadable.values()] == [UnreadableReason.NEWER]
+        assert [one.why for one in state.aside.values()] == [UnreadableReason.DAMAGED]
         with pytest.raises(Conflict, match="newer"):
             await one.append({"operation/b": {}, "operation/a": {}})
         await a_stand_by_sees(where, topic, state)
@@ -325,13 +320,13 @@ async def test_what_is_in_doubt_is_found_out(
                 await one.append({key: {}})
             assert lost.value.written is None
             with pytest.raises(JournalUnavailable, match="not known"):
-                await one.settle()
+                await one.resolve()
             assert key not in one.state.entries
             each_server(embedded, lambda server: server.faults.heal())
             monkeypatch.setattr(topic_log, "APPEND_TIMEOUT_S", DEADLINE_S)
             if repeat:
                 await one.append({key: {}})
-            assert await one.settle()
+            assert await one.resolve()
             assert key in one.state.entries
             monkeypatch.setattr(topic_log, "APPEND_TIMEOUT_S", 0.4)
         await a_stand_by_sees(embedded, topic, one.state)

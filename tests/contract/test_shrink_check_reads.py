@@ -15,7 +15,6 @@ from backend.admin.port.cluster_admin import ReassignOptions
 from backend.clock import SystemClock
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.shrink.check import KeyUse, Severity, ShrinkCheck
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.embedded.net.api import KAFKA_APIS
 from backend.embedded.net.server import RequestContext
@@ -33,6 +32,7 @@ from tests.support.admin import (
     unthrottle,
 )
 from tests.support.clusters import KAFKA, ContractCluster
+from tests.support.embedded.background import running
 from tests.support.native import LIST_OFFSETS, administered, refusing, stay_silent
 from tests.support.shrink.check import THREE_BY_TWO, commit, member, on_thread, transaction, write
 from tests.support.topics import create_topic, produce

@@ -11,14 +11,14 @@ import pytest
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.admin.port.effects import KnownTopic
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.embedded.handler_table import handler_table
 from backend.embedded.net.server import Handler, RequestContext
-from backend.errors import ClusterUnreachable, NotActing, NotSupported
+from backend.errors import ClusterUnreachable, NotActive, NotSupported
 from backend.settings import Settings
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, fresh_name, states_of, topic_with
 from tests.support.clusters import KAFKA
+from tests.support.embedded.background import running
 from tests.support.native import administered, hang_up, refusing, stay_silent
 from tests.support.shrink.check import commit, member, on_thread, write
 from tests.support.topics import create_topic
@@ -308,18 +308,18 @@ async def test_a_backend_that_does_not_act_changes_nothing() -> None:
         await asyncio.to_thread(commit, admin.bootstrap_servers, "g", "t", {0: 0})
 
         def refuse() -> None:
-            raise NotActing("Another backend acts.")
+            raise NotActive("Another backend acts.")
 
         admin.guard = refuse
-        with pytest.raises(NotActing):
+        with pytest.raises(NotActive):
             await admin.create_topic("new", {0: (1,)}, {}, validate_only=False, timeout_s=TIMEOUT_S)
-        with pytest.raises(NotActing):
+        with pytest.raises(NotActive):
             await admin.delete_topic("t", timeout_s=TIMEOUT_S)
-        with pytest.raises(NotActing):
+        with pytest.raises(NotActive):
             await admin.alter_topic_configs("t", {"retention.ms": "1"}, timeout_s=TIMEOUT_S)
-        with pytest.raises(NotActing):
+        with pytest.raises(NotActive):
             await admin.alter_group_offsets("g", "t", {0: 1}, timeout_s=TIMEOUT_S)
-        with pytest.raises(NotActing):
+        with pytest.raises(NotActive):
             await admin.delete_groups(["g"], timeout_s=TIMEOUT_S)
         admin.guard = lambda: None
         assert await admin.topic_overrides("t", timeout_s=TIMEOUT_S) == {}

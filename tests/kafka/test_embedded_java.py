@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.embedded.metadata.acls import Operation, ResourceKind
 from backend.embedded.security.authorizer import Client
 from tests.support.brokers.java import ensure_jars, java_tool_command
+from tests.support.embedded.background import Running, running
 from tests.support.embedded.rights import AUTHORIZED
 from tests.support.embedded.unchanging import (
     CLUSTER_ID,

@@ -25,12 +25,12 @@ from confluent_kafka.admin import AdminClient
 from textual.pilot import Pilot
 
 from backend.api.client.backend_client import BackendClient
+from backend.domain.audit.lines import AuditEntry
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.lifecycle import OperationState
 from backend.domain.operations.operation import Operation
 from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.errors import KshuntError
-from backend.operations.audit.lines import AuditEntry
 from tests.support.audit_checker import Asked, problems
 from tests.support.brokers.launcher import RealKafka
 from tests.support.cut_network import Network, network

@@ -16,7 +16,6 @@ from backend.admin.port.cluster_admin import ItemResult
 from backend.clock import SystemClock
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.topics.alteration import AlteredTopic
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import ConfigError, KshuntError
 from backend.operations.reassignment.queries import Queries
@@ -25,6 +24,7 @@ from backend.placement.placer_calls import close_placers
 from backend.settings import PlacerSettings
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, settled, states_of, topic_with
 from tests.support.brokers.launcher import RealKafka
+from tests.support.embedded.background import running
 from tests.support.placement.given_placers import FAULTS, RACK_FIRST, Aware, Counting, named
 from tests.support.shrink.cases import is_as_before, is_shrunk, made, run, started
 from tests.support.shrink.driver import Driver

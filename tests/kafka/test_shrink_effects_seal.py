@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.admin.port.cluster_admin import ReassignOptions
 from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.shrink.sealing import LIMIT, SEALED_BYTES, TINY_BYTES
+from backend.domain.shrink.sealing import LIMIT, SEALED_BYTES
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,
@@ -37,6 +37,10 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
     "idempotent": {"enable.idempotence": True},
     "compressed": {"compression.type": "zstd"},
 }
+
+TINY_BYTES = 10
+"""A record whose key and value have no more than this together, and that has no headers, still gets
+in, if it is alone in its batch."""
 
 
 @pytest.fixture

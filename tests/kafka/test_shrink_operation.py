@@ -18,10 +18,10 @@ from confluent_kafka.admin import (
 )
 
 from backend.domain.shrink.phases import ShrinkRequest
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import Conflict, NotSupported
 from tests.support.brokers.launcher import RealKafka
+from tests.support.embedded.background import running
 from tests.support.shrink.cases import hunted, run
 from tests.support.shrink.check import QUIET
 from tests.support.shrink.driver import Driver

@@ -18,7 +18,6 @@ from backend.embedded.controller.reassign import alter_partition_reassignments
 from backend.embedded.controller.shrink import (
     delete_partitions,
     finish_replica_deletion,
-    replicas_to_delete,
 )
 from backend.embedded.controller.throttle_removal import fail_over
 from backend.embedded.controller.throttled_reassign import reassign_partitions
@@ -35,7 +34,7 @@ from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.metadata.image_values import PartitionImage
 from backend.embedded.metadata.records import NO_LEADER, PartitionMode, Record, ResourceType
 from backend.embedded.metadata.snapshot import image_records
-from tests.support.embedded.controller import Controller, replayed, tp
+from tests.support.embedded.controller import Controller, replayed, replicas_to_delete, tp
 from tests.support.examples import many
 
 BROKERS = 5

@@ -180,7 +180,7 @@ class EngineLaw(RuleBasedStateMachine):
         self.world.plan_faults(trouble.faults)
         self.world.edit = lambda: self.edit(trouble.edit)
         try:
-            self.world.run(self.backend.registry.settle())
+            self.world.run(self.backend.registry.resolve())
             self.world.run(verb(self.backend))
         except (KshuntError, Crash):
             pass

@@ -27,9 +27,9 @@ from backend.operations.ownership.ownership import (
 )
 from backend.operations.state.ownership_documents import (
     changed_documents,
-    from_documents,
 )
 from tests.support.examples import many
+from tests.support.operations.ownership import from_documents
 
 RATE_CELLS: tuple[RateCellId, ...] = (
     (1, RateKey.LEADER),

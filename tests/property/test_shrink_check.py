@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.models.shrink_checks import ShrinkCheckModel
-from backend.api.schema.shrink_checks import check_json, read_check
+from backend.api.models.shrinks import ShrinkCheckModel
+from backend.api.schema.shrinks import check_json, read_check
 from backend.domain.cluster.metadata import NO_BROKER, LogDir
 from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.shrink.check import Severity

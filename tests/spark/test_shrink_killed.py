@@ -76,14 +76,14 @@ class Shrinking:
         process = self.stack.enter_context(serve_process(self.kafka.bootstrap_servers, socket))
         self.backend = process.pid
         self.client = self.stack.enter_context(BackendClient(f"unix:{socket}"))
-        # Of the killed one's seat the cluster knows for a while.
+        # Of the killed one's lease the cluster knows for a while.
         wait_until(self._may_act, DEADLINE_S, "no other backend acts")
 
     def _may_act(self) -> bool:
         return self.client.standing().duty in (LeaseState.IDLE, LeaseState.ACT)
 
     def kill(self) -> None:
-        """The backend, at once; another one takes its seat over."""
+        """The backend, at once; another one takes its lease over."""
         os.kill(self.backend, signal.SIGKILL)
         self.start()
 

@@ -40,7 +40,7 @@ def sent(servers: str, topic: str, rows: Sequence[Row]) -> None:
     ordered = table(sorted(rows, key=lambda row: row["at"])).cast(SCHEMA)
     for piece in sink.pieces(Table.REPLICAS, ordered):
         sink.write(Table.REPLICAS, piece)
-    sink.settle([], 0)
+    sink.note_written([], 0)
     assert sink.lost() == ()
     sink.close()
 

@@ -15,10 +15,10 @@ from backend.api.client.backend_client import BackendClient
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.plan import format_plan
 from backend.domain.throttles.configs import ThrottledRate
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.tools.reassign import command
 from tests.support.brokers.launcher import RealKafka
+from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.tools import Tool, run_with, write
 from tests.support.topics import create_topic, produce

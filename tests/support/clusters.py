@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import pytest
 
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.settings import ZOOKEEPER_SCHEME
 from tests.support.brokers.launcher import RealKafka
 from tests.support.brokers.zookeeper import ZooKeeperKafka
+from tests.support.embedded.background import running
 
 NATIVE, EMULATED, KAFKA, ZOOKEEPER = "native", "emulated", "kafka", "zookeeper"
 FLAVOURS: Final = (NATIVE, EMULATED, KAFKA)

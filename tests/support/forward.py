@@ -24,11 +24,11 @@ from backend.api.forwarding.outbound import Forward, Leadership
 from backend.api.forwarding.peers import Origin, reached_at
 from backend.api.http.route_roles import Declared
 from backend.api.server.app import create_app
-from backend.api.server.authentication import Door, Gate
+from backend.api.server.authentication import AccessPolicy, Gate
 from backend.api.server.listener import Listen, bind
 from backend.api.service.backend import Backend
 from backend.clock import Clock, SystemClock
-from backend.errors import NotActing
+from backend.errors import NotActive
 from backend.operations.journal.entries import Heartbeat
 from backend.operations.lease.lease import LeaseState
 from backend.operations.lease.lease_manager import BackendIdentity
@@ -68,7 +68,7 @@ class Place:
     async def ready(self, timeout_s: float) -> None:
         if self.wins is not None:
             self.acting = self.wins
-            raise NotActing("Another backend acts. Nothing was changed.", acting=self.wins)
+            raise NotActive("Another backend acts. Nothing was changed.", active=self.wins)
         self.duty = LeaseState.ACT
 
 
@@ -134,7 +134,7 @@ class Tokens:
 def gated(
     app: Any,
     place: Leadership,
-    door: Door,
+    policy: AccessPolicy,
     *,
     keys: ClusterKeys = KEYS,
     peers: Collection[Origin] = (),
@@ -143,9 +143,13 @@ def gated(
 ) -> Gate:
     """What a backend serves, in front of an application."""
     clock, declared = clock or SystemClock(), Declared(real_app())
-    forward = Forward(app, declared, place, keys, reach=door.reach, peers=peers, reached=reached)
+    forward = Forward(app, declared, place, keys, reach=policy.reach, peers=peers, reached=reached)
     return Gate(
-        forward, declared, door, clock, ForwardedRequests(keys, lambda: place.me, door.reach, clock)
+        forward,
+        declared,
+        policy,
+        clock,
+        ForwardedRequests(keys, lambda: place.me, policy.reach, clock),
     )
 
 

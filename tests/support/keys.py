@@ -6,6 +6,7 @@ import os
 from typing import Final
 
 from backend.access.cluster_keys import (
+    KEYS_MAX,
     SECRET_BYTES,
     ClusterKeys,
     Key,
@@ -21,3 +22,8 @@ def keys_of(cluster_id: str) -> ClusterKeys:
     path = default_path(cluster_id, os.environ)
     own = read_keys(path).keys if path.exists() else ()
     return ClusterKeys((*KEYS.keys, *own))
+
+
+def rotated(keys: ClusterKeys) -> ClusterKeys:
+    """With a new key that signs; the others still verify."""
+    return ClusterKeys((Key.new(), *keys.keys)[:KEYS_MAX])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from backend.domain.cluster.metadata import TopicPartition
 from tests.support.tui.cluster import ScriptedCluster, ScriptedPartition, incident, running_move
-from tui.facts.finished_moves import Batch
+from tui.facts.finished_moves import FinishedMoves
 from tui.facts.overview import Total, total_of
 from tui.facts.snapshot_facts import Facts
 
@@ -33,7 +33,7 @@ def begin(cluster: ScriptedCluster, name: TopicPartition) -> None:
     cluster.move(name, [adding, *replicas[1:]])
 
 
-def total(cluster: ScriptedCluster, batch: Batch) -> Total:
+def total(cluster: ScriptedCluster, batch: FinishedMoves) -> Total:
     operations = tuple(cluster.operations.values())
     return total_of(Facts(cluster.snapshot()), operations, batch)
 
@@ -52,7 +52,7 @@ steps = st.lists(
 
 @given(steps)
 def test_the_share_never_goes_back_while_moves_end(course: list[tuple[str, int]]) -> None:
-    cluster, batch = moves(), Batch()
+    cluster, batch = moves(), FinishedMoves()
     share = total(cluster, batch).share
     assert share > 0
     for what, number in course:
@@ -76,16 +76,16 @@ def test_the_share_never_goes_back_while_moves_end(course: list[tuple[str, int]]
 
 
 def test_what_has_ended_counts_with_all_it_holds() -> None:
-    cluster, batch = moves(), Batch()
+    cluster, batch = moves(), FinishedMoves()
     whole = total(cluster, batch).whole_bytes
     finish(cluster, TopicPartition("t", 2))
     assert total(cluster, batch).whole_bytes == whole
     # Without it, what was done would leave the total.
-    assert total(cluster, Batch()).whole_bytes < whole
+    assert total(cluster, FinishedMoves()).whole_bytes < whole
 
 
 def test_a_batch_ends_when_nothing_moves_and_the_next_begins_at_nothing() -> None:
-    cluster, batch = moves(), Batch()
+    cluster, batch = moves(), FinishedMoves()
     total(cluster, batch)
     for number in range(PARTITIONS):
         finish(cluster, TopicPartition("t", number))
@@ -95,7 +95,7 @@ def test_a_batch_ends_when_nothing_moves_and_the_next_begins_at_nothing() -> Non
 
 
 def test_an_operation_that_ends_does_not_take_what_it_copied_with_it() -> None:
-    cluster, batch = incident(), Batch()
+    cluster, batch = incident(), FinishedMoves()
     operation = running_move(cluster)
     cluster.step(30)
     first = operation.partitions[0]
@@ -106,7 +106,7 @@ def test_an_operation_that_ends_does_not_take_what_it_copied_with_it() -> None:
 
 
 def test_a_look_at_the_past_forgets_what_ended_after_it() -> None:
-    cluster, batch = moves(), Batch()
+    cluster, batch = moves(), FinishedMoves()
     then = Facts(cluster.snapshot())
     at_first = total_of(then, (), batch)
     cluster.now_ms += 1_000

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.reassignment.plan import parse_plan
-from backend.domain.service.status import AuditLine
 from backend.errors import BadInput
 from tests.support.tui.app import answer_form, at_step, dashboard, go_through
 from tests.support.tui.cluster import START_MS, incident, running_move

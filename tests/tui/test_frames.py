@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.operations.operation import OperationState
-from backend.domain.service.status import AuditLine
 from tests.support.tui.app import (
     SIZES,
     Shown,

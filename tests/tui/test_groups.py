@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.topics.configs import TopicConfig
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
-from tests.support.tui.tables import SEEDS, facts_of, keys, partitions, row_words, scrambled
+from tests.support.tui.tables import (
+    SEEDS,
+    facts_of,
+    keys,
+    partition_table,
+    partitions,
+    row_words,
+    scrambled,
+)
 from tui.facts.filter_terms import EXAMPLES, WORDS, parse_filter
 from tui.facts.lag_history import LOOKED_AT_MOST, SAMPLES_MOST, LagHistory
 from tui.facts.replica_groups import AT_REST, GROUPINGS, OTHERS, GroupKey
@@ -25,7 +33,6 @@ from tui.views.filter_hints import completed, hint_for
 from tui.views.partitions.details import TopicSettings
 from tui.views.partitions.group_table import GroupTable, group_table, partitions_of
 from tui.views.partitions.sorting import float_ranks, sorted_places
-from tui.views.partitions.table import partition_table
 from tui.views.partitions.topic_configs import TopicConfigs
 
 ORDERS = ReplicaKey("orders", 0, 5)

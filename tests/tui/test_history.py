@@ -18,8 +18,8 @@ from tui.facts.snapshot_facts import Facts
 from tui.facts.transfer_history import (
     COARSE_MS,
     FINE_POINTS,
-    Course,
-    broker_course,
+    TransferHistory,
+    broker_history,
     permitted,
     rates,
     remaining,
@@ -98,7 +98,7 @@ def taken(cluster: ScriptedCluster, seconds: float = 1.0) -> Facts:
 
 
 def test_what_the_backend_remembers_comes_before_what_was_seen() -> None:
-    cluster, course = incident(), Course()
+    cluster, course = incident(), TransferHistory()
     for _ in range(5):
         cluster.step()
     course.take(taken(cluster))
@@ -111,7 +111,7 @@ def test_what_the_backend_remembers_comes_before_what_was_seen() -> None:
 
 
 def test_a_look_back_adds_nothing_and_shows_what_was() -> None:
-    cluster, course = incident(), Course()
+    cluster, course = incident(), TransferHistory()
     first = taken(cluster)
     course.take(first)
     course.take(taken(cluster))
@@ -121,7 +121,7 @@ def test_a_look_back_adds_nothing_and_shows_what_was() -> None:
 
 
 def test_half_a_day_is_kept_in_bounds() -> None:
-    cluster, course = incident(), Course()
+    cluster, course = incident(), TransferHistory()
     facts = taken(cluster)
     for second in range(3 * FINE_POINTS):
         snapshot = replace(facts.snapshot, taken_ms=START_MS + second * 1_000, history=())
@@ -135,7 +135,7 @@ def test_half_a_day_is_kept_in_bounds() -> None:
 
 
 def test_another_cluster_begins_anew() -> None:
-    cluster, course = incident(), Course()
+    cluster, course = incident(), TransferHistory()
     course.take(taken(cluster))
     cluster.cluster_id = "another"
     cluster.history.clear()
@@ -144,26 +144,26 @@ def test_another_cluster_begins_anew() -> None:
 
 
 def test_what_a_broker_receives_and_sends_adds_up() -> None:
-    cluster, course = incident(), Course()
+    cluster, course = incident(), TransferHistory()
     facts = taken(cluster)
     course.take(facts)
     moments = course.until(cluster.now_ms)
-    series = [broker_course(moments, broker) for broker in cluster.racks]
+    series = [broker_history(moments, broker) for broker in cluster.racks]
     fetched = facts.rows.fetched_bytes_per_s[facts.arriving]
     assert sum(received[-1] for received, _ in series) == pytest.approx(float(np.nansum(fetched)))
     assert sum(sent[-1] for _, sent in series) == pytest.approx(float(np.nansum(fetched)))
-    assert all(math.isnan(value) for value in broker_course(moments, 99)[0])
+    assert all(math.isnan(value) for value in broker_history(moments, 99)[0])
 
 
 def test_a_silent_brokers_rate_is_unknown_and_not_nought() -> None:
-    cluster, course = incident(), Course()
+    cluster, course = incident(), TransferHistory()
     cluster.silent_lag = {5}
     course.take(taken(cluster))
-    assert math.isnan(broker_course(course.until(cluster.now_ms), 5)[0][-1])
+    assert math.isnan(broker_history(course.until(cluster.now_ms), 5)[0][-1])
 
 
 def test_a_span_ends_at_the_newest_and_a_plot_moves_seldom() -> None:
-    cluster, course = incident(), Course()
+    cluster, course = incident(), TransferHistory()
     for _ in range(30):
         course.take(taken(cluster))
     moments = course.until(cluster.now_ms)
@@ -196,7 +196,7 @@ def test_nothing_known_is_said() -> None:
 
 
 def test_an_older_backends_history_has_no_rates() -> None:
-    cluster, course = incident(), Course()
+    cluster, course = incident(), TransferHistory()
     facts = taken(cluster)
     told = facts.snapshot.history[-1]
     old = HistoryPoint(told.at_ms, told.remaining_bytes, told.moving_replicas)

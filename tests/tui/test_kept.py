@@ -15,13 +15,14 @@ from backend.domain.replicas.snapshot import DTYPES, Replicas, Snapshot
 from tests.support.bench.tui_load import LoadCluster
 from tests.support.examples import many
 from tests.support.tui.cluster import incident
+from tests.support.tui.tables import partition_table
 from tui.facts.filter_terms import parse_filter
 from tui.facts.snapshot_facts import Facts
 from tui.facts.view_query import Job, Query
 from tui.tables.model import NATURAL, Level, Order
 from tui.views.partitions.incremental_order import IncrementalOrder
 from tui.views.partitions.incremental_table import IncrementalTable
-from tui.views.partitions.table import matching_rows, partition_table, sorted_rows
+from tui.views.partitions.table import matching_rows, sorted_rows
 
 ROWS = 30_000
 LARGE = LoadCluster(ROWS).step()

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import OperationState
-from backend.domain.service.status import AuditLine, MoveCaps, ShownDrift, ShownOrphan
+from backend.domain.reassignment.move_caps import MoveCaps
+from backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from backend.errors import BadInput
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through
 from tests.support.tui.backend import Problem
@@ -30,7 +32,7 @@ from tui.data.questions import (
     PRESENCE,
     PROPOSALS,
     STANDING,
-    Moment,
+    PollingState,
     due,
 )
 from tui.dialogs.attention_list import AttentionScreen
@@ -430,7 +432,7 @@ async def test_a_backend_that_follows_says_whom(shown: Shown) -> None:
 
 
 def test_an_idle_cluster_is_asked_for_no_configuration() -> None:
-    idle = Moment(100.0, live=True, running=False, leftovers_matter=False)
+    idle = PollingState(100.0, live=True, running=False, leftovers_matter=False)
     always = {STANDING, PIPELINE, PRESENCE, PROPOSALS}
     assert set(due(idle, {})) == always
     assert due(replace(idle, live=False), {}) == ()

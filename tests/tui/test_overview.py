@@ -89,7 +89,7 @@ async def test_something_is_broken(size: str, tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", broken(), size=SIZES[size], start_view=OVERVIEW) as shown:
         shown.backend.drift = {DRIFT.id: DRIFT}
         shown.backend.orphans = {ORPHAN.id: ORPHAN}
-        shown.app.rounds.nudge()
+        shown.app.polling.nudge()
         await answered(shown)
         await shown.until(lambda: shown.app.store.drift, "the drift is known")
         await shown.until(lambda: shown.app.store.orphans, "the orphan is known")

@@ -20,7 +20,7 @@ from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, moving
 from tests.support.tui.delivered import deliver, eta, gap, standing
 from tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
-from tui.data.questions import DELIVERED, EFFECTS, FORECASTS, PIPELINE, Moment, wanted
+from tui.data.questions import DELIVERED, EFFECTS, FORECASTS, PIPELINE, PollingState, wanted
 from tui.facts.forecast import Forecast, age_text, full_text, of_all, of_operation, range_text
 from tui.recorder.json_values import decode, encode
 from tui.text.formatting import ASCII
@@ -32,9 +32,9 @@ NOW_MS = 1_760_000_120_000
 async def delivered(shown: Shown) -> None:
     """Have everything delivered, asked for and shown."""
     deliver(shown.backend, shown.backend.cluster.now_ms)
-    shown.app.rounds.nudge()
+    shown.app.polling.nudge()
     await shown.until(lambda: shown.app.store.has_pipeline, "it is known that it runs")
-    shown.app.rounds.nudge()
+    shown.app.polling.nudge()
     await shown.until(lambda: bool(shown.app.store.forecasts), "forecasts are known")
 
 
@@ -56,7 +56,7 @@ async def test_tables_without_rows_and_files_that_are_torn_are_said(tmp_path: Pa
         torn = TableStatus("stalls", problem="stalls/batch_id=3/part-0.parquet is passed over")
         found = standing(cluster.now_ms)
         shown.backend.pipeline = replace(found, tables=(*found.tables[:2], torn))
-        shown.app.rounds.nudge()
+        shown.app.polling.nudge()
         await shown.until(lambda: "Stalls     none in a day" in shown.frame(), "it is shown")
         assert "Not here: broker load, pairs, quality." in shown.frame()
         assert "batch_id=3/part-0.parquet is passed over" in shown.frame()
@@ -158,7 +158,7 @@ async def test_results_that_are_late_need_attention(tmp_path: Path) -> None:
             command="kshunt pipeline run --samples /s",
             process=None,
         )
-        shown.app.rounds.nudge()
+        shown.app.polling.nudge()
         await shown.until(lambda: "are 13m behind" in shown.frame(), "it is said")
 
 
@@ -173,7 +173,7 @@ def test_what_was_delivered_can_be_recorded(tmp_path: Path) -> None:
 
 
 def test_results_are_asked_for_where_there_are_any() -> None:
-    live = Moment(0.0, True, True, False, past_in_sight=True, throttles_in_sight=True)
+    live = PollingState(0.0, True, True, False, past_in_sight=True, throttles_in_sight=True)
     asked = {FORECASTS, EFFECTS, DELIVERED}
     assert not wanted(live) & asked
     assert PIPELINE in wanted(live)

@@ -14,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.message import Message
 
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.operations.operation import OperationState
 from backend.domain.operations.team import Note
 from backend.domain.planning.proposal import PlanNote
 from backend.domain.replicas.snapshot import COLUMNS, DTYPES, HistoryPoint, Replicas, Snapshot
-from backend.domain.service.status import AuditLine, BackendStatus, ShownDrift
+from backend.domain.service.backend_status import BackendStatus
 from backend.domain.throttles.configs import ThrottledRate
+from backend.domain.throttles.owners import ShownDrift
 from tests.support.examples import many
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.tui.replay import record
@@ -37,13 +39,7 @@ from tui.feed.messages import (
 )
 from tui.recorder import recorder as recorder_module
 from tui.recorder import recording_file
-from tui.recorder.json_values import (
-    EARLIER_NAMES,
-    UnreadableValue,
-    decode,
-    encode,
-    values_by_name,
-)
+from tui.recorder.json_values import EARLIER_NAMES, UnreadableValue, decode, encode, values_by_name
 from tui.recorder.reader import RecordingReader
 from tui.recorder.recorder import Recorder
 from tui.recorder.recording_file import RecordingError

@@ -38,7 +38,7 @@ from tests.support.tui.shrinks import (
 from tui.changes.wizard.pages import Step
 from tui.changes.wizard.parsing import a_delay, a_new_name, codes, fewer_than, yes_or_no
 from tui.changes.wizard.shrink_findings import ROWS_MOST, safety_lines
-from tui.facts.shrink_phases import brief, course_of, cut_over_lines, phase_lines
+from tui.facts.shrink_phases import brief, cut_over_lines, phase_lines, shrink_progress_of
 from tui.text.formatting import ASCII, UNICODE
 from tui.views.operations.operation_dialog import WatchScreen
 
@@ -133,9 +133,9 @@ def test_every_phase_is_told(cut_over: CutOver) -> None:
 
 def test_what_another_backend_says_in_other_words_is_no_course() -> None:
     operation = waiting()
-    assert course_of(replace(operation, details={"shrink": {"phase": "polish"}})) is None
-    assert course_of(replace(operation, details={"shrink": "copying"})) is None
-    assert course_of(replace(operation, details={})) is None
+    assert shrink_progress_of(replace(operation, details={"shrink": {"phase": "polish"}})) is None
+    assert shrink_progress_of(replace(operation, details={"shrink": "copying"})) is None
+    assert shrink_progress_of(replace(operation, details={})) is None
 
 
 def test_hundreds_of_partitions_are_counted_beyond_the_first() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from textual.widgets import Input
 
-from backend.api.schema import documents
+from backend.api.schema.base import change_json
 from backend.domain.operations.approval import ProposalEffect, ShownProposal
 from backend.domain.operations.operation import OperationState
 from backend.domain.operations.team import Claim, ConnectedSession, Note, Presence
@@ -421,9 +421,7 @@ async def test_what_takes_two_people_is_said_where_it_was_asked_for(shown: Shown
     # Of every change a client understands the answer that it was proposed.
     def proposed(body: dict[str, Any]) -> dict[str, Any]:
         if body["validate_only"]:
-            return documents.change_json(
-                ChangeAnswer(True, "op-1", (Result("op-1", 0, "NONE", ""),))
-            )
+            return change_json(ChangeAnswer(True, "op-1", (Result("op-1", 0, "NONE", ""),)))
         raise Proposed
 
     shown.backend.scripted["/v1/operations/op-1/pause"] = proposed

@@ -107,7 +107,7 @@ async def test_the_head_changes_its_colours_with_the_rest(tmp_path: Path) -> Non
         # It looks again each second; that must not be what mends it.
         for timer in list(status._timers):
             timer.stop()
-        shown.app.wardrobe.wear("mono")
+        shown.app.themes.wear("mono")
         await shown.until(lambda: _is_grey(status.render().spans[0].style), "a name without colour")
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from backend.domain.service.status import AuditLine
+from backend.domain.audit.shown_line import AuditLine
 from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, running_move
 from tests.support.tui.replay import Replayed, recorded, replayed
 from tui.views.audit.screen import AuditScreen

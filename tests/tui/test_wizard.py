@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import OperationState
-from backend.domain.service.status import AuditLine
 from backend.errors import BadInput
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through, plan_file
 from tests.support.tui.backend import Problem
@@ -18,7 +18,7 @@ from tests.support.tui.cluster import START_MS, incident, running_move
 from tui.changes.verbs.leader_skew import leader_skew, skew_lines
 from tui.changes.verbs.wizards import audit_wizard, election_wizard
 from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.intent import Target
+from tui.changes.wizard.intent import TargetCluster
 from tui.changes.wizard.pages import Page, Step, Wizard, step_line
 from tui.changes.wizard.result import ResultScreen
 from tui.facts.snapshot_facts import Facts
@@ -26,7 +26,7 @@ from tui.views.audit.screen import AuditScreen, EntryScreen
 from tui.views.audit.table import audit_table, entry_facts, parse_audit_filter
 from tui.views.operations.operation_dialog import WatchScreen
 
-HERE = Target("kSh-9xQmT4uB2vWcE0aLrg", "k:9092")
+HERE = TargetCluster("kSh-9xQmT4uB2vWcE0aLrg", "k:9092")
 
 
 @pytest.fixture

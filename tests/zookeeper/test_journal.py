@@ -14,17 +14,18 @@ from kazoo.security import make_acl, make_digest_acl
 from backend.admin.zookeeper.ensemble_config import PACKET_BYTES_DEFAULT, ensemble_config
 from backend.admin.zookeeper.session import Create, InDoubt, Session
 from backend.clock import SystemClock
+from backend.domain.service.journal import JOURNAL_ZNODE
 from backend.errors import (
     BadInput,
     Conflict,
     JournalFenced,
     JournalUnavailable,
     JournalUnusable,
-    NotActing,
+    NotActive,
     NotAuthorized,
     WrongCluster,
 )
-from backend.journals.zookeeper.znode_journal import COMMIT, RECORDS, ROOT, WRITER, ZnodeJournal
+from backend.journals.zookeeper.znode_journal import COMMIT, RECORDS, WRITER, ZnodeJournal
 from backend.operations.journal.entries import (
     Body,
     JournalState,
@@ -128,13 +129,13 @@ async def test_who_was_replaced_writes_nothing_more_and_changes_nothing(
         second = journal_in(other, "two")
         assert bodies(await second.open()) == {ONE: {"a": 1}}
         # An effect of the first that was decided before, and comes late.
-        with pytest.raises(NotActing, match="Another backend has taken over"):
+        with pytest.raises(NotActive, match="Another backend has taken over"):
             await session.commit([Create("/admin/reassign_partitions", b"{}")], timeout_s=TIMEOUT_S)
         assert client.exists("/admin/reassign_partitions") is None
         with pytest.raises(JournalFenced):
             await first.append({TWO: {}})
         with pytest.raises(JournalFenced):
-            await first.settle()
+            await first.resolve()
         await second.append({TWO: {"b": 2}})
         assert bodies(await first.peek()) == {ONE: {"a": 1}, TWO: {"b": 2}}
         assert bodies(await first.open()) == {ONE: {"a": 1}, TWO: {"b": 2}}
@@ -169,7 +170,7 @@ async def test_an_append_in_doubt_is_found_out_and_is_written_once(
             await journal.append({ONE: {"a": 1}})
         assert failed.value.written is None
         assert bodies(journal.state) == {}
-        written = await journal.settle()
+        written = await journal.resolve()
         assert written == (lost == "answer")
         assert bodies(journal.state) == ({ONE: {"a": 1}} if written else {})
         session.lose = lost
@@ -320,7 +321,7 @@ async def test_a_journal_that_is_gone_is_not_begun_anew_in_silence(
     journal = journal_in(session)
     await journal.open()
     await journal.append({ONE: {"a": 1}})
-    client.delete(ROOT, recursive=True)
+    client.delete(JOURNAL_ZNODE, recursive=True)
     with pytest.raises(JournalUnusable, match="is gone"):
         await journal.peek()
     # One that knows nothing of it begins.
@@ -338,7 +339,7 @@ async def test_a_journal_of_another_cluster_is_not_touched(
     )
     with pytest.raises(WrongCluster, match="a-cluster"):
         await journal.open()
-    assert client.exists(ROOT) is None
+    assert client.exists(JOURNAL_ZNODE) is None
 
 
 async def test_who_may_not_write_what_throttles_need_does_not_become_the_writer(
@@ -376,7 +377,7 @@ async def test_znodes_have_the_acl_of_the_admin_znode(
         journal = journal_in(session)
         await journal.open()
         await journal.append({ONE: {"a": 1}, broker_throttle_key(1): rate_record(1)})
-    paths = [ROOT, WRITER, RECORDS, COMMIT, "/admin/throttled_rates_removal"]
+    paths = [JOURNAL_ZNODE, WRITER, RECORDS, COMMIT, "/admin/throttled_rates_removal"]
     paths += [f"{RECORDS}/{name}" for name in client.get_children(RECORDS)]
     # Who may not administer the ACL is not shown the hash, and cannot pass it on.
     expected = [anybody, ops] if known else [anybody]

@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.domain.throttles.configs import ThrottledRate
-from backend.errors import ClusterError, NotActing
+from backend.errors import ClusterError, NotActive
 from backend.journals.zookeeper.znode_journal import RECORDS as JOURNAL
 from backend.operations.moves.schedule import Caps
 from backend.operations.reassignment.starting import ReassignRequest
@@ -258,7 +258,7 @@ async def test_a_session_that_is_lost_in_the_middle_of_a_move_loses_nothing(
         async def hurried() -> bool:
             try:
                 changed = await backend.throttles.alter_rates(fast, validate_only=False)
-            except (NotActing, ClusterError):
+            except (NotActive, ClusterError):
                 return False
             return not changed.failures
 
@@ -284,7 +284,7 @@ async def test_half_a_removal_record_is_shown_and_left(
     try:
         async with backend_of(zookeeper.connect) as backend:
             await backend.ready()
-            assert any(SEED[1] in remark for remark in backend.seat.remarks)
+            assert any(SEED[1] in remark for remark in backend.membership.remarks)
             assert client.get(SEED[1])[0] == half
     finally:
         client.delete(SEED[1])

@@ -68,7 +68,7 @@ def clock() -> Ahead:
 def recovery(acting: Backend, clock: Ahead) -> Recovery:
     admin = acting.admin
     assert isinstance(admin, ZooKeeperAdmin)
-    return Recovery(admin.session, acting.seat, clock, Removal, PATIENCE_S)
+    return Recovery(admin.session, acting.membership, clock, Removal, PATIENCE_S)
 
 
 def configured(client: KazooClient, entity: str, config: dict[str, str]) -> None:

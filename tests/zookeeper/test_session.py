@@ -194,7 +194,7 @@ async def test_a_session_that_was_lost_in_the_middle_is_followed_by_another(
         # Whether it was sent is chance; that it was made is not claimed.
         assert failed.value.written is not True
         server.start()
-        await asyncio.wait_for(_settled(journal.settle), DEADLINE_S)
+        await asyncio.wait_for(_settled(journal.resolve), DEADLINE_S)
         await journal.append({TWO: {"b": 2}})
         async with session_of(connect) as other:
             state = await journal_in(other, "two").peek()

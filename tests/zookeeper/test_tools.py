@@ -22,7 +22,7 @@ from backend.errors import BackendError
 from backend.local_sockets import answers, socket_path
 from backend.tools import audit, election
 from backend.tools.reassign import command as reassign
-from backend.tools.shared.output import EXISTING_IN_ZOOKEEPER
+from backend.tools.reassign.reports import EXISTING_IN_ZOOKEEPER
 from backend.tools.shared.private_backend import private_backend
 from tests.support.brokers.zookeeper import ZooKeeperKafka
 from tests.support.terminal import terminal as in_terminal

@@ -89,12 +89,12 @@ class Teamwork:
         from tui.dialogs.proposals import ProposalsScreen
 
         app = self._app
-        app.rounds.nudge()
+        app.polling.nudge()
         wish = await app.push_screen_wait(ProposalsScreen(app))
         if wish is None or self._refused():
             return
         if wish.verb == "approve":
-            app.flows.approve(wish.proposal)
+            app.workflows.approve(wish.proposal)
         elif wish.verb == "reject":
             self._start(self._reject(wish.proposal))
         else:
@@ -127,7 +127,7 @@ class Teamwork:
         except KshuntError as error:
             await app.push_screen_wait(ErrorScreen(title, error, sent=True))
             return
-        app.rounds.nudge()
+        app.polling.nudge()
         app.say(said)
 
     def _refused(self) -> bool:

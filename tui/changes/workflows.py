@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import Operation
-from backend.domain.service.status import Preview, ShownDrift, ShownOrphan
+from backend.domain.operations.preview import Preview
 from backend.domain.shrink.delete_partitions import ShrinkSupport
 from backend.domain.throttles.configs import ThrottledRate
+from backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from backend.errors import KshuntError
 from tui.actions import key_of
 from tui.changes.verbs import intents, operations, proposals, wizards
-from tui.changes.wizard.change_service import ChangePreview, Desk, Stale
+from tui.changes.wizard.change_service import ChangePreview, ChangeService, Stale
 from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.intent import Intent, Target
+from tui.changes.wizard.intent import Intent, TargetCluster
 from tui.changes.wizard.next_step import NextStep
 from tui.changes.wizard.pages import Wizard
 from tui.changes.wizard.question_parts import PreviewPart
@@ -35,19 +36,19 @@ if TYPE_CHECKING:
     from backend.domain.reassignment.answers import ChangeAnswer
     from tui.changes.verbs.alter import Present
     from tui.facts.snapshot_facts import Facts
-    from tui.shell.dashboard import Dashboard, Verb
+    from tui.shell.dashboard import Dashboard, OperationVerb
 
 
 def _nothing() -> None:
     """Nothing has to be done besides."""
 
 
-class Flows:
+class ChangeWorkflows:
     """One change at a time, each in a worker of the app."""
 
     def __init__(self, app: Dashboard) -> None:
         self._app = app
-        self._desk = Desk(app)
+        self._service = ChangeService(app)
         self._unsent = ("", "")
         """Title of the change that could not be sent, and why it was wanted: it is tried again."""
 
@@ -78,7 +79,7 @@ class Flows:
     def edit_rates(self, brokers: Sequence[int] | None) -> None:
         """Edit the rates of these brokers, or of all."""
 
-        def filled(facts: Facts, target: Target) -> Wizard:
+        def filled(facts: Facts, target: TargetCluster) -> Wizard:
             ids = sorted(facts.snapshot.brokers) if brokers is None else list(brokers)
             return wizards.rates_wizard(facts, target, self._app.glyphs, ids)
 
@@ -89,7 +90,7 @@ class Flows:
     ) -> None:
         """Set rates that were edited in place; `done` is called once they were sent."""
 
-        async def flow(facts: Facts, target: Target) -> None:
+        async def flow(facts: Facts, target: TargetCluster) -> None:
             glyphs = self._app.glyphs
             await self._carry_out(lambda: intents.rates_intent(facts, target, rates, glyphs), done)
 
@@ -106,7 +107,7 @@ class Flows:
     def alter(self, topic: str) -> None:
         """Give a topic more partitions, or another replication factor."""
 
-        def filled(facts: Facts, target: Target) -> Wizard:
+        def filled(facts: Facts, target: TargetCluster) -> Wizard:
             from tui.changes.verbs.alter_wizard import alter_wizard
 
             return alter_wizard(target, _present(facts, topic), self._app.glyphs)
@@ -117,7 +118,7 @@ class Flows:
         """The point of no return of a shrink."""
         self._start(lambda facts, target: self._confirm_shrink(target, operation))
 
-    def steer(self, operation: Operation, verb: Verb) -> None:
+    def steer(self, operation: Operation, verb: OperationVerb) -> None:
         """Pause, resume, cancel or undo an operation."""
         self._start(lambda facts, target: self._steer(target, operation, verb))
 
@@ -125,10 +126,10 @@ class Flows:
         """End an operation although brokers that are gone for good have its throttle."""
         self._fill(lambda facts, target: wizards.abandon_wizard(facts, target, operation))
 
-    def settle(self, drift: Sequence[ShownDrift], *, ours: bool) -> None:
+    def decide_drift(self, drift: Sequence[ShownDrift], *, ours: bool) -> None:
         """Put our throttles back or keep theirs."""
 
-        async def flow(facts: Facts, target: Target) -> None:
+        async def flow(facts: Facts, target: TargetCluster) -> None:
             glyphs = self._app.glyphs
             await self._carry_out(lambda: operations.drift_intent(target, drift, glyphs, ours=ours))
 
@@ -137,7 +138,7 @@ class Flows:
     def remove_orphans(self, orphans: Sequence[ShownOrphan], *, every: bool = False) -> None:
         """Take off throttles that no move justifies; `every` one has to be meant."""
 
-        async def flow(facts: Facts, target: Target) -> None:
+        async def flow(facts: Facts, target: TargetCluster) -> None:
             await self._carry_out(lambda: operations.orphans_intent(target, orphans, every=every))
 
         self._start(flow)
@@ -145,7 +146,7 @@ class Flows:
     def adopt(self) -> None:
         """Take over the throttle of moves that somebody else started."""
 
-        async def flow(facts: Facts, target: Target) -> None:
+        async def flow(facts: Facts, target: TargetCluster) -> None:
             moves = self._app.store.foreign
             await self._carry_out(lambda: operations.adopt_intent(target, moves))
 
@@ -154,7 +155,7 @@ class Flows:
     def approve(self, proposal: ShownProposal) -> None:
         """Let what somebody else proposed happen."""
 
-        async def flow(facts: Facts, target: Target) -> None:
+        async def flow(facts: Facts, target: TargetCluster) -> None:
             now_ms = self._app.store.now_ms
             await self._carry_out(lambda: proposals.approve_intent(target, proposal, now_ms))
 
@@ -176,22 +177,22 @@ class Flows:
             return False
         return True
 
-    def _fill(self, build: Callable[[Facts, Target], Wizard]) -> None:
+    def _fill(self, build: Callable[[Facts, TargetCluster], Wizard]) -> None:
         """Show a wizard, and whatever is asked for at its end."""
 
-        async def flow(facts: Facts, target: Target) -> None:
+        async def flow(facts: Facts, target: TargetCluster) -> None:
             await self._filled(build(facts, target))
 
         self._start(flow)
 
     async def _filled(self, wizard: Wizard) -> None:
-        screen = WizardScreen(self._app, wizard, self._desk)
+        screen = WizardScreen(self._app, wizard, self._service)
         then = await self._app.push_screen_wait(screen)
         if screen.answer is None and not screen.failed:
             self._app.say("Nothing was changed.")
         await self._then(then)
 
-    def _start(self, flow: Callable[[Facts, Target], Coroutine[Any, Any, None]]) -> None:
+    def _start(self, flow: Callable[[Facts, TargetCluster], Coroutine[Any, Any, None]]) -> None:
         app, store = self._app, self._app.store
         if store.facts is None or not store.cluster_id:
             app.say("There is no cluster to change yet.", "warn")
@@ -200,7 +201,7 @@ class Flows:
         elif app.changing:
             app.say("A change is under way; wait for its answer.", "warn")
         else:
-            target = Target(store.facts.snapshot.cluster_id, store.bootstrap_servers)
+            target = TargetCluster(store.facts.snapshot.cluster_id, store.bootstrap_servers)
             app.run_worker(self._alone(flow(store.facts, target)), group="change")
 
     async def _alone(self, flow: Coroutine[Any, Any, None]) -> None:
@@ -210,7 +211,9 @@ class Flows:
         finally:
             self._app.changing = False
 
-    async def _steer(self, target: Target, operation: Operation, verb: Verb) -> None:
+    async def _steer(
+        self, target: TargetCluster, operation: Operation, verb: OperationVerb
+    ) -> None:
         await self._carry_out(lambda: operations.operation_intent(target, operation, verb))
 
     async def _then(self, then: NextStep | None) -> None:
@@ -218,7 +221,7 @@ class Flows:
         store = self._app.store
         if then is None:
             return
-        target = Target(store.cluster_id, store.bootstrap_servers)
+        target = TargetCluster(store.cluster_id, store.bootstrap_servers)
         if then.name == "confirm":
             await self._confirm_shrink(target, then.operation)
         else:
@@ -229,13 +232,13 @@ class Flows:
 
         chosen = {"brokers": brokers, "topics": topics}
         texts = {name: ", ".join(map(str, names)) for name, names in chosen.items() if names}
-        screen = PlanScreen(self._app, self._desk, Beginning(texts))
+        screen = PlanScreen(self._app, self._service, Beginning(texts))
         then = await self._app.push_screen_wait(screen)
         if not screen.started and not screen.failed:
             self._app.say("Nothing was changed.")
         await self._then(then)
 
-    async def _shrink(self, facts: Facts, target: Target, topic: str) -> None:
+    async def _shrink(self, facts: Facts, target: TargetCluster, topic: str) -> None:
         from tui.changes.verbs.shrink_wizard import Shrunk, delete_wizard, shrink_wizard
 
         app = self._app
@@ -252,18 +255,18 @@ class Flows:
         native = support is ShrinkSupport.ENABLED
         await self._filled((delete_wizard if native else shrink_wizard)(target, about))
 
-    async def _confirm_shrink(self, target: Target, operation: Operation) -> None:
+    async def _confirm_shrink(self, target: TargetCluster, operation: Operation) -> None:
         from tui.changes.verbs.cut_over import CutOverScreen
         from tui.changes.verbs.shrink import confirm_intent
-        from tui.facts.shrink_phases import course_of, waits_for_name
+        from tui.facts.shrink_phases import shrink_progress_of, waits_for_name
 
         app = self._app
         newest = app.store.operation(operation.id) or operation
-        course = course_of(newest)
-        if course is None or not waits_for_name(newest):
+        progress = shrink_progress_of(newest)
+        if progress is None or not waits_for_name(newest):
             app.say("It does not wait for the name of its topic now.", "warn")
             return
-        intent = confirm_intent(target, operation, course)
+        intent = confirm_intent(target, operation, progress)
         question = CutOverScreen(app, intent, operation.id)
         if not await app.push_screen_wait(question):
             app.say("Nothing was changed.")
@@ -273,7 +276,7 @@ class Flows:
             await self._show(intent, answer)
 
     async def _cancel(
-        self, facts: Facts, target: Target, partitions: Sequence[TopicPartition] | None
+        self, facts: Facts, target: TargetCluster, partitions: Sequence[TopicPartition] | None
     ) -> None:
         from tui.facts.progress import unstarted
 
@@ -304,7 +307,7 @@ class Flows:
             looked = await self._look(intent)
             if looked is None:
                 return
-            read_only = self._desk.read_only
+            read_only = self._service.read_only
             preview = PreviewPart(intent, looked, app.glyphs, changed, read_only=read_only)
             question = ConfirmScreen(preview)
             if not await app.push_screen_wait(question):
@@ -332,7 +335,7 @@ class Flows:
         app = self._app
         app.say("Rehearsing; nothing is changed yet.")
         try:
-            looked = await self._desk.look(intent)
+            looked = await self._service.look(intent)
         except KshuntError as error:
             app.say("")
             await app.push_screen_wait(ErrorScreen(intent.title, error, sent=False))
@@ -349,7 +352,7 @@ class Flows:
         app = self._app
         app.say("Sent; waiting.")
         try:
-            answer = await self._desk.send(intent, preview)
+            answer = await self._service.send(intent, preview)
         except KshuntError as error:
             app.say("")
             await app.push_screen_wait(ErrorScreen(intent.title, error, sent=True))

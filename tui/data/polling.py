@@ -23,7 +23,7 @@ from tui.data.questions import (
     PRESENCE,
     PROPOSALS,
     STANDING,
-    Moment,
+    PollingState,
     due,
     put_answers,
 )
@@ -57,7 +57,7 @@ _QUESTIONS: Final[Mapping[str, Callable[[BackendClient], Any]]] = {
 }
 
 
-class Rounds:
+class Polling:
     """Puts the questions, each in a worker of the app, and takes the answers into the store."""
 
     def __init__(self, app: Host, travel: Playback) -> None:
@@ -90,9 +90,9 @@ class Rounds:
             if about not in self._open:
                 self._asked_s[about] = moment.now_s
                 self._open.add(about)
-                app.run_worker(self._ask(about), group="rounds")
+                app.run_worker(self._ask(about), group="polling")
 
-    def _moment(self) -> Moment:
+    def _moment(self) -> PollingState:
         app, store = self._app, self._app.store
         if self._travel.past:
             return self._moment_behind()
@@ -100,7 +100,7 @@ class Rounds:
         here = app.current_mode
         in_sight = here in (OVERVIEW, THROTTLES, OPERATIONS) or bool(store.orphans)
         leftovers = in_sight and _throttles_stand(app)
-        return Moment(
+        return PollingState(
             store.now_s(),
             live,
             store.running,
@@ -110,14 +110,14 @@ class Rounds:
             _tables(store.pipeline),
         )
 
-    def _moment_behind(self) -> Moment:
+    def _moment_behind(self) -> PollingState:
         """While the past is shown, what is recorded of the present goes on being asked."""
         travel = self._travel
         scene = travel.live
         live = scene.connection.state is ConnectionState.LIVE and scene.snapshot is not None
         tables = _tables(scene.answers.get(PIPELINE))
         live = live and not travel.replay
-        return Moment(travel.clock(), live, scene.running, False, tables=tables)
+        return PollingState(travel.clock(), live, scene.running, False, tables=tables)
 
     async def _ask(self, about: str) -> None:
         travel = self._travel

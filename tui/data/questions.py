@@ -72,7 +72,7 @@ _NONE: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class PollingState:
     """What decides which questions are due."""
 
     now_s: float
@@ -89,7 +89,7 @@ class Moment:
     """Tables of the data pipeline in which there is anything."""
 
 
-def wanted(moment: Moment) -> frozenset[str]:
+def wanted(moment: PollingState) -> frozenset[str]:
     """What is worth asking at all."""
     if not moment.live:
         return frozenset()
@@ -102,7 +102,7 @@ def wanted(moment: Moment) -> frozenset[str]:
     return frozenset(always | drift | orphans | forecasts | effects | past)
 
 
-def due(moment: Moment, asked_s: Mapping[str, float]) -> tuple[str, ...]:
+def due(moment: PollingState, asked_s: Mapping[str, float]) -> tuple[str, ...]:
     """The questions whose time has come."""
     return tuple(
         about

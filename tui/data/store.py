@@ -19,6 +19,7 @@ from tui.feed.messages import CONNECTING, Connection
 from tui.tables.model import Table
 
 if TYPE_CHECKING:
+    from backend.domain.audit.shown_line import AuditLine
     from backend.domain.cluster.metadata import ClusterInfo
     from backend.domain.operations.approval import ShownProposal
     from backend.domain.operations.operation import Operation
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
         Rows,
     )
     from backend.domain.replicas.snapshot import Snapshot
-    from backend.domain.service.status import AuditLine, BackendStatus, ShownDrift, ShownOrphan
-    from backend.domain.throttles.owners import OwnedThrottle
+    from backend.domain.service.backend_status import BackendStatus
+    from backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
     from tui.facts.overview import Home
     from tui.facts.snapshot_facts import Facts, Summary
 

@@ -93,14 +93,6 @@ def selected_words(key: object) -> str:
 # Claims
 
 
-def claim_words(operation: Operation, me: str) -> str:
-    """`claimed by ada`, or `yours`; empty where nobody steers it."""
-    claim = operation.claim
-    if claim is None:
-        return ""
-    return "yours" if claim.who == me else f"claimed by {claim.who}"
-
-
 def held_words(operation: Operation, me: str, key: str) -> str:
     """Why an operation cannot be steered from here, or empty."""
     claim = operation.claim

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from backend.domain.service.status import ShownDrift, ShownOrphan
+from backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from tui.text.formatting import Glyphs, rate_text
 
 SETTINGS: Final = {

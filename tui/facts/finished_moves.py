@@ -28,7 +28,7 @@ _NO_KEYS: Final[Ints] = np.empty(0, np.int64)
 _NONE_ENDED: Final[Ints] = np.empty((3, 0), np.int64)
 
 
-class Batch:
+class FinishedMoves:
     """Remembers the replicas of one batch of moves. For one thread."""
 
     def __init__(self) -> None:

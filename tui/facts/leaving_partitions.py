@@ -11,7 +11,7 @@ from backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode, mo
 from backend.domain.operations.operation import OperationKind
 from backend.domain.text.formatting import time_words
 from tui.actions.view_names import PARTITIONS
-from tui.tables.targets import Item, Target
+from tui.tables.targets import Item, ScreenTarget
 from tui.text.formatting import plural
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ def leaving_items(
         found = [one for one in leaving if one.mode is mode]
         tone = "warn" if mode is PartitionMode.READ_ONLY else ""
         if len(found) > TOPICS_EACH:
-            target = Target(PARTITIONS, filter_text=f"mode:{mode.key}")
+            target = ScreenTarget(PARTITIONS, filter_text=f"mode:{mode.key}")
             yield Item(_together(found, now_ms), tone, target, f"leaving {mode.key}")
             continue
         for one in found:
-            target = Target(PARTITIONS, filter_text=f"mode:{mode.key} topic:{one.topic}")
+            target = ScreenTarget(PARTITIONS, filter_text=f"mode:{mode.key} topic:{one.topic}")
             text = f"{_subject(one)} {_verb(one, now_ms)}{asked_words(one.topic, operations)}."
             yield Item(text, tone, target, f"leaving {mode.key} {one.topic}")
 

@@ -16,13 +16,13 @@ from backend.domain.operations.operation import Operation
 from backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
 from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
 from tui.actions.view_names import OVERVIEW
-from tui.facts.finished_moves import Batch
+from tui.facts.finished_moves import FinishedMoves
 from tui.facts.forecast import Forecast, of_all, of_operation
 from tui.facts.health import Health, health_of
 from tui.facts.progress import Progress, all_held, copied_rows, held, progress_of, throttled
 from tui.facts.row_keys import ReplicaKey
 from tui.facts.snapshot_facts import Facts, Summary, known_sum
-from tui.facts.transfer_history import Course, Moment
+from tui.facts.transfer_history import TransferHistory, TransferPoint
 
 if TYPE_CHECKING:
     from tui.facts.view_query import Job
@@ -137,7 +137,7 @@ class Home:
     """There are results of a data pipeline."""
     held: bool = False
     """All that moves stands still on purpose."""
-    course: tuple[Moment, ...] = ()
+    course: tuple[TransferPoint, ...] = ()
     """Of the time up to the newest snapshot; computed for the views that plot it."""
 
 
@@ -145,8 +145,8 @@ class HomeBuilder:
     """Makes a `Home` of each job, and remembers the course and the batch. For one thread."""
 
     def __init__(self) -> None:
-        self._course = Course()
-        self._batch = Batch()
+        self._course = TransferHistory()
+        self._batch = FinishedMoves()
         self._home = Home(Total(), Health())
         self._of: object = None
         self._cluster_id = ""
@@ -157,7 +157,7 @@ class HomeBuilder:
         self._course.take(facts)
         if self._cluster_id != snapshot.cluster_id:
             self._cluster_id, self._home = snapshot.cluster_id, Home(Total(), Health())
-            self._batch = Batch()
+            self._batch = FinishedMoves()
         of = (snapshot.cluster_id, snapshot.version, snapshot.taken_ms, job.operations)
         if self._of != of:
             self._of = of
@@ -217,7 +217,9 @@ def forecast_of(facts: Facts, job: Job) -> Forecast | None:
     return of_all(job.forecasts, [one.id for one in running], job.now_ms)
 
 
-def total_of(facts: Facts, operations: Sequence[Operation], batch: Batch | None = None) -> Total:
+def total_of(
+    facts: Facts, operations: Sequence[Operation], batch: FinishedMoves | None = None
+) -> Total:
     """What was copied by the moves that run and what is left.
 
     An operation's replicas that have arrived count as copied. Of moves that have ended, or that no
@@ -228,7 +230,7 @@ def total_of(facts: Facts, operations: Sequence[Operation], batch: Batch | None 
     for one in running:
         counted |= copied_rows(facts, one)
     arriving = bool(facts.arriving.any())
-    done = (batch or Batch()).take(facts, counted, lives=arriving or bool(running))
+    done = (batch or FinishedMoves()).take(facts, counted, lives=arriving or bool(running))
     if not arriving:
         return Total()
     left, left_unknown = known_sum(facts.rows.lag_bytes[facts.arriving])

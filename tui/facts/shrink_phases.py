@@ -30,7 +30,7 @@ GROUPS_LEAST: Final = 3
 _TONES: Final[Mapping[str, str]] = {"done": "dim", "now": "strong", "ahead": "", "failed": "bad"}
 
 
-def course_of(operation: Operation) -> ShrinkProgress | None:
+def shrink_progress_of(operation: Operation) -> ShrinkProgress | None:
     """How a shrink stands; None for any other operation, or where nothing can be made of it."""
     found = operation.details.get("shrink")
     if found is None:
@@ -256,7 +256,7 @@ def group_words(group: GroupShown, course: ShrinkProgress) -> tuple[str, str]:
 
 def waits_for_name(operation: Operation) -> bool:
     """True while the name of its topic would let a shrink go on."""
-    course = course_of(operation)
+    course = shrink_progress_of(operation)
     return course is not None and course.needs == "confirm" and "confirm" in operation.actions
 
 

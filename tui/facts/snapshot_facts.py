@@ -42,7 +42,7 @@ _FOLLOWS_FROM: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ReplicaCounts:
     """What is counted over all rows, and rarely changes."""
 
     offline: int
@@ -127,10 +127,10 @@ class Facts:
         return {name: place for place, name in enumerate(self.snapshot.topics)}
 
     @cached_property
-    def counts(self) -> Counts:
+    def counts(self) -> ReplicaCounts:
         """What is counted over all rows."""
         rows, stays = self.rows, ~self.going
-        return Counts(
+        return ReplicaCounts(
             offline=int(((rows.status == ReplicaStatus.OFFLINE) & stays).sum()),
             behind=int(((rows.status == ReplicaStatus.BEHIND) & ~self.moving).sum()),
             leaderless=int(((rows.leader < 0) & stays)[self.starts].sum()),

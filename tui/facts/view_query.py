@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from backend.domain.operations.operation import Operation
     from backend.domain.pipeline.delivered import EtaRow
     from backend.domain.replicas.snapshot import Snapshot
-    from backend.domain.service.status import ShownDrift, ShownOrphan
-    from backend.domain.throttles.owners import OwnedThrottle
+    from backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
     from tui.facts.filter_terms import Term
     from tui.facts.pending_rates import Pending
     from tui.facts.replica_groups import GroupKey

@@ -14,10 +14,10 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from backend.api.client.backend_client import BackendClient
+    from backend.domain.audit.shown_line import AuditLine
     from backend.domain.cluster.metadata import ClusterInfo
     from backend.domain.operations.operation import Operation
     from backend.domain.replicas.snapshot import Snapshot
-    from backend.domain.service.status import AuditLine
 
 T = TypeVar("T")
 AUDITS_KEPT: Final = 32

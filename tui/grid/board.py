@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from tui.tables.lines import BLANK, Line
 from tui.tables.model import RowKey
-from tui.tables.targets import Target
+from tui.tables.targets import ScreenTarget
 from tui.text.formatting import Glyphs
 
 TONES = ("dim", "good", "warn", "bad", "strong")
@@ -51,7 +51,7 @@ class Board(Widget):
         return self._said[self._cursor].key if self._cursor is not None else None
 
     @property
-    def target(self) -> Target | None:
+    def target(self) -> ScreenTarget | None:
         """Where the line under the cursor leads."""
         return self._said[self._cursor].target if self._cursor is not None else None
 
@@ -70,10 +70,10 @@ class Board(Widget):
             near = self._cursor if self._cursor is not None else stops[0]
             self._cursor = min(stops, key=lambda place: abs(place - near))
             self._key = self._said[self._cursor].key
-        self._settle()
+        self._keep_in_sight()
         self._paint_changes()
 
-    def _settle(self) -> None:
+    def _keep_in_sight(self) -> None:
         """Keep the cursor in sight, and the ends with it where it is at the first or last stop."""
         height, count = max(self.size.height, 1), len(self._said)
         stops = self._stops()
@@ -102,7 +102,7 @@ class Board(Widget):
     def _go(self, place: int) -> None:
         self._cursor = place
         self._key = self._said[place].key
-        self._settle()
+        self._keep_in_sight()
         self._paint_changes()
 
     def leave(self) -> bool:
@@ -127,7 +127,7 @@ class Board(Widget):
 
     def on_resize(self) -> None:
         """Whoever says the lines fits them again."""
-        self._settle()
+        self._keep_in_sight()
         self._lines.clear()
         self.post_message(self.Resized())
         self.refresh()

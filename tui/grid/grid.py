@@ -142,7 +142,7 @@ class Grid(Widget, can_focus=True):
         else:
             self._follow(table, key, line)
         self._lay_out()
-        self._settle()
+        self._keep_in_sight()
         self._paint_changes()
 
     def let_go(self) -> None:
@@ -193,7 +193,7 @@ class Grid(Widget, can_focus=True):
         count = len(self._table) if self._table is not None else 0
         self._cursor = min(max(row, 0), max(count - 1, 0))
         self._moved = True
-        self._settle()
+        self._keep_in_sight()
         self._paint_changes()
 
     def action_cursor(self, rows: int) -> None:
@@ -203,7 +203,7 @@ class Grid(Widget, can_focus=True):
         else:
             self._top += rows
             self._cursor = self._top
-            self._settle()
+            self._keep_in_sight()
             self._paint_changes()
 
     def action_page(self, pages: float) -> None:
@@ -263,7 +263,7 @@ class Grid(Widget, can_focus=True):
     def on_resize(self) -> None:
         """Fit the columns again, and keep the cursor in sight."""
         self._lay_out()
-        self._settle()
+        self._keep_in_sight()
         self._forget_lines()
         self.refresh()
 
@@ -333,7 +333,7 @@ class Grid(Widget, can_focus=True):
         if columns:
             self._placed = fit_columns(columns, self.size.width - GUTTER)
 
-    def _settle(self) -> None:
+    def _keep_in_sight(self) -> None:
         """Keep the cursor within the table, and what is in sight around the cursor."""
         if self._place is not None:
             return

@@ -22,7 +22,7 @@ WIDE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TimeBarState:
     """What the bar says."""
 
     replay: bool
@@ -37,7 +37,7 @@ class Moment:
     speed: int
 
 
-def bar_text(moment: Moment, width: int, glyphs: Glyphs) -> str:
+def bar_text(moment: TimeBarState, width: int, glyphs: Glyphs) -> str:
     """The bar in exactly `width` cells, the most important words first."""
     at = datetime.fromtimestamp(moment.wall_ms / 1000, UTC)
     name = "REPLAY" if moment.replay else "BACK IN TIME"
@@ -100,7 +100,7 @@ class TimeBar(Widget):
 
     def _text(self) -> str:
         travel = self._travel
-        moment = Moment(
+        moment = TimeBarState(
             travel.replay,
             travel.wall_ms,
             travel.ago_s(),

@@ -42,7 +42,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class MarkerCounts:
     """Of a snapshot: what goes wrong when it is more than before."""
 
     moving: int = 0
@@ -52,7 +52,7 @@ class Counts:
     down: frozenset[int] = frozenset()
 
 
-def counted(snapshot: Snapshot) -> Counts:
+def counted(snapshot: Snapshot) -> MarkerCounts:
     """The counts of a snapshot; imports data libraries."""
     import numpy as np
 
@@ -61,7 +61,7 @@ def counted(snapshot: Snapshot) -> Counts:
 
     rows = snapshot.replicas
     stays = rows.mode != PartitionMode.NONE
-    return Counts(
+    return MarkerCounts(
         int(np.count_nonzero(rows.adding)),
         int(np.count_nonzero(stuck_rows(rows))),
         int(np.count_nonzero((rows.status == ReplicaStatus.OFFLINE) & stays)),
@@ -70,7 +70,7 @@ def counted(snapshot: Snapshot) -> Counts:
     )
 
 
-def marks(before: Scene, message: Message, was: Counts, now: Counts) -> Iterator[Mark]:
+def marks(before: Scene, message: Message, was: MarkerCounts, now: MarkerCounts) -> Iterator[Mark]:
     """What is worth a jump when `message` comes; `now` are the counts of its snapshot."""
     match message:
         case SnapshotArrived():
@@ -102,7 +102,7 @@ def action_words(action: ActionTaken) -> str:
 
 
 def _of_snapshot(
-    before: Snapshot | None, after: Snapshot, was: Counts, now: Counts
+    before: Snapshot | None, after: Snapshot, was: MarkerCounts, now: MarkerCounts
 ) -> Iterator[Mark]:
     if before is not None and before.cluster_id != after.cluster_id:
         yield Mark(INCIDENT, f"This is another cluster: {after.cluster_id}.")
@@ -141,7 +141,7 @@ def _of_operations(before: tuple[Operation, ...], after: tuple[Operation, ...]) 
 
 def _of_answer(before: Any, after: Any) -> Iterator[Mark]:
     """Drift that is new; other answers are no events."""
-    from backend.domain.service.status import ShownDrift
+    from backend.domain.throttles.owners import ShownDrift
 
     if not isinstance(after, tuple):
         return

@@ -43,7 +43,7 @@ class Stop:
     mark: Mark
 
 
-class _Course:
+class _PlaybackState:
     """What the records up to one place lead to."""
 
     def __init__(self) -> None:
@@ -93,11 +93,11 @@ class RecordingReader:
         self._tapes: list[RecordingFile] = []
         self._entries: list[_Place] = []
         self._times: list[int] = []
-        self._course = _Course()
+        self._state = _PlaybackState()
         self._reached = 0
         """How many records `_course` has taken."""
         self._told: dict[str, None] = {}
-        self._shown: tuple[_Course, int, Snapshot | None] | None = None
+        self._shown: tuple[_PlaybackState, int, Snapshot | None] | None = None
         try:
             self.follow(paths)
         except RecordingError:
@@ -128,7 +128,7 @@ class RecordingReader:
             one.scan()
         self._tapes.sort(key=lambda one: one.entries[0].time_ms if one.entries else 0)
         self._entries, self._times, self._shown = [], [], None
-        self._course, self._reached = _Course(), 0
+        self._state, self._reached = _PlaybackState(), 0
         for one in self._tapes:
             self._add(one, one.entries)
 
@@ -180,14 +180,14 @@ class RecordingReader:
         """What the first `count` records lead to."""
         key = self._key(count)
         if self._reached > count or self._reached <= key:
-            self._course, self._reached = _Course(), key
+            self._state, self._reached = _PlaybackState(), key
         for place in range(self._reached, count):
             self._take(*self._entries[place])
         self._reached = count
         return self._with_snapshot()
 
     def _with_snapshot(self) -> Scene:
-        course = self._course
+        course = self._state
         if self._shown is None or self._shown[:2] != (course, course.drawn):
             # Unchanged rows are not copied again, and views see that they are the same.
             try:
@@ -200,7 +200,7 @@ class RecordingReader:
 
     def _take(self, one: RecordingFile, entry: Entry) -> None:
         try:
-            self._course.take(one, entry)
+            self._state.take(one, entry)
         except (RecordingError, UnreadableValue) as error:
             text = error.message if isinstance(error, RecordingError) else str(error)
             where = f"{one.path.name}, byte {entry.place}"

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tui.feed.messages import ActionTaken, Scene, SnapshotArrived
 from tui.recorder import recording_file
-from tui.recorder.event_markers import INCIDENT, Counts, counted, marker_json, marks
+from tui.recorder.event_markers import INCIDENT, MarkerCounts, counted, marker_json, marks
 from tui.recorder.message_json import encode_fact, encode_scene
 from tui.recorder.retention import BOUNDS, Bounds, clean, create, recording_name
 
@@ -101,7 +101,7 @@ class Recorder:
         self._descriptor = -1
         self._written_bytes = 0
         self._scene = Scene()
-        self._counts = Counts()
+        self._counts = MarkerCounts()
         self._early: list[_Taken] = []
         self._time_ms = 0
         self._whole_ms = 0

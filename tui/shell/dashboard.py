@@ -1,7 +1,7 @@
 """The application as its screens know it: what a key may bring about, and the time that is shown.
 
-`tui.app.KshuntApp` is it. Flows open screens and screens ask for flows; so screens know flows by
-what they can be asked for alone.
+`tui.app.KshuntApp` is it. Workflows open screens, and screens ask for workflows; so screens know
+workflows by what they can be asked for alone.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from backend.domain.cluster.metadata import TopicPartition
     from backend.domain.operations.approval import ShownProposal
     from backend.domain.operations.operation import Operation
-    from backend.domain.service.status import ShownDrift, ShownOrphan
     from backend.domain.throttles.configs import ThrottledRate
+    from backend.domain.throttles.owners import ShownDrift, ShownOrphan
     from tui.data.playback import Playback
-    from tui.data.polling import Rounds
+    from tui.data.polling import Polling
     from tui.shell.theme_manager import ThemeManager
     from tui.tables.model import RowKey
 
-Verb = Literal["pause", "resume", "cancel", "undo"]
+OperationVerb = Literal["pause", "resume", "cancel", "undo"]
 """What steers an operation."""
 
 
@@ -42,9 +42,9 @@ class Changes(Protocol):
     def shrink(self, topic: str) -> None: ...
     def alter(self, topic: str) -> None: ...
     def confirm_shrink(self, operation: Operation) -> None: ...
-    def steer(self, operation: Operation, verb: Verb) -> None: ...
+    def steer(self, operation: Operation, verb: OperationVerb) -> None: ...
     def abandon(self, operation: Operation) -> None: ...
-    def settle(self, drift: Sequence[ShownDrift], *, ours: bool) -> None: ...
+    def decide_drift(self, drift: Sequence[ShownDrift], *, ours: bool) -> None: ...
     def remove_orphans(self, orphans: Sequence[ShownOrphan], *, every: bool = False) -> None: ...
     def adopt(self) -> None: ...
     def export(self, operation: Operation | None) -> None: ...
@@ -64,12 +64,12 @@ class Dashboard(Host):
     """See the module's text."""
 
     travel: Playback
-    rounds: Rounds
-    wardrobe: ThemeManager
+    polling: Polling
+    themes: ThemeManager
 
     @property
     @abstractmethod
-    def flows(self) -> Changes:
+    def workflows(self) -> Changes:
         """What changes the cluster."""
 
     @property

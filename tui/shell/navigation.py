@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from tui.actions.view_names import PARTITIONS
 from tui.facts.filter_terms import parse_filter
-from tui.tables.targets import Target
+from tui.tables.targets import ScreenTarget
 
 if TYPE_CHECKING:
     from tui.shell.dashboard import Dashboard
 
 
-def go(app: Dashboard, target: Target) -> None:
+def go(app: Dashboard, target: ScreenTarget) -> None:
     """Show a view as the target wants it. The cursor follows once the view's rows are there."""
     if target.view == PARTITIONS:
         # Whatever was narrowed there could hide the row.
@@ -35,7 +35,7 @@ def go(app: Dashboard, target: Target) -> None:
 class _Arrival:
     """Puts the cursor on a row as soon as the view shows rows of its present query, once."""
 
-    def __init__(self, app: Dashboard, target: Target) -> None:
+    def __init__(self, app: Dashboard, target: ScreenTarget) -> None:
         self._app = app
         self._target = target
         self._query = app.store.queries[target.view]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from tui.tables.model import Cell, RowKey
-from tui.tables.targets import Target
+from tui.tables.targets import ScreenTarget
 from tui.text.formatting import Glyphs, fit, fit_middle, printable
 
 
@@ -18,7 +18,7 @@ class Line(NamedTuple):
     spans: tuple[Cell, ...]
     key: RowKey | None = None
     """What stays the same about it through refreshes; None where the cursor passes it over."""
-    target: Target | None = None
+    target: ScreenTarget | None = None
     """Where Enter leads."""
 
     @property

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ScreenTarget:
     """Where something is to be seen, and mended."""
 
     view: str
@@ -36,7 +36,7 @@ class Item:
     text: str
     """A sentence."""
     tone: str = "warn"
-    target: Target | None = None
+    target: ScreenTarget | None = None
     """None where no view shows more of it."""
     id: str = ""
     """What stays the same about it through refreshes; empty where that is its text."""

@@ -12,12 +12,13 @@ from tui.actions import key_of, view_key
 from tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
 from tui.data.team import awaits_me, words_of
 from tui.facts.row_keys import ListKey, RateKey
-from tui.tables.targets import Item, Target
+from tui.tables.targets import Item, ScreenTarget
 from tui.text.formatting import names_text, plural
 
 if TYPE_CHECKING:
     from backend.domain.operations.operation import Operation
-    from backend.domain.service.status import BackendStatus, ShownDrift
+    from backend.domain.service.backend_status import BackendStatus
+    from backend.domain.throttles.owners import ShownDrift
     from tui.data.store import Store
 
 OUT_OF_SYNC: Final = "-insync -adding"
@@ -41,7 +42,7 @@ def attention(store: Store) -> tuple[Item, ...]:
         if store.summary.stuck:
             from tui.facts.stuck_words import stuck_sentence
 
-            target = Target(PARTITIONS, filter_text="stuck")
+            target = ScreenTarget(PARTITIONS, filter_text="stuck")
             found.append(Item(stuck_sentence(store.summary.stuck), "bad", target, "stuck"))
     if store.standing is not None:
         found += _standing(store.standing)
@@ -60,7 +61,7 @@ def attention(store: Store) -> tuple[Item, ...]:
 
 def _proposed(store: Store) -> list[Item]:
     """Changes that wait for whoever sits here, before they die."""
-    target = Target(OPERATIONS, mends="proposals")
+    target = ScreenTarget(OPERATIONS, mends="proposals")
     return [
         Item(words_of(one, store.now_ms, key_of("proposals")), "warn", target, f"proposal {one.id}")
         for one in awaits_me(store.proposals)
@@ -74,10 +75,10 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
     waits = home is not None and home.held
     if summary is not None and summary.eta_never > summary.stuck_replicas and not waits:
         never = plural(summary.eta_never - summary.stuck_replicas, "replica")
-        target = Target(PARTITIONS, filter_text="eta:never")
+        target = ScreenTarget(PARTITIONS, filter_text="eta:never")
         found.append(Item(f"{never} will not arrive at this rate.", "bad", target, "never"))
     if home is not None and home.health.under_replicated:
-        target = Target(PARTITIONS, filter_text=OUT_OF_SYNC)
+        target = ScreenTarget(PARTITIONS, filter_text=OUT_OF_SYNC)
         text = f"{home.health.under_replicated_words}."
         found.append(Item(text, "warn", target, "under-replicated"))
     if store.foreign:
@@ -88,7 +89,7 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
         found += leaving_items(summary.leaving, store.snapshot.taken_ms, store.operations)
     if summary is not None and not summary.moving_partitions and summary.misled_partitions:
         led = plural(summary.misled_partitions, "partition")
-        target = Target(PARTITIONS, filter_text="misled", mends="elect")
+        target = ScreenTarget(PARTITIONS, filter_text="misled", mends="elect")
         found.append(Item(f"{led} not led by the preferred replica.", "", target, "misled"))
     if store.standing is not None:
         # Last: it is so all the time, and nothing is to be done about it.
@@ -107,8 +108,8 @@ def _foreign(store: Store) -> Item:
     left = foreign_throttles_left(store.operations, throttles, store.owned)
     text = f"{plural(store.foreign, 'move')} of others: {left_words(left)}."
     if left.nothing:
-        return Item(text, "", Target(THROTTLES), "foreign")
-    return Item(text, "warn", Target(THROTTLES, mends="adopt"), "foreign")
+        return Item(text, "", ScreenTarget(THROTTLES), "foreign")
+    return Item(text, "warn", ScreenTarget(THROTTLES, mends="adopt"), "foreign")
 
 
 def _drift(one: ShownDrift) -> Item:
@@ -116,16 +117,18 @@ def _drift(one: ShownDrift) -> Item:
 
     key = RateKey(one.broker) if one.broker is not None else ListKey(one.topic or "")
     text = f"Drift: {drift_words(one)} ({owner_words(one.operations)})."
-    return Item(text, "warn", Target(THROTTLES, key, mends="reapply"), f"drift {one.setting} {key}")
+    return Item(
+        text, "warn", ScreenTarget(THROTTLES, key, mends="reapply"), f"drift {one.setting} {key}"
+    )
 
 
 def _shrinking(operations: Sequence[Operation]) -> list[Item]:
     """Shrinks that wait for somebody."""
-    from tui.facts.shrink_phases import course_of, needs_words, waits_for_name
+    from tui.facts.shrink_phases import needs_words, shrink_progress_of, waits_for_name
 
     found = []
     for one in operations:
-        course = None if one.state.ended else course_of(one)
+        course = None if one.state.ended else shrink_progress_of(one)
         if course is None or not course.needs or one.state is OperationState.PAUSED:
             continue
         mends = "confirm_shrink" if waits_for_name(one) else ""
@@ -133,7 +136,7 @@ def _shrinking(operations: Sequence[Operation]) -> list[Item]:
         if mends:
             keys = f"{view_key(OPERATIONS)}, then {key_of(mends)}"
             text = f"Shrink of {course.topic} waits for its name to be typed: {keys}."
-        target = Target(OPERATIONS, one.id, mends=mends)
+        target = ScreenTarget(OPERATIONS, one.id, mends=mends)
         found.append(Item(text, "warn", target, f"shrink {one.id}"))
     return found
 
@@ -146,7 +149,7 @@ def _paused(operations: Sequence[Operation]) -> list[Item]:
             f"{'' if one.kind is OperationKind.SHRINK else ', its copies are held'}:"
             f" {view_key(OPERATIONS)}, then {key_of('pause')}, resumes it.",
             "warn",
-            Target(OPERATIONS, one.id, mends="pause"),
+            ScreenTarget(OPERATIONS, one.id, mends="pause"),
             f"paused {one.id}",
         )
         for one in operations
@@ -159,11 +162,11 @@ def _offline(store: Store) -> list[Item]:
     found = []
     if store.summary is not None and store.summary.leaderless_partitions:
         count = plural(store.summary.leaderless_partitions, "partition")
-        target = Target(PARTITIONS, filter_text="offline")
+        target = ScreenTarget(PARTITIONS, filter_text="offline")
         found.append(Item(f"{count} without a leader: offline.", "bad", target, "leaderless"))
     if store.home is not None and store.home.health.under_min_isr:
         count = plural(store.home.health.under_min_isr, "partition")
-        target = Target(PARTITIONS, filter_text=OUT_OF_SYNC)
+        target = ScreenTarget(PARTITIONS, filter_text=OUT_OF_SYNC)
         text = f"{count} under min-ISR: producers with acks=all are refused."
         found.append(Item(text, "bad", target, "min-ISR"))
     return found
@@ -180,7 +183,7 @@ def unread(texts: Sequence[str], known: Collection[int]) -> list[Item]:
     brokers = names_text(silent)
     words = f"{len(silent):,} brokers did not answer in time: {brokers}."
     others = [_problem(text, known) for text in texts if not _SILENT.match(text)]
-    return [Item(words, "bad", Target(BROKERS, silent[0]), "silent"), *others]
+    return [Item(words, "bad", ScreenTarget(BROKERS, silent[0]), "silent"), *others]
 
 
 def _problem(text: str, known: Collection[int]) -> Item:
@@ -190,7 +193,7 @@ def _problem(text: str, known: Collection[int]) -> Item:
     if named is None:
         return Item(text, "warn")
     broker = int(named[1])
-    return Item(text, "bad" if broker in known else "warn", Target(BROKERS, broker))
+    return Item(text, "bad" if broker in known else "warn", ScreenTarget(BROKERS, broker))
 
 
 def _orphans(store: Store) -> list[Item]:
@@ -199,11 +202,11 @@ def _orphans(store: Store) -> list[Item]:
         return []
     count = plural(len(store.orphans), "orphan throttle")
     text = f"{count}: {view_key(THROTTLES)} shows them, {key_of('remove_orphans')} removes."
-    return [Item(text, "warn", Target(THROTTLES, mends="remove_orphans"), "orphans")]
+    return [Item(text, "warn", ScreenTarget(THROTTLES, mends="remove_orphans"), "orphans")]
 
 
 def _standing(standing: BackendStatus) -> list[Item]:
-    target = Target(OPERATIONS)
+    target = ScreenTarget(OPERATIONS)
     return [
         *(Item(text[:1].upper() + text[1:], "warn", target) for text in standing.remarks),
         *(

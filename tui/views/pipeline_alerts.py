@@ -7,7 +7,7 @@ from typing import Final
 from backend.domain.pipeline.delivered import PipelineState, PipelineStatus, SamplesStatus
 from tui.actions.view_names import HISTORY
 from tui.facts.forecast import age_text
-from tui.tables.targets import Item, Target
+from tui.tables.targets import Item, ScreenTarget
 from tui.text.formatting import plural, printable
 
 UNWRITTEN_MS: Final = 120_000
@@ -15,7 +15,7 @@ UNWRITTEN_MS: Final = 120_000
 MISSED_MS: Final = 3_600_000
 """Samples that lack are pointed out for so long."""
 
-_HISTORY: Final = Target(HISTORY)
+_HISTORY: Final = ScreenTarget(HISTORY)
 
 
 def pipeline_alerts(standing: PipelineStatus, now_ms: int) -> list[Item]:

@@ -25,7 +25,7 @@ from tui.text.formatting import join_fitting
 from tui.views.view_screen import ViewScreen
 
 if TYPE_CHECKING:
-    from backend.domain.service.status import ShownDrift
+    from backend.domain.throttles.owners import ShownDrift
     from tui.views.filter_hints import Hint
 
 MARK_LIMIT = 10_000

@@ -32,7 +32,7 @@ from tui.grid.time_bar import TimeBar
 from tui.views.status_bar import StatusBar
 
 if TYPE_CHECKING:
-    from backend.domain.service.status import ShownDrift
+    from backend.domain.throttles.owners import ShownDrift
     from tui.shell.dashboard import Dashboard
     from tui.tables.model import RowKey
 
@@ -198,11 +198,11 @@ class ViewScreen(Screen[None]):
         """Choose a theme."""
         from tui.dialogs.choose import ChooseScreen
 
-        wardrobe = self.kshunt.wardrobe
-        choices = [(name, name) for name in wardrobe.names]
+        themes = self.kshunt.themes
+        choices = [(name, name) for name in themes.names]
         self.app.push_screen(
             ChooseScreen("Theme", choices, self.app.theme),
-            lambda name: wardrobe.wear(name) if name else None,
+            lambda name: themes.wear(name) if name else None,
         )
 
     def action_palette(self) -> None:
@@ -247,18 +247,18 @@ class ViewScreen(Screen[None]):
 
     def action_reapply(self) -> None:
         """Put our throttle back: of the row, else everywhere."""
-        self._settle("reapply", ours=True)
+        self._decide_drift("reapply", ours=True)
 
     def action_accept(self) -> None:
         """Keep what somebody else set: of the row, else everywhere."""
-        self._settle("accept", ours=False)
+        self._decide_drift("accept", ours=False)
 
-    def _settle(self, id: str, *, ours: bool) -> None:
+    def _decide_drift(self, id: str, *, ours: bool) -> None:
         if self.refused(id):
             return
         drift = self.chosen_drift() or self.kshunt.store.drift
         if drift:
-            self.kshunt.flows.settle(drift, ours=ours)
+            self.kshunt.workflows.decide_drift(drift, ours=ours)
         else:
             self.say("No throttle of ours was changed by somebody else.")
 
@@ -267,7 +267,7 @@ class ViewScreen(Screen[None]):
         if self.refused("adopt"):
             return
         if self.kshunt.store.foreign:
-            self.kshunt.flows.adopt()
+            self.kshunt.workflows.adopt()
         else:
             self.say("Nothing throttled moves that no operation here owns.", "warn")
 
@@ -299,14 +299,14 @@ class ViewScreen(Screen[None]):
     def action_reassign(self) -> None:
         """Start from a JSON file."""
         if not self.refused("reassign"):
-            self.kshunt.flows.reassign()
+            self.kshunt.workflows.reassign()
 
     def action_cancel_all(self) -> None:
         """Cancel every move."""
         if not self.refused("cancel_all"):
-            self.kshunt.flows.cancel(None)
+            self.kshunt.workflows.cancel(None)
 
     def action_elect_all(self) -> None:
         """Elect every preferred leader."""
         if not self.refused("elect_all"):
-            self.kshunt.flows.elect(None)
+            self.kshunt.workflows.elect(None)

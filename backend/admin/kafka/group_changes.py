@@ -14,7 +14,7 @@ from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from backend.admin.kafka.topic_changes import settled
+from backend.admin.kafka.topic_changes import result_or_lost
 from backend.admin.port.item_result import OK, ItemResult
 from backend.admin.rpc.broker_calls import BrokerCalls
 from backend.admin.rpc.concurrency import together
@@ -54,7 +54,7 @@ async def alter_group_offsets(
         answer = await cluster.call(broker, request, timeout_s=timeout_s, lane="write")
         return _committed(answer, topic, positions)
 
-    return await settled(asked)
+    return await result_or_lost(asked)
 
 
 def _commit_request(group: str, topic: str, positions: Mapping[int, int]) -> RawRequest:
@@ -109,7 +109,7 @@ async def _deleted(cluster: BrokerCalls, name: str, timeout_s: float) -> ItemRes
         return item_result(codes[0]) if codes else UNANSWERED
 
     try:
-        return await settled(asked)
+        return await result_or_lost(asked)
     except (ClusterError, NotSupported) as why:
         return item_error(why)
 

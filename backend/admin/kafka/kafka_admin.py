@@ -9,19 +9,27 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from backend.admin.kafka import elections
+from backend.admin.kafka import (
+    consumer_groups,
+    elections,
+    group_changes,
+    offsets_and_producers,
+    topic_changes,
+    topic_descriptions,
+    write_blocks,
+)
 from backend.admin.kafka.config_propagation import wait_until_in_force
 from backend.admin.kafka.config_writer import ConfigWriter
-from backend.admin.kafka.effect_verbs import EffectVerbs
-from backend.admin.kafka.shrink_reads import ShrinkReads
-from backend.admin.kafka.topic_verbs import TopicVerbs, metadata_request
-from backend.admin.kips import emulated, native
-from backend.admin.kips.throttle_checks import checked_rates, checked_replicas
+from backend.admin.kips import partition_deletion, preferred_election, replica_status
+from backend.admin.kips.alter_topics.native import alter_topics
+from backend.admin.kips.reassignment import native as reassignment
+from backend.admin.kips.throttles.checks import checked_rates, checked_replicas
+from backend.admin.kips.throttles.rates import alter_rates, alter_rates_by_configs
+from backend.admin.kips.throttles.replicas import alter_replicas, alter_replicas_by_configs
+from backend.admin.port.capabilities import NotOffered
 from backend.admin.port.cluster_admin import (
     ItemResult,
     PartitionResults,
-    ReassignOptions,
-    ReassignOutcome,
     ReplicaLag,
 )
 from backend.admin.rpc import configs, requests
@@ -30,15 +38,17 @@ from backend.admin.rpc.concurrency import first_answer, together
 from backend.admin.rpc.configs import Changes, Values
 from backend.admin.rpc.connections import BrokerConnections, Lane, silence_clients
 from backend.admin.rpc.error_mapping import BrokerDown, BrokerName, item_error
-from backend.admin.security.client_properties import load_client_config
+from backend.admin.security.client_properties import ClientConfig, load_client_config
 from backend.clock import Clock, SystemClock
 from backend.domain.cluster.assignment import ClusterState
 from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from backend.domain.cluster.metadata import NO_BROKER, OngoingReassignment, TopicPartition
 from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
+from backend.domain.topics.alteration import AlteredTopic
 from backend.domain.topics.configs import TopicConfig
+from backend.domain.topics.groups import RecordSample
 from backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable
-from backend.offload import aside
+from backend.offload import offload
 from backend.settings import LIMITS, Settings
 from backend.wire import columnar, metadata
 from backend.wire.raw import RawAnswer, RawRequest
@@ -65,8 +75,11 @@ RETRY_TIMEOUT_S_MIN: Final = 1.0
 _NO_TOPICS: Final[Sequence[str]] = ()
 
 
-class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
-    """Reads and changes a cluster. One instance belongs to one event loop."""
+class KafkaAdmin:
+    """Reads and changes a cluster. One instance belongs to one event loop.
+
+    A verb that has a file of its own is a function there, and a method here by its name.
+    """
 
     def __init__(
         self, settings: Settings, clock: Clock | None = None, *, owned_throttles: bool = False
@@ -74,8 +87,8 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
         """`owned_throttles`: whoever asks takes them off, and no rate or list comes under the
         cluster's own removal, which would delete what was there before."""
         silence_clients()
-        self._alter_rates = emulated.alter_rates if owned_throttles else native.alter_rates
-        self._alter_lists = emulated.alter_replicas if owned_throttles else native.alter_replicas
+        self._alter_rates = alter_rates_by_configs if owned_throttles else alter_rates
+        self._alter_lists = alter_replicas_by_configs if owned_throttles else alter_replicas
         self._clock = clock or SystemClock()
         self._settings = settings
         self._config = load_client_config(settings.command_config)
@@ -123,7 +136,7 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
         self, topics: Sequence[str] | None = None, *, timeout_s: float
     ) -> ClusterState:
         """See `ClusterAdmin.describe`."""
-        answer = await self._ask_any(lambda: metadata_request(topics), timeout_s=timeout_s)
+        answer = await self.ask_any(lambda: requests.metadata_request(topics), timeout_s=timeout_s)
         state = await self._decoded(answer, lambda: metadata.decode_metadata(*_parts(answer)))
         if not state.brokers:
             raise ClusterUnreachable("The bootstrap servers know no broker yet.")
@@ -181,7 +194,7 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
             self.read_topics(topics, timeout_s=timeout_s),
         )
         rates = {b: configs.broker_throttle(b, v) for b, v in of_brokers.items()}
-        lists = await aside(configs.pairs_of(of_topics), configs.replicas_by_topic, of_topics)
+        lists = await offload(configs.pairs_of(of_topics), configs.replicas_by_topic, of_topics)
         return Throttles(
             rates,
             {topic: replicas for topic, replicas in lists.items() if replicas},
@@ -195,7 +208,7 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
         if topics is None:
             topics = (await self.describe(timeout_s=timeout_s)).assignment.topics
         answers = await together(
-            self._topic_configs(chunk, configs.MIN_ISR_KEYS, configs.min_isr, timeout_s)
+            self.ask_topic_configs(chunk, configs.MIN_ISR_KEYS, configs.min_isr, timeout_s)
             for chunk in _chunks(topics, TOPICS_PER_REQUEST)
         )
         return {topic: minimum for found in answers for topic, minimum in found.items()}
@@ -205,18 +218,14 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
     ) -> tuple[TopicConfig, ...] | None:
         """See `ClusterAdmin.topic_configs`."""
         read = partial(configs.topic_configs, topic=topic)
-        return await self._topic_configs([topic], None, read, timeout_s)
+        return await self.ask_topic_configs([topic], None, read, timeout_s)
 
     # The verbs of the seeds
 
-    async def reassign_partitions(
-        self,
-        assignments: Mapping[TopicPartition, Sequence[int]],
-        options: ReassignOptions,
-        log_dirs: Mapping[tuple[TopicPartition, int], str],
-    ) -> ReassignOutcome:
-        """See `ClusterAdmin.reassign_partitions`."""
-        return await native.reassign_partitions(self, assignments, options, log_dirs)
+    reassign_partitions = reassignment.reassign_partitions
+    elect_preferred_leaders = preferred_election.elect_preferred_leaders
+    shrink_support = partition_deletion.shrink_support
+    delete_partitions = partition_deletion.delete_partitions
 
     async def cancel_reassignments(
         self, partitions: Sequence[TopicPartition], *, timeout_s: float
@@ -253,12 +262,6 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
             return await write(replicas)
         return await checked_replicas(self, write, replicas, timeout_s)
 
-    async def elect_preferred_leaders(
-        self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
-    ) -> PartitionResults:
-        """See `ClusterAdmin.elect_preferred_leaders`."""
-        return await native.elect_preferred_leaders(self, partitions, timeout_s=timeout_s)
-
     async def elect_unclean_leaders(
         self, partitions: Sequence[TopicPartition], *, timeout_s: float
     ) -> PartitionResults:
@@ -269,7 +272,61 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
         self, partitions: Sequence[TopicPartition], *, timeout_s: float
     ) -> Sequence[ReplicaLag]:
         """See `ClusterAdmin.replica_status`."""
-        return await native.replica_status(self, self._clock, partitions, timeout_s=timeout_s)
+        return await replica_status.replica_status(
+            self, self._clock, partitions, timeout_s=timeout_s
+        )
+
+    async def alter_topics(
+        self, topics: Mapping[str, AlteredTopic], *, validate_only: bool, timeout_s: float
+    ) -> Mapping[str, ItemResult]:
+        """See `ClusterAdmin.alter_topics`."""
+        return await alter_topics(
+            self,
+            topics,
+            validate_only=validate_only,
+            timeout_s=timeout_s,
+            random=random.Random(),
+            placing=self.placing,
+        )
+
+    # Topics, and who reads and writes them
+
+    describe_topics = topic_descriptions.describe_topics
+    partition_modes = topic_descriptions.partition_modes
+    topic_groups = consumer_groups.consumer_groups
+    topic_offsets = offsets_and_producers.topic_offsets
+    topic_producers = offsets_and_producers.topic_producers
+
+    async def record_sample(
+        self, topic: str, ends: Mapping[int, tuple[int, int]], *, timeout_s: float
+    ) -> RecordSample:
+        """See `ClusterAdmin.record_sample`."""
+        return await asyncio.to_thread(
+            _sample, self.bootstrap_servers, self._config, topic, ends, timeout_s
+        )
+
+    # What durable operations do besides: see `ClusterEffects`
+
+    @property
+    def not_offered(self) -> NotOffered:
+        """See `ClusterEffects.not_offered`: brokers do all."""
+        return {}
+
+    async def accepts_moves(self, *, timeout_s: float) -> str:
+        """See `ClusterEffects.accepts_moves`: brokers take moves at any time (KIP-455)."""
+        return ""
+
+    create_topic = topic_changes.create_topic
+    delete_topic = topic_changes.delete_topic
+    topic_known = topic_changes.topic_known
+    topic_overrides = topic_changes.topic_overrides
+    alter_topic_configs = topic_changes.alter_topic_configs
+    topic_configs_in_force = topic_changes.topic_configs_in_force
+    alter_group_offsets = group_changes.alter_group_offsets
+    delete_groups = group_changes.delete_groups
+    write_block = write_blocks.write_block
+    block_writes = write_blocks.block_writes
+    unblock_writes = write_blocks.unblock_writes
 
     async def close(self) -> None:
         """See `ClusterAdmin.close`."""
@@ -304,12 +361,12 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
     async def read_topics(self, topics: Sequence[str], *, timeout_s: float) -> Mapping[str, Values]:
         """The topics' throttled replicas; one that does not exist is absent."""
         found = await together(
-            self._topic_configs(chunk, configs.REPLICA_KEYS, configs.described, timeout_s)
+            self.ask_topic_configs(chunk, configs.REPLICA_KEYS, configs.described, timeout_s)
             for chunk in _chunks(topics, TOPICS_PER_REQUEST)
         )
         return {topic: values for chunk in found for topic, values in chunk.items()}
 
-    async def _topic_configs(
+    async def ask_topic_configs(
         self,
         topics: Sequence[str],
         keys: Sequence[str] | None,
@@ -317,7 +374,7 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
         timeout_s: float,
     ) -> T:
         """What any broker says of a few keys of these topics, or of all of them."""
-        answer = await self._ask_any(
+        answer = await self.ask_any(
             lambda: configs.describe_request(configs.TOPIC, topics, keys), timeout_s=timeout_s
         )
         return await self._decoded(answer, lambda: read(answer))
@@ -433,7 +490,7 @@ class KafkaAdmin(TopicVerbs, ShrinkReads, EffectVerbs):
             await self.describe(_NO_TOPICS, timeout_s=timeout_s)
         return await self._links.call(broker, request, timeout_s=timeout_s, lane=lane)
 
-    async def _ask_any(self, request: Callable[[], RawRequest], *, timeout_s: float) -> RawAnswer:
+    async def ask_any(self, request: Callable[[], RawRequest], *, timeout_s: float) -> RawAnswer:
         """The answer of whichever broker gives it first; see `first_answer`."""
         # The one that answered last comes first: what it has said once, it does not unsay.
         known = random.sample(sorted(self._links.known), len(self._links.known))
@@ -491,3 +548,16 @@ def _chunks(names: Sequence[str], size: int) -> list[Sequence[str]]:
 
 def _parts(answer: RawAnswer) -> tuple[bytes, int]:
     return answer.body, answer.version
+
+
+def _sample(
+    bootstrap_servers: str,
+    config: ClientConfig,
+    topic: str,
+    ends: Mapping[int, tuple[int, int]],
+    timeout_s: float,
+) -> RecordSample:
+    # librdkafka is loaded where records are read: most tools never do.
+    from backend.admin.kafka import record_sample
+
+    return record_sample.sample(bootstrap_servers, config, topic, ends, timeout_s=timeout_s)

@@ -22,14 +22,13 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from backend.admin.port.effects import KnownTopic
-from backend.admin.port.item_result import ItemResult
+from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION, ItemResult
 from backend.admin.rpc.broker_calls import BrokerCalls
 from backend.admin.rpc.concurrency import together
 from backend.admin.rpc.configs import TOPIC, describe_request, topic_configs
 from backend.admin.rpc.connections import Lane
 from backend.admin.rpc.error_mapping import (
     NOT_CONTROLLER,
-    UNKNOWN_TOPIC_OR_PARTITION,
     BrokerDown,
     decode_message,
     item_result,
@@ -54,7 +53,7 @@ _OPERATIONS_FROM, _METADATA_UNTIL = 8, 12
 """Metadata tells what we are authorized to do from version 8 on (Kafka 2.3)."""
 
 
-class Cluster(BrokerCalls, Protocol):
+class ConfigCalls(BrokerCalls, Protocol):
     """What is needed besides."""
 
     async def topic_configs(
@@ -195,7 +194,7 @@ async def topic_known(
 
 
 async def topic_overrides(
-    cluster: Cluster, topic: str, *, timeout_s: float
+    cluster: ConfigCalls, topic: str, *, timeout_s: float
 ) -> Mapping[str, str] | None:
     """See `ClusterEffects.topic_overrides`."""
     found = await cluster.topic_configs(topic, timeout_s=timeout_s)
@@ -238,7 +237,7 @@ async def by_controller(
     timeout_s: float,
     lane: Lane = "write",
 ) -> ItemResult:
-    """The controller's answer to a change; see `settled`.
+    """The controller's answer to a change; see `result_or_lost`.
 
     Raises:
         ClusterUnreachable, BrokerDown: nothing was sent.
@@ -247,15 +246,15 @@ async def by_controller(
     async def asked() -> ItemResult:
         return read(await cluster.ask_controller(request, timeout_s=timeout_s, lane=lane))
 
-    result = await settled(asked)
+    result = await result_or_lost(asked)
     if result.error_code != NOT_CONTROLLER:
         return result
     # Who it is by now is learnt from any broker.
     await cluster.describe((), timeout_s=timeout_s)
-    return await settled(asked)
+    return await result_or_lost(asked)
 
 
-async def settled(asked: Callable[[], Awaitable[ItemResult]]) -> ItemResult:
+async def result_or_lost(asked: Callable[[], Awaitable[ItemResult]]) -> ItemResult:
     """A change's result; REQUEST_TIMED_OUT where its answer was lost.
 
     Raises:

@@ -34,13 +34,13 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 
 from backend.access.request_context import CURRENT_CALLER
 from backend.access.roles import Caller
-from backend.admin.kips.reassignment_checks import columns_of
 from backend.admin.rpc.broker_calls import BrokerCalls, has
 from backend.admin.rpc.concurrency import together
 from backend.admin.rpc.error_mapping import decode_message, raise_for_code
 from backend.admin.security.client_properties import parse_properties
 from backend.domain.cluster.assignment import Assignment
 from backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
+from backend.domain.cluster.columns import columns_of
 from backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
 from backend.errors import ClusterError, ConfigError, NotAuthorized, NotSupported
 from backend.placement.optional_interfaces import ClusterAware

@@ -7,11 +7,16 @@ Constraints
       for all of its topics, and cannot only validate.
     - A partition that was to go later and is not named any more is cancelled by the controller.
     - An answer may be lost when the partitions are on their way out already.
+    - KIP-694 names no errors. The codes are those that Kafka gives where partitions are added:
+      UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, REASSIGNMENT_IN_PROGRESS, INVALID_REQUEST for
+      a delay that cannot be meant, and INVALID_TOPIC_EXCEPTION for an internal topic: Kafka finds a
+      group's coordinator by the number of partitions, so with fewer of them committed offsets would
+      be looked for where they are not.
 Algorithm
     1. Read the topics' partitions and modes, what moves, and whether the cluster deletes
        partitions at all.
-    2. Decide for each topic what goes and what stays (`shrink_checks`). Only to validate, this
-       is the answer.
+    2. Decide for each topic what goes and what stays (`decided`). Only to validate, this is the
+       answer.
     3. Send one request for each delay. The controller checks all of it again; if there are other
        partitions by then than were read, it refuses the topic.
     4. If the answer is lost, see in the cluster what became of it.
@@ -19,26 +24,39 @@ Algorithm
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
-from backend.admin.kips.shrink_checks import Partitions, Shrink, decided, deleted
 from backend.admin.port.cluster_admin import ItemResult
+from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
 from backend.admin.rpc import configs
 from backend.admin.rpc.broker_calls import LOST, BrokerCalls, has
 from backend.admin.rpc.error_mapping import decode_message, item_error, item_result, raise_for_code
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.shrink.delete_partitions import (
+    DELAY_MS_MAX,
+    NO_PARTITION,
     DeletedPartition,
     DeletePartitions,
     ShrinkSupport,
 )
+from backend.domain.topics.descriptions import INTERNAL_TOPICS
 from backend.errors import Conflict, KshuntError, NotSupported
 from backend.wire import seeds
 from backend.wire.raw import RawAnswer, RawRequest
 
 ENABLE: Final = "delete.topic.partition.enable"
+
+
+INVALID_TOPIC_EXCEPTION: Final = 17
+
+INVALID_PARTITIONS: Final = 37
+
+INVALID_REQUEST: Final = 42
+
+REASSIGNMENT_IN_PROGRESS: Final = 60
 
 Results = dict[TopicPartition, DeletedPartition]
 
@@ -51,6 +69,39 @@ class ShrinkCluster(BrokerCalls, Protocol):
     ) -> Mapping[str, Mapping[int, PartitionMode]]:
         """The mode of each partition of these topics; a topic that there is not is absent."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """The partitions of one topic, as they are before the request."""
+
+    modes: Mapping[int, PartitionMode]
+    """By number; empty for a topic that there is not."""
+    moving: Collection[int]
+    """Those that a reassignment moves."""
+
+    @property
+    def open(self) -> Sequence[int]:
+        """Those whose data is not being deleted."""
+        return sorted(n for n, mode in self.modes.items() if mode is not PartitionMode.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """What a request comes to for one topic."""
+
+    goes: Sequence[int]
+    """The partitions that go, or have their delay set anew."""
+    stays: Sequence[int]
+    """Partitions that were to go, and do not."""
+    mode: PartitionMode
+    """What the first ones become."""
+
+    def results(self, topic: str) -> dict[TopicPartition, DeletedPartition]:
+        """What is said of each partition if nothing comes in between."""
+        found = dict.fromkeys(self.stays, DeletedPartition(PartitionMode.READ_WRITE))
+        found |= dict.fromkeys(self.goes, DeletedPartition(self.mode))
+        return {TopicPartition(topic, number): one for number, one in sorted(found.items())}
 
 
 async def shrink_support(cluster: BrokerCalls, *, timeout_s: float) -> ShrinkSupport:
@@ -193,3 +244,46 @@ def _seen(
 ) -> DeletedPartition:
     mode = modes.get(partition.partition, PartitionMode.NONE)
     return foreseen if mode is foreseen.mode else deleted(refused, mode)
+
+
+def decided(
+    topic: str, wanted: DeletePartitions, present: Partitions
+) -> Shrink | tuple[int, DeletedPartition]:
+    """What is to be done; or what refuses it, and the partition at fault or `NO_PARTITION`."""
+    refusal = _refused(topic, wanted, present)
+    if refusal is not None:
+        return NO_PARTITION, deleted(refusal)
+    count = wanted.total_count
+    goes = [number for number in present.open if number >= count]
+    for number in goes:
+        if number in present.moving:
+            why = f"The partition {topic}-{number} is being reassigned."
+            mode = present.modes[number]
+            return number, deleted(item_result(REASSIGNMENT_IN_PROGRESS, why), mode)
+    leaving = PartitionMode.READ_ONLY
+    stays = [n for n in present.open if n < count and present.modes[n] is leaving]
+    return Shrink(goes, stays, leaving if wanted.delay_ms else PartitionMode.NONE)
+
+
+def _refused(topic: str, wanted: DeletePartitions, present: Partitions) -> ItemResult | None:
+    """What refuses the topic as a whole."""
+    count, there = wanted.total_count, len(present.open)
+    if not 0 <= wanted.delay_ms <= DELAY_MS_MAX:
+        return item_result(INVALID_REQUEST, f"{wanted.delay_ms} ms is no delay.")
+    if not present.modes:
+        return item_result(UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic}.")
+    if topic in INTERNAL_TOPICS:
+        why = f"{topic} is internal: Kafka finds what is in it by the number of its partitions."
+        return item_result(INVALID_TOPIC_EXCEPTION, why)
+    if count < 1:
+        return item_result(INVALID_PARTITIONS, "A topic keeps at least one partition.")
+    leaving = PartitionMode.READ_ONLY in present.modes.values()
+    if count > there or (count == there and not leaving):
+        why = f"The topic {topic} currently has {there} partition(s); {count} would not be fewer."
+        return item_result(INVALID_PARTITIONS, why)
+    return None
+
+
+def deleted(result: ItemResult, mode: PartitionMode = PartitionMode.READ_WRITE) -> DeletedPartition:
+    """The result of one item as that of a partition."""
+    return DeletedPartition(mode, result.error_code, result.error_name, result.message)

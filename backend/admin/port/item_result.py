@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+OPERATION_NOT_ATTEMPTED: Final = 55
+"""Kafka's protocol error codes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +29,8 @@ class ItemResult:
 
 
 OK = ItemResult()
+
+
+def not_attempted(why: str) -> ItemResult:
+    """Of an item that was left out for a reason that is not its own."""
+    return ItemResult(OPERATION_NOT_ATTEMPTED, "OPERATION_NOT_ATTEMPTED", why)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
 
-from backend.admin.rpc.error_mapping import (
-    UNKNOWN_TOPIC_OR_PARTITION,
-    decode_message,
-    raise_for_code,
-)
+from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
+from backend.admin.rpc.error_mapping import decode_message, raise_for_code
 from backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -33,11 +30,14 @@ from backend.errors import BadInput
 from backend.wire.raw import RawAnswer, RawRequest
 from backend.wire.reader import WireError
 
+Name = TypeVar("Name", str, int)
+
 TOPIC: Final = 2
 BROKER: Final = 4
 NO_RATE: Final = UNTHROTTLED
 """Kafka's default of the rates, which means none."""
 RATE_KEYS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE)
+INTERBROKER_RATE_KEYS: Final = (LEADER_RATE, FOLLOWER_RATE)
 REPLICA_KEYS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 MIN_ISR: Final = "min.insync.replicas"
 MIN_ISR_KEYS: Final = (MIN_ISR,)
@@ -234,6 +234,16 @@ def _replicas(values: Values, key: str) -> ReplicaSet:
     except BadInput as unreadable:
         # Taken for empty, it would be overwritten.
         raise WireError(f"{key} holds '{values[key].value}'. {unreadable.message}") from None
+
+
+def owners(values: Mapping[Name, Values], keys: Iterable[str]) -> set[Name]:
+    """The topics or brokers on which one of the keys is set, and not inherited."""
+    wanted = set(keys)
+    return {
+        name
+        for name, found in values.items()
+        if any(key in wanted and value.is_own for key, value in found.items())
+    }
 
 
 def rate_changes(rate: ThrottledRate) -> Changes:

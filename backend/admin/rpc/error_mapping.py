@@ -30,7 +30,6 @@ from backend.wire.reader import WireError
 BrokerName: TypeAlias = int | tuple[str, int]
 """A broker's id, or the host and port of a bootstrap server."""
 
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 BROKER_NOT_AVAILABLE: Final = 8
 UNSUPPORTED_SASL_MECHANISM: Final = 33
 ILLEGAL_SASL_STATE: Final = 34

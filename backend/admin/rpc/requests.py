@@ -19,6 +19,7 @@ from kafka.protocol.admin import (
 from backend.admin.port.cluster_admin import ItemResult, PartitionResults
 from backend.admin.rpc.error_mapping import decode_message, item_result, raise_for_code
 from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from backend.wire import metadata
 from backend.wire.raw import RawAnswer, RawRequest
 
 PREFERRED: Final = 0
@@ -26,6 +27,17 @@ PREFERRED: Final = 0
 NOT_CONTROLLER: Final = 41
 UNANSWERED: Final = item_result(-1, "the cluster did not answer for it")
 _THROTTLE_TIME_BYTES: Final = 4
+
+
+def metadata_request(topics: Sequence[str] | None) -> RawRequest:
+    """Metadata of the topics named, or of all."""
+    return RawRequest(
+        "Metadata",
+        metadata.METADATA_KEY,
+        metadata.METADATA_VERSIONS,
+        metadata.METADATA_FLEXIBLE_FROM,
+        lambda version: metadata.encode_metadata(topics, version),
+    )
 
 
 def list_request(timeout_s: float) -> RawRequest:

@@ -16,7 +16,7 @@ from backend.admin.rpc.configs import Changes, ConfigValue, Values
 from backend.admin.rpc.error_mapping import item_error
 from backend.admin.zookeeper import znode_layout
 from backend.admin.zookeeper.session import Create, Outdated, Put, Session, Znode
-from backend.errors import ClusterError, KshuntError, NotActing
+from backend.errors import ClusterError, KshuntError, NotActive
 
 ATTEMPTS: Final = 20
 """Somebody else would have to write the same znode as often, each time between look and commit."""
@@ -102,7 +102,7 @@ async def change(
     What is as it shall be is not written, and no broker notified.
 
     Raises:
-        NotActing: another backend has taken over; nothing was changed.
+        NotActive: another backend has taken over; nothing was changed.
     """
     try:
         for attempt in range(ATTEMPTS):
@@ -112,7 +112,7 @@ async def change(
                 await asyncio.sleep(random.random() * PAUSE_S * attempt)
                 continue
             return OK
-    except NotActing:
+    except NotActive:
         raise
     except KshuntError as error:
         return item_error(error)

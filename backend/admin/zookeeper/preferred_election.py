@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from backend.admin.port.cluster_admin import OK, ItemResult, PartitionResults
-from backend.admin.rpc.error_mapping import UNKNOWN_TOPIC_OR_PARTITION, item_result
+from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
+from backend.admin.rpc.error_mapping import item_result
 from backend.admin.zookeeper import znode_layout
 from backend.admin.zookeeper.session import Create, Outdated, Session
 from backend.domain.cluster.assignment import ClusterState, partition_states

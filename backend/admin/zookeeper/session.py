@@ -42,7 +42,7 @@ from backend.errors import (
     BadInput,
     ClusterError,
     ClusterUnreachable,
-    NotActing,
+    NotActive,
     NotAuthorized,
 )
 
@@ -284,7 +284,7 @@ class Session:
 
         Raises:
             Outdated: a znode is not there, is there, or has another version.
-            NotActing: another backend has taken over; nothing was changed.
+            NotActive: another backend has taken over; nothing was changed.
             InDoubt: it is not known what became of it.
             BadInput: it is larger than the servers take; nothing was sent.
             NotAuthorized: an ACL forbids it; nothing was changed.
@@ -422,8 +422,8 @@ def _add(transaction: Any, one: Op, acl: Any) -> None:
             transaction.delete(one.path, one.version)
 
 
-def _taken_over() -> NotActing:
-    return NotActing(
+def _taken_over() -> NotActive:
+    return NotActive(
         "Another backend has taken over: it writes the journal in ZooKeeper. "
         "Nothing was changed here."
     )

@@ -28,8 +28,8 @@ from typing import Final, NoReturn, Self
 
 from backend.admin.kafka.config_propagation import wait_until_in_force
 from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips import emulated
-from backend.admin.kips.reassignment_checks import check_plan, fit_part, meant_options, with_refused
+from backend.admin.kips.reassignment import emulated
+from backend.admin.kips.reassignment.checks import check_plan, fit_part, meant_options, with_refused
 from backend.admin.port.capabilities import NotOffered, Verb, refusal, require
 from backend.admin.port.cluster_admin import (
     OK,
@@ -39,14 +39,10 @@ from backend.admin.port.cluster_admin import (
     ReassignOutcome,
 )
 from backend.admin.port.effects import WriteBlock
+from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
 from backend.admin.rpc.concurrency import together
 from backend.admin.rpc.configs import RATE_KEYS, REPLICA_KEYS, Changes, Values
-from backend.admin.rpc.error_mapping import (
-    BROKER_NOT_AVAILABLE,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    UNSUPPORTED_VERSION,
-    item_result,
-)
+from backend.admin.rpc.error_mapping import BROKER_NOT_AVAILABLE, UNSUPPORTED_VERSION, item_result
 from backend.admin.security.client_properties import load_client_config
 from backend.admin.zookeeper import cluster_state, config_znodes, znode_layout
 from backend.admin.zookeeper.ensemble_config import ensemble_config

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from backend.api.schema import documents
+from backend.api.schema.operations import read_operation
 from backend.domain.operations.operation import Operation
 
 EVENT_BYTES_MAX: Final = 1 << 27
@@ -31,7 +31,7 @@ class Event:
     @property
     def operation(self) -> Operation:
         """The operation that changed, for an event of that kind."""
-        return documents.read_operation(self.document)
+        return read_operation(self.document)
 
 
 def read_events(chunks: Iterable[bytes], *, bytes_max: int = EVENT_BYTES_MAX) -> Iterator[Event]:

@@ -1,114 +1,31 @@
-"""The client's part that steers operations and mends throttles; see `backend_client`."""
+"""The client's part for operations: what they are, how they are steered, and remarks on them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Sequence
+from typing import Final, Literal
+from urllib.parse import quote
 
-from backend.api.client.answer_checks import ANSWER_BYTES_MAX
-from backend.api.schema import documents
-from backend.domain.cluster.metadata import TopicPartition
+from backend.api.client.requests import Requests
+from backend.api.schema.base import read_change
+from backend.api.schema.operations import read_operation
+from backend.domain.operations.operation import Operation
 from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.service.status import (
-    AuditLine,
-    BackendStatus,
-    MoveCaps,
-    Preview,
-    ShownDrift,
-    ShownOrphan,
-)
-from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
-from backend.domain.throttles.owners import OwnedThrottle, Share
-from backend.domain.untrusted.strict_json import read_json
+from backend.domain.reassignment.move_caps import MoveCaps
 from backend.settings import LIMITS
 
 Verb = Literal["pause", "resume", "cancel", "undo"]
-Format = Literal["json", "markdown"]
 
 DEFAULT_CAPS: Final = MoveCaps(LIMITS.moves_per_broker, LIMITS.moves_in_cluster)
 """Moves in flight where an operator asks for caps and names none."""
 
 
-class SteeringClient:
-    """What `BackendClient` adds to by knowing how to send it."""
+class OperationsClient(Requests):
+    """Options are those of every change: see `backend_client`."""
 
-    # Facts
-
-    def standing(self) -> BackendStatus:
-        """Which backend acts, and what of the journal needs attention."""
-        return read_standing(self._get("/v1/backend"))
-
-    def drift(self) -> tuple[ShownDrift, ...]:
-        """What somebody else did to the throttles of running operations."""
-        return tuple(map(read_drift, self._get("/v1/drift")["drift"]))
-
-    def owned_throttles(self) -> tuple[OwnedThrottle, ...]:
-        """Whose each throttle is, and what comes back; what is not among them is not ours."""
-        return tuple(map(read_owned, self._get("/v1/throttles/owned")["throttles"]))
-
-    def orphans(self) -> tuple[ShownOrphan, ...]:
-        """Throttles that no move justifies."""
-        return tuple(map(read_orphan, self._get("/v1/orphans")["orphans"]))
-
-    def audit_lines(self, operation_id: str = "") -> tuple[AuditLine, ...]:
-        """The audit of one operation, or of all, newest last."""
-        text = self.audit_text("json", operation_id)
-        entries = read_json(text, bytes_max=ANSWER_BYTES_MAX)["entries"]
-        return tuple(map(read_audit_line, entries))
-
-    def verify_audit(self) -> tuple[int, tuple[str, ...]]:
-        """How many lines are proven, and what was found wrong, a sentence each."""
-        found = self._get("/v1/audit/verification")
-        return found["lines"], tuple(found["problems"])
-
-    def audit_text(self, format: Format, operation_id: str = "") -> str:
-        """The audit as a document, of one operation or of all."""
-        asked = {"format": format} | ({"operation": operation_id} if operation_id else {})
-        return self._get_text("/v1/audit", asked)
-
-    # Previews: what a change would touch; nothing is changed
-
-    def preview_start(
-        self, plan: ReassignmentPlan, throttle_bytes_per_s: int | None = None
-    ) -> Preview:
-        """What starting a plan would touch."""
-        return self._preview(
-            "start", plan=documents.plan_json(plan), throttle_bytes_per_s=throttle_bytes_per_s
-        )
-
-    def preview_cancel(self, partitions: Sequence[TopicPartition]) -> Preview:
-        """What cancelling partitions would touch."""
-        return self._preview("cancel", partitions=list(map(documents.partition_json, partitions)))
-
-    def preview_elect(self, partitions: Sequence[TopicPartition] | None) -> Preview:
-        """What electing preferred leaders would touch; of every partition if None."""
-        named = None if partitions is None else list(map(documents.partition_json, partitions))
-        return self._preview("elect", partitions=named)
-
-    def preview_throttle(
-        self,
-        rates: Mapping[int, ThrottledRate] | None = None,
-        replicas: Mapping[str, ThrottledReplicas] | None = None,
-    ) -> Preview:
-        """What changing throttles would touch."""
-        return self._preview(
-            "throttle", rates=rates_json(rates or {}), replicas=replicas_json(replicas or {})
-        )
-
-    def preview_operation(
-        self, verb: Literal["cancel", "pause", "undo"], operation_id: str
-    ) -> Preview:
-        """What a verb would touch that is done to an operation."""
-        return self._preview(verb, operation_id=operation_id)
-
-    def _preview(self, action: str, **about: Any) -> Preview:
-        document = self._post("/v1/preview", {"action": action, **about})
-        return Preview(
-            document["sentence"], tuple(document["warnings"]), str(document["fingerprint"])
-        )
-
-    # What changes the cluster. Options are those of `BackendClient`'s changes.
+    def operations(self) -> tuple[Operation, ...]:
+        """What this backend was asked to do, newest first."""
+        return tuple(map(read_operation, self._get("/v1/operations")["operations"]))
 
     def steer(
         self,
@@ -129,7 +46,7 @@ class SteeringClient:
             "who": who,
             "reason": reason,
         }
-        return documents.read_change(self._post(f"/v1/operations/{operation_id}/{verb}", body))
+        return read_change(self._post(f"/v1/operations/{operation_id}/{verb}", body))
 
     def abandon(
         self,
@@ -149,167 +66,40 @@ class SteeringClient:
             "who": who,
             "reason": reason,
         }
-        return documents.read_change(self._post(f"/v1/operations/{operation_id}/abandon", body))
+        return read_change(self._post(f"/v1/operations/{operation_id}/abandon", body))
 
-    def adopt(
+    def claim(
         self,
-        partitions: Sequence[TopicPartition] | None = None,
+        operation_id: str,
         *,
-        validate_only: bool = False,
+        take_over: bool = False,
         cluster_id: str | None = None,
         who: str = "",
         reason: str = "",
-    ) -> ChangeAnswer:
-        """Take over the throttle of moves that somebody else started; of all of them if None."""
-        body = {
-            "partitions": None
-            if partitions is None
-            else list(map(documents.partition_json, partitions)),
-            "validate_only": validate_only,
-            "cluster_id": cluster_id,
-            "who": who,
-            "reason": reason,
-        }
-        return documents.read_change(self._post("/v1/throttles/adopt", body))
+    ) -> Operation:
+        """Say that one steers an operation.
 
-    def settle_drift(
-        self,
-        ids: Sequence[str],
-        *,
-        ours: bool,
-        validate_only: bool = False,
-        cluster_id: str | None = None,
-        who: str = "",
-        reason: str = "",
-    ) -> ChangeAnswer:
-        """Put our throttle back where it drifted (`ours`), or keep what somebody else set."""
-        body = _mending(ids, validate_only, cluster_id, who, reason)
-        path = "/v1/drift/reapply" if ours else "/v1/drift/accept"
-        return documents.read_change(self._post(path, body))
+        Raises:
+            BackendError: another one does and it shall not be taken over, or it has ended (409); a
+                name or a reason is missing (422).
+        """
+        body = {"take_over": take_over, "cluster_id": cluster_id, "who": who, "reason": reason}
+        return read_operation(self._post(f"{_operation(operation_id)}/claim", body))
 
-    def remove_orphans(
-        self,
-        ids: Sequence[str],
-        *,
-        validate_only: bool = False,
-        cluster_id: str | None = None,
-        who: str = "",
-        reason: str = "",
-    ) -> ChangeAnswer:
-        """Take off orphan throttles, as far as they still are."""
-        body = _mending(ids, validate_only, cluster_id, who, reason)
-        return documents.read_change(self._post("/v1/orphans/remove", body))
+    def release(
+        self, operation_id: str, *, cluster_id: str | None = None, who: str = "", reason: str = ""
+    ) -> Operation:
+        """Say that one steers it no more."""
+        body = {"cluster_id": cluster_id, "who": who, "reason": reason}
+        return read_operation(self._post(f"{_operation(operation_id)}/release", body))
 
-    def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
-        raise NotImplementedError
-
-    def _get_text(self, path: str, parameters: Mapping[str, str]) -> str:
-        raise NotImplementedError
-
-    def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
-        raise NotImplementedError
+    def add_note(
+        self, operation_id: str, text: str, *, cluster_id: str | None = None, who: str = ""
+    ) -> Operation:
+        """Remark on an operation, for everybody and for the audit."""
+        body = {"text": text, "cluster_id": cluster_id, "who": who}
+        return read_operation(self._post(f"{_operation(operation_id)}/notes", body))
 
 
-def _mending(
-    ids: Sequence[str], validate_only: bool, cluster_id: str | None, who: str, reason: str
-) -> dict[str, Any]:
-    return {
-        "ids": list(ids),
-        "validate_only": validate_only,
-        "cluster_id": cluster_id,
-        "who": who,
-        "reason": reason,
-    }
-
-
-def rates_json(rates: Mapping[int, ThrottledRate]) -> list[dict[str, Any]]:
-    """Rates by broker, as requests have them."""
-    return [
-        {
-            "broker": broker,
-            "leader_bytes_per_s": rate.leader_bytes_per_s,
-            "follower_bytes_per_s": rate.follower_bytes_per_s,
-        }
-        for broker, rate in rates.items()
-    ]
-
-
-def replicas_json(replicas: Mapping[str, ThrottledReplicas]) -> list[dict[str, Any]]:
-    """Lists by topic, as requests have them."""
-    return [
-        {"topic": topic, "leaders": str(lists.leaders), "followers": str(lists.followers)}
-        for topic, lists in replicas.items()
-    ]
-
-
-def read_standing(document: Mapping[str, Any]) -> BackendStatus:
-    """From the answer of `/v1/backend`."""
-    acting = document["acting"] or {}
-    return BackendStatus(
-        backend=document["backend"],
-        duty=document["duty"],
-        acting=acting.get("backend", ""),
-        host=acting.get("host", ""),
-        remarks=tuple(document["remarks"]),
-        unreadable=tuple(
-            f"{one['key']} ({one['why']}): {one['detail']}" for one in document["unreadable"]
-        ),
-        not_offered=tuple((one["what"], one["why"]) for one in document.get("not_offered", ())),
-    )
-
-
-def read_drift(document: Mapping[str, Any]) -> ShownDrift:
-    """From an entry of `/v1/drift`."""
-    named = {name: document[name] for name in ("id", "setting", "broker", "topic", "kind", "text")}
-    return ShownDrift(
-        wanted=document["wanted"],
-        found=document["found"],
-        operations=tuple(document["operations"]),
-        **named,
-    )
-
-
-def read_owned(document: Mapping[str, Any]) -> OwnedThrottle:
-    """From an entry of `/v1/throttles/owned`."""
-    names = ("setting", "broker", "topic", "value", "source", "prior", "prior_source", "drift")
-    shares = tuple(
-        Share(one["operation"], one["who"], one["wants"], one["state"])
-        for one in document["shares"]
-    )
-    return OwnedThrottle(shares=shares, **{name: document[name] for name in names})
-
-
-def read_orphan(document: Mapping[str, Any]) -> ShownOrphan:
-    """From an entry of `/v1/orphans`."""
-    named = {name: document[name] for name in ("id", "setting", "broker", "topic", "value")}
-    return ShownOrphan(origin=document["origin"], operations=tuple(document["operations"]), **named)
-
-
-def read_audit_line(document: Mapping[str, Any]) -> AuditLine:
-    """From an entry of `/v1/audit`."""
-    if document["unreadable"] is not None:
-        return AuditLine(document["time_ms"], "unreadable", "", document["detail"])
-    return AuditLine(
-        document["time_ms"],
-        document["event"],
-        document["who"],
-        document["outcome"] or document["reason"],
-        document.get("operation_id", ""),
-        document.get("kind", ""),
-        document["reason"],
-        document["outcome"],
-        tuple(_touched(document.get("touched", {}))),
-        document.get("backend", ""),
-    )
-
-
-def _touched(document: Mapping[str, Any]) -> Iterator[str]:
-    """`2 brokers: 1, 3`: each kind of thing with its number and the first names."""
-    for noun in ("broker", "topic", "partition", "throttle"):
-        count, names = document.get(f"{noun}_count", 0), document.get(f"{noun}s", ())
-        if count:
-            words = ", ".join(
-                "-".join(map(str, n)) if noun == "partition" else str(n) for n in names
-            )
-            more = f" and {count - len(names):,} more" if count > len(names) else ""
-            yield f"{count:,} {noun}{'' if count == 1 else 's'}: {words}{more}"
+def _operation(operation_id: str) -> str:
+    return f"/v1/operations/{quote(operation_id, safe='')}"

@@ -1,4 +1,4 @@
-"""The client's part that reads what the data pipeline delivered; see `backend_client`."""
+"""The client's questions about what the data pipeline delivered."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
+from backend.api.client.requests import Requests
 from backend.domain.pipeline.delivered import (
     CauseRow,
     EffectRow,
@@ -35,8 +36,8 @@ DAY_HOURS = 24
 STALLS_MOST = 100
 
 
-class PipelineClient:
-    """What `BackendClient` adds to by knowing how to send it."""
+class PipelineClient(Requests):
+    """Forecasts, stalls, loads, and what throttles did."""
 
     def pipeline(self) -> PipelineStatus:
         """Whether the data pipeline has delivered anything, how old it is, and what to do."""
@@ -108,9 +109,6 @@ class PipelineClient:
         rows = tuple(_made(kind, row) for row in document["rows"])
         of = _made(TableStatus, document["of"])
         return Rows(of, rows, document["more"], document["since_ms"])
-
-    def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
-        raise NotImplementedError
 
 
 def read_pipeline(document: Mapping[str, Any]) -> PipelineStatus:

@@ -1,12 +1,20 @@
-"""The client's part that plans and rehearses; see `backend.api.client.backend_client`.
+"""The client's questions before a change: plans, rehearsals, and previews of what it would touch.
 
-Data libraries are loaded by its methods only.
+Data libraries are loaded where plans and rehearsals are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from backend.api.client.requests import Requests
+from backend.api.schema.base import partition_json, plan_json
+from backend.api.schema.throttles import rates_json, replicas_json
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.preview import Preview
+from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 
 if TYPE_CHECKING:
     from backend.domain.planning.requests import (
@@ -17,8 +25,8 @@ if TYPE_CHECKING:
     )
 
 
-class PlanningClient:
-    """What `BackendClient` adds to by knowing how to send it."""
+class PlansClient(Requests):
+    """Plans, rehearsals and previews: nothing is changed."""
 
     def propose(self, request: PlanRequest) -> PlanAnswer:
         """A plan for a goal, by what the backend saw of the cluster last; nothing is changed.
@@ -43,7 +51,41 @@ class PlanningClient:
         body = rehearsal_request_json(request)
         return read_rehearsal_answer(self._post("/v1/rehearsals", body, endless=True))
 
-    # Sending is `BackendClient`'s.
+    def preview_start(
+        self, plan: ReassignmentPlan, throttle_bytes_per_s: int | None = None
+    ) -> Preview:
+        """What starting a plan would touch."""
+        return self._preview(
+            "start", plan=plan_json(plan), throttle_bytes_per_s=throttle_bytes_per_s
+        )
 
-    def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
-        raise NotImplementedError
+    def preview_cancel(self, partitions: Sequence[TopicPartition]) -> Preview:
+        """What cancelling partitions would touch."""
+        return self._preview("cancel", partitions=list(map(partition_json, partitions)))
+
+    def preview_elect(self, partitions: Sequence[TopicPartition] | None) -> Preview:
+        """What electing preferred leaders would touch; of every partition if None."""
+        named = None if partitions is None else list(map(partition_json, partitions))
+        return self._preview("elect", partitions=named)
+
+    def preview_throttle(
+        self,
+        rates: Mapping[int, ThrottledRate] | None = None,
+        replicas: Mapping[str, ThrottledReplicas] | None = None,
+    ) -> Preview:
+        """What changing throttles would touch."""
+        return self._preview(
+            "throttle", rates=rates_json(rates or {}), replicas=replicas_json(replicas or {})
+        )
+
+    def preview_operation(
+        self, verb: Literal["cancel", "pause", "undo"], operation_id: str
+    ) -> Preview:
+        """What a verb would touch that is done to an operation."""
+        return self._preview(verb, operation_id=operation_id)
+
+    def _preview(self, action: str, **about: Any) -> Preview:
+        document = self._post("/v1/preview", {"action": action, **about})
+        return Preview(
+            document["sentence"], tuple(document["warnings"]), str(document["fingerprint"])
+        )

@@ -1,18 +1,39 @@
-"""The client's part that shrinks a topic durably; see `backend.api.client.backend_client`."""
+"""The client's part for taking partitions from a topic."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import quote
 
-from backend.api.schema import documents
+from backend.api.client.requests import Requests
+from backend.api.schema.base import read_change
+from backend.api.schema.shrinks import read_check, read_deleted, shrink_json
 from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.shrink.check import ShrinkCheck
+from backend.domain.shrink.delete_partitions import DeletePartitions, ShrinkAnswer, ShrinkSupport
 from backend.domain.shrink.phases import ShrinkRequest
 
 
-class ShrinkingClient:
-    """What `BackendClient` adds to by knowing how to send it."""
+class ShrinksClient(Requests):
+    """The check before it, a durable shrink, and KIP-694's own way."""
+
+    def shrink_check(
+        self, topic: str, partitions: int, *, copy_rate_bytes_per_s: int | None = None
+    ) -> ShrinkCheck:
+        """What speaks against leaving a topic so many partitions; nothing is changed.
+
+        Args:
+            topic: Its name.
+            partitions: How many it shall keep; any number, for a senseless one is a finding.
+            copy_rate_bytes_per_s: How fast a copy would be; None: the backend's assumption.
+
+        Raises:
+            BackendError: there is no such topic (`status` 404), or the cluster does not answer.
+        """
+        asked = {"partitions": str(partitions)}
+        if copy_rate_bytes_per_s is not None:
+            asked["copy_rate"] = str(copy_rate_bytes_per_s)
+        return read_check(self._get(f"/v1/topics/{quote(topic, safe='')}/shrink", asked))
 
     def shrink(
         self,
@@ -42,7 +63,7 @@ class ShrinkingClient:
             "reason": reason,
         }
         path = f"/v1/topics/{quote(request.topic, safe='')}/shrink"
-        return documents.read_change(self._post(path, body))
+        return read_change(self._post(path, body))
 
     def confirm_shrink(
         self,
@@ -60,9 +81,34 @@ class ShrinkingClient:
         """
         body = {"typed": typed, "cluster_id": cluster_id, "who": who, "reason": reason}
         path = f"/v1/operations/{quote(operation_id, safe='')}/confirm"
-        return documents.read_change(self._post(path, body))
+        return read_change(self._post(path, body))
 
-    # Sending is `BackendClient`'s.
+    def shrink_support(self) -> ShrinkSupport:
+        """Whether the cluster deletes partitions by itself (KIP-694)."""
+        return ShrinkSupport(self._get("/v1/topics/deletion")["support"])
 
-    def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
-        raise NotImplementedError
+    def delete_partitions(
+        self,
+        topics: Mapping[str, DeletePartitions],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int = 10_000,
+        cluster_id: str | None = None,
+        who: str = "",
+        reason: str = "",
+    ) -> ShrinkAnswer:
+        """Let topics keep their first partitions, the others go (KIP-694).
+
+        Raises:
+            BackendError: the cluster cannot do so by itself, or it is switched off there
+                (`status` 409).
+        """
+        body = {
+            "topics": shrink_json(topics),
+            "validate_only": validate_only,
+            "timeout_ms": timeout_ms,
+            "cluster_id": cluster_id,
+            "who": who,
+            "reason": reason,
+        }
+        return read_deleted(self._post("/v1/topics/delete-partitions", body))

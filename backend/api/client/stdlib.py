@@ -1,28 +1,25 @@
-"""Reads from a backend with the standard library alone.
+"""A client of a backend with the standard library alone.
 
 `BackendClient` can do all of this, but importing its HTTP library takes longer than everything
-else that `--progress` does together, and a script may call that every second. What changes the
-cluster goes through `BackendClient`.
+else that `--progress` does together, and a script may call that every second. What takes longer
+than a timeout goes through `BackendClient`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from backend import local_sockets
 from backend.api.client.answer_checks import ANSWER_BYTES_MAX, VALUES_MAX, checks_answers
 from backend.api.client.credential import token_for
 from backend.api.client.problems import refusal, unreachable
-from backend.api.client.team import raise_if_proposed
-from backend.api.schema import documents
-from backend.domain.cluster.metadata import OngoingReassignment
-from backend.domain.reassignment.answers import GeneratedPlan, ProgressRow, VerifyAnswer
-from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.api.client.proposals import raise_if_proposed
+from backend.api.client.reassignments import ReassignmentsClient
 from backend.domain.untrusted.strict_json import read_json
 from backend.errors import BackendUnreachable
 
@@ -43,8 +40,8 @@ class _UnixConnection(HTTPConnection):
 
 
 @checks_answers
-class StdlibClient:
-    """The reads of one backend, at `unix:/path/to.sock` or `http://host:port`."""
+class StdlibClient(ReassignmentsClient):
+    """Questions about plans to one backend, at `unix:/path/to.sock` or `http://host:port`."""
 
     def __init__(self, address: str, *, timeout_s: float = 30.0) -> None:
         self.address = address
@@ -67,28 +64,11 @@ class StdlibClient:
         """Release the connection."""
         self._http.close()
 
-    def reassignments(self) -> tuple[OngoingReassignment, ...]:
-        """See `BackendClient.reassignments`."""
-        entries = self._ask("GET", "/v1/reassignments")["reassignments"]
-        return tuple(map(documents.read_reassignment, entries))
+    def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
+        return self._ask("GET", f"{path}?{urlencode(parameters)}" if parameters else path)
 
-    def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
-        """See `BackendClient.progress`."""
-        body = {"plan": documents.plan_json(plan)}
-        answer = self._ask("POST", "/v1/reassignments/progress", body)
-        return documents.read_progress(answer["rows"])
-
-    def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
-        """See `BackendClient.verify`."""
-        body = {"plan": documents.plan_json(plan), "preserve_throttles": preserve_throttles}
-        return documents.read_verify(self._ask("POST", "/v1/reassignments/verify", body))
-
-    def generate(
-        self, topics: Sequence[str], brokers: Sequence[int], *, rack_aware: bool
-    ) -> GeneratedPlan:
-        """See `BackendClient.generate`."""
-        body = {"topics": list(topics), "brokers": list(brokers), "rack_aware": rack_aware}
-        return documents.read_generated(self._ask("POST", "/v1/reassignments/generate", body))
+    def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
+        return self._ask("POST", path, body)
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         try:

@@ -49,7 +49,7 @@ class Phase(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ConnectionLimits:
     """How many connections there may be."""
 
     in_all: int
@@ -59,7 +59,7 @@ class Room:
     handshakes_per_peer: int
 
     @classmethod
-    def of(cls, descriptors: int, limits: Limits = LIMITS) -> Room:
+    def of(cls, descriptors: int, limits: Limits = LIMITS) -> ConnectionLimits:
         """For a process that may open so many files (RLIMIT_NOFILE); half of them are its own."""
         in_all = max(8, min(limits.connections, descriptors // 2))
         per_peer = min(limits.connections_per_peer, in_all // 2)
@@ -67,7 +67,7 @@ class Room:
         return cls(in_all, per_peer, handshakes, max(1, handshakes // 2))
 
     @classmethod
-    def here(cls) -> Room:
+    def here(cls) -> ConnectionLimits:
         """For this process."""
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         unlimited = descriptors == resource.RLIM_INFINITY
@@ -92,7 +92,7 @@ class Connection(Protocol):
 class Connections:
     """Those that are open, oldest first."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: ConnectionLimits) -> None:
         self.room = room
         self.given_up = 0
         """Connections that were closed for the sake of others."""

@@ -2,7 +2,7 @@
 
 Goals
     A request that another backend passes on has exactly the caller and the role that it had there,
-    whatever this backend's own door asks for. Nothing that a client writes by itself gives it more.
+    whatever this backend itself asks for. Nothing that a client writes by itself gives it more.
 Constraints
     A caller of whom nobody asked a credential is an admin without a name, and must not become one
     where they could not have come in by themselves.

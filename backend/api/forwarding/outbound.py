@@ -58,7 +58,7 @@ from backend.api.http.body_replay import buffer_body, replayed
 from backend.api.http.paths import rebuilt_query
 from backend.api.http.problems import problem
 from backend.api.http.route_roles import Declaration, Declared
-from backend.errors import KshuntError, NotActing
+from backend.errors import KshuntError, NotActive
 from backend.operations.journal.entries import Heartbeat
 from backend.operations.lease.lease import LeaseState
 from backend.operations.lease.lease_manager import GLANCE_S, BackendIdentity
@@ -110,7 +110,7 @@ class Leadership(Protocol):
         """Want to act, and return once this backend does.
 
         Raises:
-            NotActing: another backend acts, or who acts was not settled in time.
+            NotActive: another backend acts, or who acts was not settled in time.
             KshuntError: the journal needs an operator's help.
         """
 
@@ -191,7 +191,7 @@ class Forward:
         if is_change(found, _document(body)):
             try:
                 await self._leadership.ready(BEGIN_S)
-            except NotActing:
+            except NotActive:
                 if (winner := await self._leadership.other(DECIDE_S)) is not None:
                     await self._pass_on(winner, found, scope, received, send)
                     return

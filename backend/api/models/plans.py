@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field
 
 from backend.api.models.base import (
     WHOLE,
-    CapsModel,
     ClusterId,
     Int32,
     PartitionModel,
@@ -17,6 +16,7 @@ from backend.api.models.base import (
     RateOrNone,
     Strict,
 )
+from backend.api.models.reassignments import CapsModel
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.planning.requests import (
     DISK_FRACTION,
@@ -27,7 +27,7 @@ from backend.domain.planning.requests import (
     RehearsalRequest,
     Weighing,
 )
-from backend.domain.service.status import MoveCaps
+from backend.domain.reassignment.move_caps import MoveCaps
 
 Pattern = Annotated[
     str,
@@ -152,7 +152,7 @@ class MeasureModel(BaseModel):
     after: float
 
 
-class NoteModel(BaseModel):
+class PlanNoteModel(BaseModel):
     """Something that was asked for and is not in the plan, or that it rests on."""
 
     why: str
@@ -196,7 +196,7 @@ class ImpactModel(BaseModel):
     phases: list[int] = Field(description="partitions that move together, were they to wait")
 
 
-class ProposalModel(BaseModel):
+class PlanProposalModel(BaseModel):
     """A plan that nobody has agreed to, and the one that leads back."""
 
     cluster_id: str
@@ -206,7 +206,7 @@ class ProposalModel(BaseModel):
     rollback: PlanAnswerModel
     cost: CostModel
     measure: MeasureModel
-    notes: list[NoteModel]
+    notes: list[PlanNoteModel]
     impact: ImpactModel
 
 

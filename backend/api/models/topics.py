@@ -1,18 +1,14 @@
-"""Requests and answers of the routes about whole topics, for validation and for OpenAPI."""
+"""Whole topics: which there are, what they are, and how they are altered."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from backend.api.models.base import WHOLE, ClusterId, Int32, Intent, Strict, TimeoutMs, Topic
-from backend.domain.shrink.delete_partitions import DELAY_MS_MAX
-
-DelayMs = Annotated[
-    int, Field(ge=0, le=DELAY_MS_MAX, description="milliseconds; 0 is at once"), WHOLE
-]
-Mode = Annotated[Literal[-1, 0, 1], Field(description="KIP-694: ReadWrite 0, ReadOnly 1, None -1")]
+from backend.api.models.shrinks import Mode
+from backend.settings import LIMITS
 
 
 class TopicSummaryModel(BaseModel):
@@ -28,12 +24,6 @@ class TopicsModel(BaseModel):
     """The cluster's topics, by name."""
 
     topics: list[TopicSummaryModel]
-
-
-class ShrinkSupportModel(BaseModel):
-    """Whether the cluster deletes partitions by itself."""
-
-    support: Literal["enabled", "disabled", "unsupported"]
 
 
 class DescribeTopicsRequestModel(Strict):
@@ -81,39 +71,42 @@ class DescribedTopicsModel(BaseModel):
     live_brokers: list[int]
 
 
-class DeletePartitionsModel(Strict):
-    """KIP-694, DeletePartitions: how many partitions a topic shall keep."""
+class AssignmentModel(Strict):
+    """Replicas of one partition."""
+
+    partition: Int32
+    replicas: list[Int32] = Field(min_length=1, max_length=1_000)
+
+
+class AlteredTopicModel(Strict):
+    """KIP-179 early draft, AlteredTopic: -1 and an empty assignment leave things as they are."""
 
     topic: Topic
-    total_count: Int32
-    delay_ms: DelayMs = 0
+    partitions: Annotated[int, Field(ge=-1, le=2**31 - 1), WHOLE] = -1
+    replication_factor: Annotated[int, Field(ge=-1, le=2**15 - 1), WHOLE] = -1
+    assignment: list[AssignmentModel] = Field(default=[], max_length=LIMITS.partitions_per_request)
 
 
-class DeletePartitionsRequestModel(Intent):
-    """KIP-694, deletePartitions."""
+class AlterTopicsRequestModel(Intent):
+    """KIP-179 early draft, alterTopics."""
 
-    topics: list[DeletePartitionsModel] = Field(min_length=1, max_length=10_000)
+    topics: list[AlteredTopicModel] = Field(min_length=1, max_length=10_000)
     validate_only: bool = False
     timeout_ms: TimeoutMs = 10_000
     cluster_id: ClusterId = None
 
 
-class DeletedPartitionModel(BaseModel):
-    """What became of a partition; partition -1 is a topic that is refused as a whole."""
+class TopicConfigModel(BaseModel):
+    """One setting that is in force."""
+
+    name: str
+    value: str | None = Field(description="null where the cluster does not show it")
+    source: str = Field(description="Kafka's name of where it is set")
+    is_default: bool = Field(description="neither the topic nor a broker sets it")
+
+
+class TopicConfigsModel(BaseModel):
+    """Everything a topic is configured with, sorted by name."""
 
     topic: str
-    partition: int
-    mode: Mode
-    mode_name: str
-    error_code: int
-    error_name: str
-    message: str
-
-
-class DeletedPartitionsModel(BaseModel):
-    """What became of each partition."""
-
-    validate_only: bool
-    operation_id: str | None
-    partitions: list[DeletedPartitionModel]
-    notes: list[str]
+    configs: list[TopicConfigModel]

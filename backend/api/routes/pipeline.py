@@ -11,7 +11,6 @@ from fastapi import FastAPI, Query
 from backend.access.roles import Role
 from backend.api.http.route_roles import Routes
 from backend.api.service.backend import Backend
-from backend.domain.pipeline import result_columns as tables
 from backend.domain.pipeline.delivered import (
     CauseRow,
     EffectRow,
@@ -26,9 +25,18 @@ from backend.domain.pipeline.delivered import (
     TransferAnswer,
     TransferHistory,
 )
-from backend.domain.pipeline.result_columns import ResultTable
+from backend.domain.pipeline.result_columns import (
+    BROKER_LOAD,
+    ETA,
+    MOVE_PAIRS,
+    QUALITY,
+    RATES,
+    STALLS,
+    THROTTLE_EFFECT,
+    ResultTable,
+)
 from backend.errors import KshuntError
-from backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, standing_of
+from backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, status_of
 
 if TYPE_CHECKING:
     from backend.telemetry.results.results_reader import Results
@@ -74,7 +82,7 @@ def standing(backend: Backend) -> PipelineStatus:
         tables=found,
         unreadable=unreadable,
     )
-    return standing_of(seen)
+    return status_of(seen)
 
 
 async def _asked(
@@ -98,18 +106,18 @@ def _present(app: FastAPI, backend: Backend) -> None:
     ) -> Any:
         """The newest forecasts: when an operation, or each of its copies, will be done."""
         return await _asked(
-            backend, tables.ETA, lambda one: one.etas(operation, copies=copies, most=limit)
+            backend, ETA, lambda one: one.etas(operation, copies=copies, most=limit)
         )
 
     @views.get("/v1/pipeline/load", response_model=Rows[LoadRow])
     async def load() -> Any:
         """Each broker in its newest hour: what moves bring and take, its disk, when it is full."""
-        return await _asked(backend, tables.BROKER_LOAD, lambda one: one.loads())
+        return await _asked(backend, BROKER_LOAD, lambda one: one.loads())
 
     @views.get("/v1/pipeline/throttles", response_model=Rows[EffectRow])
     async def throttles() -> Any:
         """What each throttle did of late, and which rate is recommended, with its reason."""
-        return await _asked(backend, tables.THROTTLE_EFFECT, lambda one: one.effects())
+        return await _asked(backend, THROTTLE_EFFECT, lambda one: one.effects())
 
 
 def _past(app: FastAPI, backend: Backend) -> None:
@@ -123,7 +131,7 @@ def _past(app: FastAPI, backend: Backend) -> None:
         """What copies lacked and how fast they went, over days, down-sampled."""
         results = backend.results
         if results is None:
-            return TransferAnswer(TableStatus(tables.RATES.name), TransferHistory())
+            return TransferAnswer(TableStatus(RATES.name), TransferHistory())
         return TransferAnswer(*await asyncio.to_thread(results.course, since_ms(hours), points))
 
     @views.get("/v1/pipeline/stalls", response_model=Rows[StallRow])
@@ -137,7 +145,7 @@ def _past(app: FastAPI, backend: Backend) -> None:
         """Times in which a replica did not advance although it wants to; those that last first."""
         return await _asked(
             backend,
-            tables.STALLS,
+            STALLS,
             lambda one: one.stalls(
                 since_ms(hours), topic=topic, partition=partition, broker=broker, most=limit
             ),
@@ -146,14 +154,14 @@ def _past(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/pipeline/causes", response_model=Rows[CauseRow])
     async def causes(hours: Hours = 24) -> Any:
         """Stalls by what caused them."""
-        return await _asked(backend, tables.STALLS, lambda one: one.causes(since_ms(hours)))
+        return await _asked(backend, STALLS, lambda one: one.causes(since_ms(hours)))
 
     @views.get("/v1/pipeline/pairs", response_model=Rows[PairRow])
     async def pairs(hours: Hours = 24) -> Any:
         """How fast copies went from each broker to each other, throttled or not."""
-        return await _asked(backend, tables.MOVE_PAIRS, lambda one: one.pairs(since_ms(hours)))
+        return await _asked(backend, MOVE_PAIRS, lambda one: one.pairs(since_ms(hours)))
 
     @views.get("/v1/pipeline/quality", response_model=Rows[QualityRow])
     async def quality(hours: Hours = 24) -> Any:
         """Samples that were not as expected, and what became of them."""
-        return await _asked(backend, tables.QUALITY, lambda one: one.quality(since_ms(hours)))
+        return await _asked(backend, QUALITY, lambda one: one.quality(since_ms(hours)))

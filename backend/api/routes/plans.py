@@ -11,10 +11,16 @@ from fastapi import FastAPI, Request
 from backend.access.request_context import CURRENT_CALLER
 from backend.access.roles import LOCAL, Role
 from backend.api.http.route_roles import Routes
-from backend.api.models import plans as planning_models
-from backend.api.schema import plans as planning_documents
+from backend.api.models.plans import (
+    PlanProposalModel,
+    PlanRequestModel,
+    RehearsalRequestModel,
+    RehearsalsModel,
+)
+from backend.api.schema.plans import plan_answer_json, rehearsal_answer_json
 from backend.api.service.backend import Backend
-from backend.api.service.request_values import plan_of, refuse_other_cluster
+from backend.api.service.change_checks import refuse_other_cluster
+from backend.api.service.request_values import plan_of
 from backend.errors import Conflict
 from backend.planning.planner_pool import Planners
 from backend.planning.planner_queue import ANYBODY
@@ -32,21 +38,21 @@ def install(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
     planners = Planners()
 
-    @views.post("/v1/plans", response_model=planning_models.ProposalModel)
-    async def plan(body: planning_models.PlanRequestModel, request: Request) -> Any:
+    @views.post("/v1/plans", response_model=PlanProposalModel)
+    async def plan(body: PlanRequestModel, request: Request) -> Any:
         """A plan for a goal, with what it does to each broker."""
         await refuse_other_cluster(backend, body.cluster_id)
         question = body.request()
         picture = await asyncio.to_thread(picture_of, await backend.snapshot())
         answer = await _while_asked(request, planners.answer(picture, question, _asker()))
-        return await asyncio.to_thread(planning_documents.plan_answer_json, answer)
+        return await asyncio.to_thread(plan_answer_json, answer)
 
     @views.post(
         "/v1/rehearsals",
-        response_model=planning_models.RehearsalsModel,
+        response_model=RehearsalsModel,
         body_bytes=LIMITS.request_body_bytes,
     )
-    async def rehearse(body: planning_models.RehearsalRequestModel, request: Request) -> Any:
+    async def rehearse(body: RehearsalRequestModel, request: Request) -> Any:
         """How a plan would go, by a twin of the cluster: for each throttle when it is done, what
         each broker carries meanwhile and who falls behind; and which throttle a deadline takes."""
         wanted = await plan_of(body.plan)
@@ -54,7 +60,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         question = body.request(dict(wanted.replicas))
         picture = await asyncio.to_thread(picture_of, await backend.snapshot())
         answer = await _while_asked(request, planners.answer(picture, question, _asker()))
-        return await asyncio.to_thread(planning_documents.rehearsal_answer_json, answer)
+        return await asyncio.to_thread(rehearsal_answer_json, answer)
 
 
 def _asker() -> str:

@@ -1,4 +1,4 @@
-"""The routes about whole topics: which there are, what they are, and how they shrink."""
+"""The routes of whole topics: which there are, how they are altered, and how they shrink."""
 
 from __future__ import annotations
 
@@ -8,53 +8,68 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Path, Response
-from pydantic import BaseModel, Field
+from fastapi import FastAPI, Path, Query, Response
 
 from backend.access.roles import Role
 from backend.api.http import problems
 from backend.api.http.paths import TOPIC_PATTERN
 from backend.api.http.route_roles import Routes
-from backend.api.models import topics
-from backend.api.models.team import PROPOSED
+from backend.api.models.base import ChangeModel
+from backend.api.models.proposals import PROPOSED
+from backend.api.models.shrinks import (
+    DeletedPartitionsModel,
+    DeletePartitionsRequestModel,
+    ShrinkCheckModel,
+    ShrinkRequestModel,
+    ShrinkSupportModel,
+)
+from backend.api.models.topics import (
+    AlterTopicsRequestModel,
+    DescribedTopicsModel,
+    DescribeTopicsRequestModel,
+    TopicConfigsModel,
+    TopicsModel,
+)
+from backend.api.schema.base import change_json
+from backend.api.schema.shrinks import check_json
 from backend.api.schema.topics import described_json, summary_json
 from backend.api.service import two_person_changes
 from backend.api.service.backend import Backend
+from backend.api.service.change_checks import require_active
+from backend.api.service.request_values import asker_of, once, timeout_s_of
+from backend.domain.shrink.facts import COPY_RATE_BYTES_PER_S
+from backend.domain.throttles.configs import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S
+from backend.domain.topics.alteration import AlteredTopic
 from backend.domain.topics.summaries import summaries
 from backend.settings import LIMITS
 
 TopicName = Annotated[
     str, Path(min_length=1, max_length=249, json_schema_extra={"pattern": TOPIC_PATTERN})
 ]
-
-
-class TopicConfigModel(BaseModel):
-    """One setting that is in force."""
-
-    name: str
-    value: str | None = Field(description="null where the cluster does not show it")
-    source: str = Field(description="Kafka's name of where it is set")
-    is_default: bool = Field(description="neither the topic nor a broker sets it")
-
-
-class TopicConfigsModel(BaseModel):
-    """Everything a topic is configured with, sorted by name."""
-
-    topic: str
-    configs: list[TopicConfigModel]
+Count = Annotated[int, Query(ge=-(2**31), le=2**31 - 1, description="partitions to keep")]
+CopyRate = Annotated[
+    int,
+    Query(
+        ge=RATE_MIN_BYTES_PER_S,
+        le=RATE_MAX_BYTES_PER_S,
+        description="bytes a second that the copy is assumed to make",
+    ),
+]
 
 
 def install(app: FastAPI, backend: Backend) -> None:
     """Add the routes."""
     _reads(app, backend)
-    _shrink(app, backend)
+    _changes(app, backend)
+    _shrink_reads(app, backend)
+    _shrink_changes(app, backend)
 
 
 def _reads(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
     timeout_s = backend.settings.request_timeout_s
 
-    @views.get("/v1/topics", response_model=topics.TopicsModel)
+    @views.get("/v1/topics", response_model=TopicsModel)
     async def listed() -> Any:
         """Every topic, asked of the cluster."""
         state = await backend.admin.describe(timeout_s=timeout_s)
@@ -64,10 +79,10 @@ def _reads(app: FastAPI, backend: Backend) -> None:
 
     @views.post(
         "/v1/topics/describe",
-        response_model=topics.DescribedTopicsModel,
+        response_model=DescribedTopicsModel,
         body_bytes=LIMITS.request_body_bytes,
     )
-    async def describe(body: topics.DescribeTopicsRequestModel) -> Any:
+    async def describe(body: DescribeTopicsRequestModel) -> Any:
         """Topics with their partitions, asked of the cluster."""
         found = await backend.admin.describe_topics(
             body.topics, configs=body.configs, min_isr=body.min_isr, timeout_s=timeout_s
@@ -95,21 +110,76 @@ async def _large(document: Callable[[], Any]) -> Response:
     return Response(body, media_type="application/json")
 
 
-def _shrink(app: FastAPI, backend: Backend) -> None:
-    views = Routes(app, Role.VIEWER)
-    admins = Routes(app, Role.ADMIN)
+def _changes(app: FastAPI, backend: Backend) -> None:
+    changes = Routes(app, Role.OPERATOR)
 
-    @views.get("/v1/topics/deletion", response_model=topics.ShrinkSupportModel)
+    @changes.post(
+        "/v1/topics/alter", response_model=ChangeModel, body_bytes=LIMITS.request_body_bytes
+    )
+    async def alter(body: AlterTopicsRequestModel) -> Any:
+        """KIP-179's early draft, alterTopics: partitions, replication factor, assignment."""
+        await require_active(backend, body.cluster_id, validate_only=body.validate_only)
+        wanted = {
+            entry.topic: AlteredTopic(
+                entry.partitions,
+                entry.replication_factor,
+                {one.partition: tuple(one.replicas) for one in entry.assignment},
+            )
+            for entry in body.topics
+        }
+        once(len(wanted), len(body.topics), "topic")
+        answer = await backend.alterations.alter(
+            wanted,
+            validate_only=body.validate_only,
+            timeout_s=timeout_s_of(body.timeout_ms),
+            asker=asker_of(body),
+        )
+        return change_json(answer)
+
+
+def _shrink_reads(app: FastAPI, backend: Backend) -> None:
+    views = Routes(app, Role.VIEWER)
+
+    @views.get("/v1/topics/deletion", response_model=ShrinkSupportModel)
     async def support() -> Any:
         """Whether the cluster deletes partitions by itself (KIP-694)."""
         timeout_s = backend.settings.request_timeout_s
         return {"support": str(await backend.admin.shrink_support(timeout_s=timeout_s))}
 
+    @views.get("/v1/topics/{topic}/shrink", response_model=ShrinkCheckModel)
+    async def shrink(
+        topic: TopicName,
+        partitions: Count,
+        copy_rate: CopyRate = int(COPY_RATE_BYTES_PER_S),
+    ) -> Any:
+        """The safety view of a shrink, asked of the cluster. A count that makes no sense is a
+        finding like others."""
+        checks = backend.shrink_checks
+        found = await checks.check(topic, partitions, copy_rate_bytes_per_s=copy_rate)
+        if not found.current:
+            finding = found.findings[0]
+            return problems.problem(
+                404, "No such topic", finding.words, advice=finding.advice, kafka_code=3
+            )
+        return check_json(found)
+
+
+def _shrink_changes(app: FastAPI, backend: Backend) -> None:
+    admins = Routes(app, Role.ADMIN)
+
     @admins.post(
         "/v1/topics/delete-partitions",
-        response_model=topics.DeletedPartitionsModel,
+        response_model=DeletedPartitionsModel,
         responses=PROPOSED,
     )
-    async def delete_partitions(body: topics.DeletePartitionsRequestModel) -> Any:
+    async def delete_partitions(body: DeletePartitionsRequestModel) -> Any:
         """KIP-694, deletePartitions: topics keep their first partitions, the others go."""
-        return await two_person_changes.asked(backend, two_person_changes.DELETE, "", body)
+        return await two_person_changes.request_change(backend, two_person_changes.DELETE, "", body)
+
+    @admins.post("/v1/topics/{topic}/shrink", response_model=ChangeModel, responses=PROPOSED)
+    async def shrink(topic: TopicName, body: ShrinkRequestModel) -> Any:
+        """Let a topic have fewer partitions, on a cluster that cannot drop one: an operation that
+        copies and verifies it, and goes no further before the topic's name was typed."""
+        return await two_person_changes.request_change(
+            backend, two_person_changes.SHRINK, topic, body
+        )

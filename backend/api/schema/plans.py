@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from backend.api.schema.documents import Json, partition_json, plan_json, read_partition, read_plan
+from backend.api.schema.base import Json, partition_json, plan_json, read_partition, read_plan
 from backend.domain.planning.impact import BrokerImpact, Impact
 from backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
 from backend.domain.planning.rehearsal import Deadline, IsrEvent, Rehearsal, Timeline

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
+from backend.api.schema.base import Json
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.replicas.stuck_causes import Cause, RateNeed, Replica, Stuck
-
-Json: TypeAlias = dict[str, Any]
 
 
 def why_json(stuck: Stuck | None) -> Json:

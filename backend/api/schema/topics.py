@@ -1,14 +1,12 @@
-"""Topics and what becomes of their partitions, as JSON; no framework, for the tools read it too."""
+"""Topics as JSON: what they are, and how they are to be altered."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from backend.api.schema.documents import Json
-from backend.domain.cluster.metadata import TopicPartition
+from backend.api.schema.base import Json
 from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.shrink.delete_partitions import DeletedPartition, DeletePartitions, ShrinkAnswer
 from backend.domain.topics.alteration import AlteredTopic
 from backend.domain.topics.descriptions import (
     DescribedPartition,
@@ -111,14 +109,6 @@ def _brokers(ids: list[int] | None) -> tuple[int, ...] | None:
     return None if ids is None else tuple(ids)
 
 
-def shrink_json(topics: Mapping[str, DeletePartitions]) -> list[Json]:
-    """Topics of a request to delete partitions."""
-    return [
-        {"topic": name, "total_count": wanted.total_count, "delay_ms": wanted.delay_ms}
-        for name, wanted in topics.items()
-    ]
-
-
 def altered_json(topics: Mapping[str, AlteredTopic]) -> list[Json]:
     """Topics of a request to alter them."""
     return [
@@ -133,45 +123,3 @@ def altered_json(topics: Mapping[str, AlteredTopic]) -> list[Json]:
         }
         for name, wanted in topics.items()
     ]
-
-
-def deleted_json(answer: ShrinkAnswer) -> Json:
-    """The opposite of `read_deleted`."""
-    return {
-        "validate_only": answer.validate_only,
-        "operation_id": answer.operation_id,
-        "partitions": [
-            {
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "mode": int(one.mode),
-                "mode_name": str(one.mode),
-                "error_code": one.error_code,
-                "error_name": one.error_name,
-                "message": one.message,
-            }
-            for partition, one in answer.partitions
-        ],
-        "notes": list(answer.notes),
-    }
-
-
-def read_deleted(document: Mapping[str, Any]) -> ShrinkAnswer:
-    """From the answer of `POST /v1/topics/delete-partitions`."""
-    return ShrinkAnswer(
-        document["validate_only"],
-        document["operation_id"],
-        tuple(
-            (
-                TopicPartition(one["topic"], one["partition"]),
-                DeletedPartition(
-                    PartitionMode(one["mode"]),
-                    one["error_code"],
-                    one["error_name"],
-                    one["message"],
-                ),
-            )
-            for one in document["partitions"]
-        ),
-        tuple(document["notes"]),
-    )

@@ -68,8 +68,8 @@ class Credentials(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """How a backend is reached."""
+class AccessPolicy:
+    """How a backend is reached, and what a caller has to show there."""
 
     by_file: bool = False
     """By a socket, which the mode of its file guards."""
@@ -113,7 +113,7 @@ class Gate:
         self,
         app: Application,
         declared: Declared,
-        door: Door,
+        policy: AccessPolicy,
         clock: Clock,
         arrivals: ForwardedRequests | None = None,
     ) -> None:
@@ -121,7 +121,7 @@ class Gate:
         self._app = app
         self._arrivals = arrivals or ForwardedRequests(ClusterKeys.new(), _alone, None, clock)
         self._declared = declared
-        self._door = door
+        self._policy = policy
         self._clock = clock
         self._buckets: OrderedDict[str, _TokenBucket] = OrderedDict()
         self._streams = Counter[str]()
@@ -184,15 +184,15 @@ class Gate:
         return sent
 
     async def _admitted(self, scope: Any, role: str) -> tuple[Caller, JSONResponse | None]:
-        if self._door.open:
-            return LOCAL, _foreign(scope, by_file=self._door.by_file)
+        if self._policy.open:
+            return LOCAL, _foreign(scope, by_file=self._policy.by_file)
         if role == OPEN:
             return LOCAL, None
         given, peer = _bearer(scope), peer_of(scope)
         if given and (wait_s := self._failed.wait_s(peer, given)):
             return LOCAL, _slower(f"Too many tokens from {peer} were refused.", wait_s)
         try:
-            for credentials in self._door.credentials if given else ():
+            for credentials in self._policy.credentials if given else ():
                 caller = await credentials.caller(given)
                 if caller is not None:
                     self._failed.passed(given)

@@ -34,7 +34,7 @@ from backend.api.forwarding.peers import Origin
 from backend.api.http.request_bodies import RequestBodies
 from backend.api.http.route_roles import Declared
 from backend.api.server.app import create_app
-from backend.api.server.authentication import Credentials, Door, Gate
+from backend.api.server.authentication import AccessPolicy, Credentials, Gate
 from backend.api.service.backend import Backend
 from backend.clock import Clock
 from backend.errors import ConfigError
@@ -206,12 +206,14 @@ def check_reach(listen: Listen, credentials: Sequence[Credentials]) -> None:
         )
 
 
-def gated(app: FastAPI, backend: Backend, door: Door, peers: Collection[Origin] = ()) -> Gate:
+def gated(
+    app: FastAPI, backend: Backend, policy: AccessPolicy, peers: Collection[Origin] = ()
+) -> Gate:
     """The application of a backend behind what lets callers in, and what passes changes on."""
-    declared, seat = Declared(app), backend.seat
-    forward = Forward(app, declared, seat, backend.keys, reach=door.reach, peers=peers)
-    arrivals = ForwardedRequests(backend.keys, lambda: seat.me, door.reach, backend.clock)
-    return Gate(RequestBodies(forward, declared), declared, door, backend.clock, arrivals)
+    declared, membership = Declared(app), backend.membership
+    forward = Forward(app, declared, membership, backend.keys, reach=policy.reach, peers=peers)
+    arrivals = ForwardedRequests(backend.keys, lambda: membership.me, policy.reach, backend.clock)
+    return Gate(RequestBodies(forward, declared), declared, policy, backend.clock, arrivals)
 
 
 async def serve(
@@ -235,9 +237,9 @@ async def serve(
     listener, listen = bind(listen)
     backend.address = listen.address
     backend.peers = frozenset(peers)
-    door = Door(listen.path is not None, credentials, listen.file.mode != ALONE)
-    backend.demands_credentials = not door.open
-    gate = gated(create_app(backend, secured=not door.open), backend, door, peers)
+    policy = AccessPolicy(listen.path is not None, credentials, listen.file.mode != ALONE)
+    backend.demands_credentials = not policy.open
+    gate = gated(create_app(backend, secured=not policy.open), backend, policy, peers)
     activity = OpenRequests(gate, backend.clock)
     config = uvicorn.Config(
         activity,
@@ -307,7 +309,7 @@ class _Server(uvicorn.Server):
         """Give notice, then stop; a second signal shortens the notice.
 
         However many come, the end is in order: uvicorn's own version takes a second SIGINT for a
-        wish to end without, and the seat among backends would not be left to others.
+        wish to end without, and the lease would not be left to others.
         """
         notice_s = 0.0 if self._backend.stopping.is_set() else self._notice_s
         asyncio.get_running_loop().call_later(notice_s, self._exit)

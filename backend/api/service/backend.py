@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from backend import __version__
 from backend.access.cluster_keys import ClusterKeys
 from backend.admin.port.cluster_admin import ClusterAdmin
-from backend.api.connections.connection_limits import Connections, Room
+from backend.api.connections.connection_limits import ConnectionLimits, Connections
 from backend.api.forwarding.peers import Origin
 from backend.api.http.json_writer import entries_of
-from backend.api.schema import documents
-from backend.api.schema.team import present_json, proposal_json
+from backend.api.schema.base import Json
+from backend.api.schema.operations import operation_json
+from backend.api.schema.presence import present_json
+from backend.api.schema.proposals import proposal_json
 from backend.api.service.engine_json import with_waiting_plan
 from backend.api.service.event_log import EventLog
 from backend.api.service.loop_delay import LoopDelay
@@ -41,14 +43,16 @@ from backend.operations.core.journal_audit import JournalAudit
 from backend.operations.core.registry import Registry
 from backend.operations.elections.preferred import Elections
 from backend.operations.elections.unclean import UncleanElections
+from backend.operations.engine import Engine
 from backend.operations.journal.entries import JournalState
 from backend.operations.journal.port import Journal
 from backend.operations.journal.second_copy import LOOK_S, SecondCopy
 from backend.operations.lease.lease import LeaseState, LeaseTimes
 from backend.operations.lease.lease_manager import BackendIdentity
 from backend.operations.lease.membership import Membership
-from backend.operations.reassignment.engine import Engine
+from backend.operations.reassignment.cancelling import Cancellations
 from backend.operations.reassignment.queries import Queries
+from backend.operations.reassignment.runner import ReassignmentRunner
 from backend.operations.reassignment.starting import Reassignments
 from backend.operations.review.approvals import Approvals
 from backend.operations.review.claims import Claims
@@ -153,7 +157,9 @@ class Backend:
     """Set once this backend was told to stop: nobody shall be sent here any more."""
     ending: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     """Set once streams shall end."""
-    connections: Connections = field(init=False, default_factory=lambda: Connections(Room.here()))
+    connections: Connections = field(
+        init=False, default_factory=lambda: Connections(ConnectionLimits.here())
+    )
     """Those of its clients."""
     loop_delay: LoopDelay = field(init=False)
     """How long its event loop was held up."""
@@ -163,13 +169,13 @@ class Backend:
     claims: Claims = field(init=False)
     approvals: Approvals = field(init=False)
     presence: PresenceBoard = field(init=False)
-    seat: Membership = field(init=False)
+    membership: Membership = field(init=False)
     queries: Queries = field(init=False)
     engine: Engine = field(init=False)
     reassignments: Reassignments = field(init=False)
     steering: Steering = field(init=False)
     throttles: ThrottleChanges = field(init=False)
-    mending: ThrottleRepair = field(init=False)
+    throttle_repair: ThrottleRepair = field(init=False)
     journal_told: JournalAudit = field(init=False)
     second_copy: SecondCopy = field(init=False)
     cluster_id: str = field(init=False, default="")
@@ -194,11 +200,11 @@ class Backend:
         me = BackendIdentity.here(f"kshunt-{secrets.token_hex(4)}", self.address, clock.now_ms())
         self.hub, self.events = SnapshotHub(), EventLog(clock.now_ms())
         self.loop_delay = LoopDelay(clock)
-        self.seat = Membership(
+        self.membership = Membership(
             self._cluster_id, self.open_journal, me, clock, self._duty_is, self.terms
         )
         self.registry = Registry(
-            clock, self._operation_changed, self.seat, me.backend, self._proposal_changed
+            clock, self._operation_changed, self.membership, me.backend, self._proposal_changed
         )
         self.second_copy = SecondCopy(self.keys, clock)
         self.claims = Claims(self.registry, clock)
@@ -215,12 +221,13 @@ class Backend:
         tools = ShrinkTools(context, self.shrink_checks, self._job, folder, self.placing)
         self.shrink_runner = ShrinkRunner(tools, self._tell)
         self.shrinks = Shrinks(context, self.shrink_checks)
-        self.engine = Engine(context, self.shrink_runner)
-        self.reassignments = Reassignments(context, self.engine)
-        self.steering = Steering(context, self.engine, self.reassignments, self.shrinks)
+        runner, cancellations = ReassignmentRunner(context), Cancellations(context)
+        self.engine = Engine(context, runner, cancellations, self.shrink_runner)
+        self.reassignments = Reassignments(context, runner, cancellations)
+        self.steering = Steering(context, self.reassignments, runner, self.shrinks)
         self.throttles = ThrottleChanges(context)
-        self.mending = ThrottleRepair(context)
-        self.journal_told = JournalAudit(self.registry, clock, lambda: self.seat.repairs)
+        self.throttle_repair = ThrottleRepair(context)
+        self.journal_told = JournalAudit(self.registry, clock, lambda: self.membership.repairs)
         self.previews = Previews(context)
         self.alterations = Alterations(context)
         self.deletions = PartitionDeletions(context)
@@ -237,9 +244,9 @@ class Backend:
         )
 
     async def start(self) -> None:
-        """Begin to sample, to keep the seat among the cluster's backends, and to act."""
-        self.seat.me = replace(
-            self.seat.me,
+        """Begin to sample, to be one of the cluster's backends, and to act."""
+        self.membership.me = replace(
+            self.membership.me,
             address=self.address,
             demands_credentials=self.demands_credentials,
             two_person=tuple(sorted(self.settings.two_person.guarded)),
@@ -247,7 +254,7 @@ class Backend:
         )
         self._tasks = [
             asyncio.create_task(self.sampler.run(), name="sampler"),
-            asyncio.create_task(self.seat.run(), name="seat"),
+            asyncio.create_task(self.membership.run(), name="membership"),
             asyncio.create_task(self._watch(), name="operations"),
             asyncio.create_task(self._look_round(), name="presence"),
             asyncio.create_task(self._keep_copies(), name="copies"),
@@ -260,32 +267,32 @@ class Backend:
             task.add_done_callback(_look)
 
     async def stop(self) -> None:
-        """End the tasks, leave the seat to others, and release the cluster's connections."""
+        """End the tasks, leave the lease to others, and release the cluster's connections."""
         for task in self._tasks:
             task.cancel()
-        # One that has failed is no reason to keep the seat from others.
+        # One that has failed is no reason to keep the lease from others.
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.shrink_runner.let_go()
         if self.results is not None:
             await asyncio.to_thread(self.results.stop)
-        await self.seat.release()
+        await self.membership.release()
         await self.admin.close()
 
     @property
     def busy(self) -> bool:
         """True while this backend has to see an operation to its end."""
-        return self.seat.duty in WRITERS and self.engine.busy
+        return self.membership.duty in WRITERS and self.engine.busy
 
     async def ready(self) -> None:
         """Return once this backend may change the cluster.
 
         Raises:
-            NotActing: another backend acts, or who acts was not settled in time.
+            NotActive: another backend acts, or who acts was not settled in time.
             JournalUnusable, NotAuthorized: the journal needs an operator's help.
         """
-        await self.seat.ready(READY_S)
+        await self.membership.ready(READY_S)
         await self._recover()
-        await self.registry.settle()
+        await self.registry.resolve()
 
     async def _recover(self) -> None:
         """Close what another backend left; what this one has begun since is not meant."""
@@ -304,9 +311,9 @@ class Backend:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.settings.sampler.sweep_s):
                     version = (await self.hub.newer_than(version)).version
-            if self.seat.duty is LeaseState.ACT:
+            if self.membership.duty is LeaseState.ACT:
                 await self._act()
-            elif self.seat.duty not in WRITERS:
+            elif self.membership.duty not in WRITERS:
                 await self.shrink_runner.let_go()
 
     async def _act(self) -> None:
@@ -341,8 +348,8 @@ class Backend:
         """Keep on this host what must survive the journal."""
         while True:
             await self.clock.wait_s(LOOK_S)
-            if self.seat.duty is LeaseState.ACT:
-                await self.second_copy.keep(self.seat.state)
+            if self.membership.duty is LeaseState.ACT:
+                await self.second_copy.keep(self.membership.state)
 
     def _moving(self) -> dict[TopicPartition, str]:
         """Which operation of ours moves a partition, or has just done so; any thread may ask."""
@@ -368,7 +375,7 @@ class Backend:
         shrink = self.registry.shrink(operation.id)
         actions = self._offered(actions_of(operation, work, shrink))
         if shrink is not None:
-            course = self.shrink_runner.course(operation, shrink).as_json()
+            course = self.shrink_runner.progress(operation, shrink).as_json()
             details = {**operation.details, "shrink": course}
             return replace(operation, actions=actions, details=details)
         waiting = 0 if work is None or operation.state.ended else len(work.waiting)
@@ -386,8 +393,8 @@ class Backend:
         work = self.registry.work(operation.id)
         summed = self._summed(operation, work)
 
-        def document() -> documents.Json:
-            return documents.operation_json(with_waiting_plan(summed, work))
+        def document() -> Json:
+            return operation_json(with_waiting_plan(summed, work))
 
         entries = len(summed.partitions) + entries_of(summed.details)
         self.events.publish("operation", document, of=operation.id, entries=entries)

@@ -8,9 +8,10 @@ from itertools import islice
 
 from backend.admin.port.capabilities import NotOffered
 from backend.admin.port.cluster_admin import ReplicaLag
-from backend.api.schema.documents import Json, partition_json, plan_json
+from backend.api.schema.base import Json, partition_json, plan_json
 from backend.domain.operations.operation import Operation
 from backend.domain.reassignment.plan import ReassignmentPlan
+from backend.domain.service.journal import JOURNAL_TOPIC, JOURNAL_ZNODE
 from backend.operations.journal.entries import Heartbeat, Unreadable
 from backend.operations.lease.membership import Membership
 from backend.operations.ownership.drift import ListDrift, RateDrift, rate_words
@@ -19,8 +20,6 @@ from backend.operations.state.reassignment_work import ReassignmentWork
 from backend.operations.throttles.orphans import Orphan, OrphanRate
 from backend.operations.throttles.repair import change_id
 
-JOURNAL_TOPIC = "__kshunt_journal"
-JOURNAL_ZNODE = "/kshunt"
 LISTED_MAX = 500
 """Entries of the journal that cannot be read; remarks have the number of all."""
 KEY_SHOWN = 300
@@ -28,7 +27,7 @@ KEY_SHOWN = 300
 
 
 def backend_json(
-    seat: Membership,
+    membership: Membership,
     unreadable: Mapping[str, Unreadable],
     not_offered: NotOffered,
     *,
@@ -36,13 +35,13 @@ def backend_json(
     remarks: tuple[str, ...] = (),
 ) -> Json:
     """This backend's part among those of its cluster, and what its way to it does not offer."""
-    acting = seat.acting
+    acting = membership.acting
     return {
-        "backend": seat.me.backend,
-        "duty": seat.duty.value,
+        "backend": membership.me.backend,
+        "duty": membership.duty.value,
         "acting": _actor(acting) if isinstance(acting, Heartbeat) else None,
         "journal_topic": JOURNAL_ZNODE if in_zookeeper else JOURNAL_TOPIC,
-        "remarks": [*seat.remarks, *remarks],
+        "remarks": [*membership.remarks, *remarks],
         "unreadable": [
             {"key": one.key[:KEY_SHOWN], "why": one.why.value, "detail": one.detail}
             for one in islice(unreadable.values(), LISTED_MAX)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from backend.offload import aside
+from backend.offload import offload
 from backend.settings import LIMITS
 
 Made = Callable[[], Mapping[str, Any]]
@@ -29,7 +29,7 @@ class LoggedEvent:
 
     async def data(self) -> bytes:
         """The document's JSON; a large one is made on a thread."""
-        return self._data or await aside(self._entries, self._written)
+        return self._data or await offload(self._entries, self._written)
 
     def _written(self) -> bytes:
         with self._making:

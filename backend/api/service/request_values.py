@@ -7,14 +7,15 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from backend.access.request_context import CURRENT_CALLER
-from backend.api.models import base, throttles
+from backend.api.models.base import Intent, PartitionModel, PlanModel
+from backend.api.models.reassignments import CapsModel
+from backend.api.models.throttles import BrokerRateModel, TopicReplicasModel
 from backend.api.service.backend import Backend
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import Requester
 from backend.domain.reassignment.plan import ReassignmentPlan, check_plan
 from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from backend.errors import BadInput
-from backend.operations.core.results import check_cluster
 from backend.operations.moves.schedule import Caps, Order
 
 TIMEOUT_S_MIN: Final = 1.0
@@ -22,24 +23,12 @@ INLINE_MAX: Final = 500
 """Entries that are read on the event loop: it takes two milliseconds."""
 
 
-async def refuse_other_cluster(backend: Backend, *cluster_ids: str | None) -> None:
-    """Stop a request that names another cluster than this.
-
-    Raises:
-        WrongCluster: it does.
-    """
-    if any(cluster_ids):
-        actual = await backend.queries.cluster_id()
-        for expected in cluster_ids:
-            check_cluster(expected, actual)
-
-
-def asker_of(body: base.Intent) -> Requester:
+def asker_of(body: Intent) -> Requester:
     """Who asks, and why. Whom credentials name is not asked for a name."""
     return Requester(CURRENT_CALLER.get().name or body.who, body.reason)
 
 
-async def plan_of(model: base.PlanModel) -> ReassignmentPlan:
+async def plan_of(model: PlanModel) -> ReassignmentPlan:
     """The plan of a request, held to the same rules as a plan file; a large one on a thread.
 
     Raises:
@@ -50,30 +39,30 @@ async def plan_of(model: base.PlanModel) -> ReassignmentPlan:
     return await asyncio.to_thread(_plan_of, model)
 
 
-def _plan_of(model: base.PlanModel) -> ReassignmentPlan:
+def _plan_of(model: PlanModel) -> ReassignmentPlan:
     document = model.model_copy(update={"partitions": []}).model_dump(exclude_none=True)
     # One by one: a single call for all of them would keep the interpreter's lock.
     document["partitions"] = [one.model_dump(exclude_none=True) for one in model.partitions]
     return check_plan(document)
 
 
-def caps_of(model: base.CapsModel | None) -> Caps | None:
+def caps_of(model: CapsModel | None) -> Caps | None:
     """Moves in flight; None is all at once."""
     return None if model is None else Caps(model.per_broker, model.in_cluster)
 
 
-def order_of(model: base.CapsModel | None) -> Order:
+def order_of(model: CapsModel | None) -> Order:
     """Which moves come first."""
     small = model is not None and model.smallest_first
     return Order.SMALLEST_FIRST if small else Order.LARGEST_FIRST
 
 
-def partitions_of(entries: Iterable[base.PartitionModel]) -> list[TopicPartition]:
+def partitions_of(entries: Iterable[PartitionModel]) -> list[TopicPartition]:
     """Partitions, in the order in which they were given."""
     return [TopicPartition(entry.topic, entry.partition) for entry in entries]
 
 
-def rates_of(entries: Sequence[throttles.BrokerRateModel]) -> dict[int, ThrottledRate]:
+def rates_of(entries: Sequence[BrokerRateModel]) -> dict[int, ThrottledRate]:
     """Rates by broker.
 
     Raises:
@@ -88,7 +77,7 @@ def rates_of(entries: Sequence[throttles.BrokerRateModel]) -> dict[int, Throttle
 
 
 async def replicas_of(
-    backend: Backend, entries: Sequence[throttles.TopicReplicasModel]
+    backend: Backend, entries: Sequence[TopicReplicasModel]
 ) -> dict[str, ThrottledReplicas]:
     """Lists by topic; `partition:*` is all brokers that the cluster has now.
 

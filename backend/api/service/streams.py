@@ -20,6 +20,8 @@ HEARTBEAT_S: Final = 5.0
 """A stream that has nothing to say says so at least this often."""
 END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """Of Arrow IPC: a reader that has it knows that nothing was cut off."""
+UNBUFFERED: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
+"""Headers of a stream: nobody on its way holds back what it has said."""
 
 T = TypeVar("T")
 

@@ -17,20 +17,20 @@ from pydantic import ValidationError
 
 from backend.access.request_context import CURRENT_CALLER
 from backend.access.roles import Caller
-from backend.api.models.base import UncleanRequestModel
-from backend.api.models.shrinks import ConfirmRequestModel, ShrinkRequestModel
-from backend.api.models.topics import DeletePartitionsRequestModel
-from backend.api.schema.documents import Json, change_json, unclean_json
-from backend.api.schema.team import proposal_json
-from backend.api.schema.topics import deleted_json
-from backend.api.service.backend import Backend
-from backend.api.service.request_values import (
-    asker_of,
-    once,
-    partitions_of,
-    refuse_other_cluster,
-    timeout_s_of,
+from backend.api.models.elections import UncleanRequestModel
+from backend.api.models.shrinks import (
+    ConfirmRequestModel,
+    DeletePartitionsRequestModel,
+    ShrinkRequestModel,
 )
+from backend.api.schema.base import Json, change_json
+from backend.api.schema.elections import unclean_json
+from backend.api.schema.proposals import proposal_json
+from backend.api.schema.shrinks import deleted_json
+from backend.api.service.backend import Backend
+from backend.api.service.change_checks import refuse_other_cluster
+from backend.api.service.request_values import asker_of, once, partitions_of, timeout_s_of
+from backend.domain.audit.lines import Touched
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.operations.approval import (
@@ -44,7 +44,6 @@ from backend.domain.operations.operation import Requester
 from backend.domain.shrink.delete_partitions import GOES, NO_PARTITION, DeletePartitions
 from backend.domain.text.formatting import listed, many
 from backend.errors import Conflict
-from backend.operations.audit.lines import Touched
 from backend.operations.elections.unclean import check_confirmation, last_seen_ends
 from backend.operations.review.approvals import ProposalDraft, ProposalResult
 from backend.two_person import TwoPersonKind
@@ -185,7 +184,7 @@ def person_of(caller: Caller) -> Person:
     return Person(caller.name, caller.id)
 
 
-async def asked(backend: Backend, action: str, subject: str, body: Any) -> Any:
+async def request_change(backend: Backend, action: str, subject: str, body: Any) -> Any:
     """Carry out a request, or record it as a proposal; the answer of its route.
 
     Raises:

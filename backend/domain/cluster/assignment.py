@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from backend.domain.cluster.columns import partition_keys
 from backend.domain.cluster.metadata import Broker, PartitionState, TopicPartition
 from backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
 
@@ -93,6 +94,20 @@ def merge(whole: Assignment, part: Assignment, asked: frozenset[str]) -> Assignm
     }
     order = np.lexsort((columns["position"], columns["partition"], columns["topic_index"]))
     return Assignment(topics, **{name: column[order] for name, column in columns.items()})
+
+
+def part_of(assignment: Assignment, partitions: Collection[TopicPartition]) -> Assignment:
+    """The assignment of these partitions alone."""
+    wanted = set(partitions)
+    index = {topic: place for place, topic in enumerate(assignment.topics)}
+    known = [(index[topic], partition) for topic, partition in wanted if topic in index]
+    pairs = np.array(known, np.int64).reshape(-1, 2)
+    rows = np.isin(
+        partition_keys(assignment.topic_index, assignment.partition),
+        partition_keys(pairs[:, 0], pairs[:, 1]),
+    )
+    columns = {name: getattr(assignment, name)[rows] for name in ASSIGNMENT_COLUMNS}
+    return Assignment(assignment.topics, **columns)
 
 
 def with_returned(assignment: Assignment, brokers: Collection[int]) -> Assignment:

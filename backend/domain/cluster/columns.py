@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import LogDir
+from backend.domain.cluster.metadata import LogDir, TopicPartition
 
 
 def partition_keys(topic_index: NDArray[Any], partition: NDArray[Any]) -> NDArray[np.int64]:
@@ -28,6 +29,18 @@ class PartitionColumns:
 
     def __len__(self) -> int:
         return len(self.partition)
+
+
+def columns_of(partitions: Iterable[TopicPartition]) -> PartitionColumns:
+    """Partitions as columns, sorted, each once."""
+    wanted = sorted(set(partitions))
+    topics = tuple(dict.fromkeys(topic for topic, _ in wanted))
+    index = {topic: place for place, topic in enumerate(topics)}
+    return PartitionColumns(
+        topics,
+        np.array([index[topic] for topic, _ in wanted], np.int32),
+        np.array([partition for _, partition in wanted], np.int32),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -415,19 +415,3 @@ TRANSITIONS: Final[Mapping[OperationState, frozenset[OperationState]]] = {
 def step_between(source: OperationState, target: OperationState) -> OperationStep | None:
     """The step that leads from one state to another, or None if there is none."""
     return next((s for s in STEPS if s.source is source and s.target is target), None)
-
-
-def steps_table() -> str:
-    """`STEPS` as a Markdown table, one row a step name; the README's own."""
-    lines = [
-        "| step | from | to | requires | does | is seen by | is undone by |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name in dict.fromkeys(step.name for step in STEPS):
-        same = [step for step in STEPS if step.name == name]
-        one = same[0]
-        sources = ", ".join(step.source.value for step in same)
-        cells = (name, sources, one.target.value)
-        words = (one.precondition, one.effect, one.observe, one.undo)
-        lines.append("| " + " | ".join((*cells, *words)) + " |")
-    return "\n".join(lines)

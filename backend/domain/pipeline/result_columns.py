@@ -374,22 +374,6 @@ TABLES: Final = (
 )
 
 
-def tables_markdown() -> str:
-    """The README's tables of results, in Markdown."""
-    return "\n\n".join(_table_markdown(table) for table in TABLES)
-
-
-def _table_markdown(table: ResultTable) -> str:
-    lines = [
-        f"**`{table.name}`**: one row is {table.row}; it lies under the hour of `{table.hour_of}`.",
-        "",
-        "| column | type | unit | meaning |",
-        "|---|---|---|---|",
-    ]
-    lines += [f"| `{c.name}` | {c.type.value} | {c.unit} | {c.meaning} |" for c in table.columns]
-    return "\n".join(lines)
-
-
 # The manifest
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
 from backend.domain.text.formatting import many, size_text
-from backend.errors import PlanError
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,53 +119,3 @@ class Proposal:
         if cost.reordered:
             words.append(f"{many(cost.reordered, 'list')} only reordered")
         return f"To {self.goal}: {', '.join(words)}; {many(len(self.notes), 'note')}."
-
-
-def applied(
-    current: Mapping[TopicPartition, Sequence[int]], plan: ReassignmentPlan
-) -> dict[TopicPartition, tuple[int, ...]]:
-    """Where every partition of `current` is once `plan` is carried out.
-
-    Raises:
-        PlanError: the plan names a partition that is not in `current`.
-    """
-    strangers = sorted(plan.replicas.keys() - current.keys())
-    if strangers:
-        raise PlanError(f"partition {strangers[0]} of the plan is not there.")
-    after = {partition: tuple(replicas) for partition, replicas in current.items()}
-    after.update({partition: tuple(target) for partition, target in plan.replicas.items()})
-    return after
-
-
-def check_untouched(
-    proposal: Proposal,
-    before: Mapping[TopicPartition, Sequence[int]],
-    after: Mapping[TopicPartition, Sequence[int]],
-) -> None:
-    """Prove that a proposal, once carried out, changed what it names and nothing else.
-
-    Args:
-        proposal: what was carried out.
-        before: the replicas of every partition at the time of planning.
-        after: the same now; partitions that were created since are passed over.
-
-    Raises:
-        PlanError: a partition of the proposal was elsewhere before, or is not on its target; or
-            another partition changed or is gone.
-    """
-    for partition, replicas in before.items():
-        expected = tuple(replicas)
-        if partition in proposal.targets:
-            if expected != tuple(proposal.before[partition]):
-                raise PlanError(f"partition {partition} was not where the proposal takes it from.")
-            expected = tuple(proposal.targets[partition])
-        found = after.get(partition)
-        if found is None or tuple(found) != expected:
-            raise PlanError(
-                f"partition {partition} is on {list(found or ())}, and {list(expected)} was "
-                "expected.",
-                advice="Compare the cluster with the rollback plan before going on.",
-            )
-    strangers = sorted(proposal.targets.keys() - before.keys())
-    if strangers:
-        raise PlanError(f"partition {strangers[0]} of the proposal was not there.")

@@ -12,8 +12,8 @@ from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.planning.impact import Impact
 from backend.domain.planning.proposal import Proposal
 from backend.domain.planning.rehearsal import Deadline, Rehearsal
+from backend.domain.reassignment.move_caps import MoveCaps
 from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
-from backend.domain.service.status import MoveCaps
 from backend.domain.text.formatting import many
 from backend.errors import BadInput
 

@@ -205,13 +205,3 @@ class Stuck:
         """In the words that hold of every replica with that cause."""
         about = CAUSE_TEXTS[cause]
         return cls(partition, broker, cause, about.reason, about.action)
-
-
-def cause_table() -> str:
-    """The README's table of causes, in Markdown, in the order in which they are looked for."""
-    lines = ["| cause | what is so | what to do |", "|---|---|---|"]
-    lines += [
-        f"| `{cause.key}` | {about.reason} | {about.action or 'nothing'} |"
-        for cause, about in CAUSE_TEXTS.items()
-    ]
-    return "\n".join(lines)

@@ -217,18 +217,6 @@ def is_past(phase: ShrinkPhase, other: ShrinkPhase) -> bool:
     return _ORDER.index(phase) > _ORDER.index(other)
 
 
-def phases_table() -> str:
-    """`PHASES` as a Markdown table, one row a phase."""
-    lines = [
-        "| phase | requires | does | is seen by | is undone by | goes on after a crash |",
-        "|---|---|---|---|---|---|",
-    ]
-    for one in PHASES:
-        cells = (one.phase, one.precondition, one.effect, one.observe, one.undo, one.resume)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 @dataclass(frozen=True, slots=True)
 class ShrinkRequest:
     """What an operator asks for."""

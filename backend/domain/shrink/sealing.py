@@ -20,6 +20,3 @@ from typing import Final
 LIMIT: Final = "max.message.bytes"
 SEALED_BYTES: Final = 78
 """A batch with a marker: 61 bytes of batch, and 17 of record with its key (4) and value (6)."""
-TINY_BYTES: Final = 10
-"""A record whose key and value have no more than this together, and that has no headers, still gets
-in, if it is alone in its batch."""

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from backend.domain.cluster.partition_modes import PartitionMode
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.domain.shrink.check import Finding, GroupLag, KeyUse, Severity
 from backend.domain.shrink.delete_partitions import ShrinkSupport
 from backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
@@ -25,7 +26,6 @@ from backend.domain.text.formatting import listed, many, time_words
 from backend.domain.topics.descriptions import INTERNAL_TOPICS
 from backend.domain.topics.groups import ActiveProducer
 
-JOURNAL_TOPIC: Final = "__kshunt_journal"
 RESERVED: Final = "__"
 STREAMS_SUFFIXES: Final = ("-changelog", "-repartition")
 """How Kafka Streams names the topics of its own."""

@@ -1,4 +1,7 @@
-"""Who owns a throttle, and what will be back once it has come off. Plain values."""
+"""Whose a throttle is, and what will be back once it has come off. Plain values.
+
+One that is ours may have drifted: somebody else changed it. An orphan is nobody's.
+"""
 
 from __future__ import annotations
 
@@ -41,3 +44,39 @@ class OwnedThrottle:
     """Of every operation that counts, by its id."""
     drift: str = ""
     """What somebody else did to it: `deleted`, `changed`, `widened` or `narrowed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDrift:
+    """A throttle of ours that somebody else changed."""
+
+    id: str
+    """Another one as soon as either value is."""
+    setting: str
+    """Kafka's config name."""
+    broker: int | None
+    """Whose rate it is; None for a topic's list."""
+    topic: str | None
+    kind: str
+    """`deleted`, `changed`, `widened` or `narrowed`."""
+    wanted: str
+    """`1000 B/s`, `no rate`, or a list of replicas."""
+    found: str
+    operations: tuple[str, ...] = ()
+    """Ids of the operations that need it."""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOrphan:
+    """A throttle that no move justifies."""
+
+    id: str
+    """Another one as soon as its value is."""
+    setting: str
+    broker: int | None
+    topic: str | None
+    value: str
+    origin: str
+    """Where it is likely to be from, in words."""
+    operations: tuple[str, ...] = ()

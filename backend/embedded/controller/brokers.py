@@ -24,7 +24,6 @@ from backend.embedded.metadata.records import (
     NO_LEADER,
     BrokerFenced,
     BrokerRegistered,
-    BrokerRemoved,
     BrokerUnfenced,
     LogDirsFailed,
     PartitionChanged,
@@ -93,7 +92,7 @@ def unfence_broker(image: ClusterImage, broker: int) -> Decision[int]:
         for topic, number, partition in image.hosted(broker)
         if partition.leader == NO_LEADER and not is_going(partition)
     )
-    changes = records_of(_settled(waiting))
+    changes = records_of(_completed(waiting))
     records = with_removal(image, [BrokerUnfenced(broker), *changes])
     return Decision.of(records, [ItemResult(broker)])
 
@@ -107,14 +106,6 @@ def fence_broker(image: ClusterImage, broker: int) -> Decision[int]:
         return Decision.of([], [ItemResult(broker)])
     records = [BrokerFenced(broker), *_without(image, broker, lambda _: True)]
     return Decision.of(with_removal(image, records), [ItemResult(broker)])
-
-
-def remove_broker(image: ClusterImage, broker: int) -> Decision[int]:
-    """Unregister a broker (UnregisterBroker). Its replicas stay listed, offline."""
-    if broker not in image.brokers:
-        return _unregistered(broker)
-    fenced = fence_broker(image, broker)
-    return Decision.of([*fenced.records, BrokerRemoved(broker)], [ItemResult(broker)])
 
 
 def fail_log_dirs(image: ClusterImage, broker: int, log_dirs: Sequence[str]) -> Decision[int]:
@@ -182,7 +173,7 @@ def _assigned(
     if not is_going(partition):
         if log_dir in broker.offline_dirs:
             change.shrink([broker.id])
-        change.settle()
+        change.complete()
     return records_of([change])
 
 
@@ -199,15 +190,15 @@ def _without(
         for topic, number, partition in image.hosted(broker)
         if lost(partition.log_dir(broker) or NO_DIR) and not is_going(partition)
     )
-    return records_of(_settled(hit, gone=(broker,)))
+    return records_of(_completed(hit, gone=(broker,)))
 
 
-def _settled(
+def _completed(
     drafts: Iterable[PartitionChangeBuilder], gone: Sequence[int] = ()
 ) -> Iterator[PartitionChangeBuilder]:
     for one in drafts:
         one.shrink(gone)
-        one.settle()
+        one.complete()
         yield one
 
 

@@ -99,7 +99,7 @@ def _elect_preferred(change: PartitionChangeBuilder) -> None:
     if change.old.leader == preferred:
         message = "Leader election not needed for topic partition."
         raise Refused(KafkaError.ELECTION_NOT_NEEDED, message)
-    change.settle(Election.PREFERRED)
+    change.complete(Election.PREFERRED)
     if change.leader != preferred:
         raise Refused(
             KafkaError.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -111,7 +111,7 @@ def _elect_unclean(change: PartitionChangeBuilder) -> None:
     if change.old.leader != NO_LEADER:
         message = "Leader election not needed for topic partition."
         raise Refused(KafkaError.ELECTION_NOT_NEEDED, message)
-    change.settle(Election.UNCLEAN)
+    change.complete(Election.UNCLEAN)
     if change.leader == NO_LEADER:
         raise Refused(
             KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE,

@@ -69,7 +69,7 @@ def _reported(
         message = f"Replica {offline[0]} of {item} is offline."
         raise Refused(KafkaError.INELIGIBLE_REPLICA, message)
     change.isr = isr
-    change.settle()
+    change.complete()
     return change
 
 

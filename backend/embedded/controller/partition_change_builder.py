@@ -68,11 +68,11 @@ class PartitionChangeBuilder:
         lost = set(gone)
         self.isr = tuple(broker for broker in self.isr if broker not in lost) or self.isr
 
-    def settle(self, election: Election = Election.ONLINE) -> None:
+    def complete(self, election: Election = Election.ONLINE) -> None:
         """End the move if it can end, and see to the leader."""
-        self._complete()
+        self._end_move()
         self._elect(election)
-        self._complete()
+        self._end_move()
 
     def record(self) -> PartitionChanged | None:
         """What is different from before, or None."""
@@ -96,7 +96,7 @@ class PartitionChangeBuilder:
         """A new leader, or a removed replica, which the new epoch fences off."""
         return self.leader != self.old.leader or not set(self.old.replicas) <= set(self.replicas)
 
-    def _complete(self) -> None:
+    def _end_move(self) -> None:
         target = tuple(broker for broker in self.replicas if broker not in self.removing)
         if not (self.adding or self.removing) or not set(target) <= set(self.isr):
             return

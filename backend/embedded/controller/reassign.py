@@ -1,7 +1,7 @@
 """Partitions move: AlterPartitionReassignments (KIP-455).
 
 A partition keeps its original replicas until every target replica is in sync; then the others
-go at once (`PartitionChangeBuilder.settle`).
+go at once (`PartitionChangeBuilder.complete`).
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def retarget(change: PartitionChangeBuilder, target: tuple[int, ...], dirs: DirC
     for broker in adding:
         if broker not in change.log_dirs:
             change.log_dirs[broker] = dirs.choose(broker)
-    change.settle()
+    change.complete()
 
 
 def _cancel(change: PartitionChangeBuilder, item: TopicPartition) -> None:
@@ -125,7 +125,7 @@ def _cancel(change: PartitionChangeBuilder, item: TopicPartition) -> None:
         raise Refused(KafkaError.NO_REASSIGNMENT_IN_PROGRESS, message)
     _keep(change, change.old.original)
     change.adding = change.removing = ()
-    change.settle()
+    change.complete()
 
 
 def _keep(change: PartitionChangeBuilder, replicas: tuple[int, ...]) -> None:
@@ -168,5 +168,5 @@ def completed(image: ClusterImage) -> list[PartitionChanged]:
     """The ends of moves whose target replicas are all in sync."""
     moving = [draft(image, topic, number) for topic, number, p in image.moving() if not is_going(p)]
     for change in moving:
-        change.settle()
+        change.complete()
     return list(records_of(moving))

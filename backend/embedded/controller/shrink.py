@@ -108,7 +108,7 @@ def finish_replica_deletion(
     topic = image.topic(item.topic)
     partition = image.partition(*item)
     deletion = partition.deletion if partition else None
-    started = _replica(deletion, broker)
+    started = replica_deletion(deletion, broker)
     if topic is None or deletion is None or started is None:
         message = f"Broker {broker} is not deleting a replica of {item}."
         unknown = KafkaError.UNKNOWN_TOPIC_OR_PARTITION
@@ -149,14 +149,6 @@ def _due(image: ClusterImage, topic: TopicImage, interval_ms: int, now_ms: int) 
         all_went = all_went and goes
         if all_went:
             yield from _offline(image, topic, number, partition, now_ms)
-
-
-def replicas_to_delete(image: ClusterImage, broker: int) -> Iterator[tuple[str, TopicPartition]]:
-    """What a broker shall delete and has not answered for: topic id and partition."""
-    for topic, number, partition in image.deleting():
-        found = _replica(partition.deletion, broker)
-        if found is not None and found.state is ReplicaState.DELETION_STARTED:
-            yield topic.topic_id, TopicPartition(topic.name, number)
 
 
 def _leaving(topic: TopicImage, finished: int | None = None) -> Iterator[Record]:
@@ -275,7 +267,7 @@ def _started(
     return ReplicaStateChanged(topic_id, number, broker, state, now_ms)
 
 
-def _replica(deletion: PartitionDeletion | None, broker: int) -> ReplicaDeletion | None:
+def replica_deletion(deletion: PartitionDeletion | None, broker: int) -> ReplicaDeletion | None:
     replicas = deletion.replicas if deletion else ()
     return next((one for one in replicas if one.broker == broker), None)
 

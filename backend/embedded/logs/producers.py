@@ -68,7 +68,8 @@ class Producers:
             return None
         if header.producer_epoch == state.epoch:
             for written in state.written:
-                if written[:2] == (header.base_sequence, header.last_sequence):
+                sequences = (written.first_sequence, written.last_sequence)
+                if sequences == (header.base_sequence, header.last_sequence):
                     return written.base_offset
         _check_epoch(header.producer_id, header.producer_epoch, state)
         _check_sequence(header, state)

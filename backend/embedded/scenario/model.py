@@ -17,7 +17,6 @@ from backend.embedded.core.spec import BrokerSpec
 from backend.embedded.metadata.acls import Acl
 
 FOLDER: Final = Path(__file__).parent / "files"
-DEFAULT_SCENARIO: Final = "expand"
 DAY_S: Final = 86_400.0
 GRAIN_MS: Final = 10
 PARTITIONS_PER_MS: Final = 100

@@ -18,6 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, TOPIC_ALREADY_EXISTS, made
 from backend.admin.security.client_properties import ClientConfig
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.errors import (
     JournalFenced,
     JournalUnavailable,
@@ -27,7 +28,6 @@ from backend.errors import (
     WrongCluster,
 )
 
-JOURNAL_TOPIC: Final = "__kshunt_journal"
 REPLICATION_FACTOR_MAX: Final = 3
 TOPIC_CONFIG: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",

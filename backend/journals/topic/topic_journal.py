@@ -36,16 +36,10 @@ from typing import Any, Final, TypeVar
 from backend.access.cluster_keys import ClusterKeys
 from backend.admin.security.client_properties import ClientConfig
 from backend.clock import Clock
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, KshuntError
 from backend.journals.topic.acls import acl_remarks, writers_of
-from backend.journals.topic.clients import (
-    JOURNAL_TOPIC,
-    POLL_S,
-    READ_TIMEOUT_S,
-    Clients,
-    JournalTopic,
-    retrying,
-)
+from backend.journals.topic.clients import POLL_S, READ_TIMEOUT_S, Clients, JournalTopic, retrying
 from backend.journals.topic.repair import HEAL_S, TopicRepair, restoring_appends
 from backend.journals.topic.transactions import NEWS_S, ReadBehind, Reader, Writer
 from backend.operations.journal.entries import (
@@ -160,9 +154,9 @@ class TopicJournal:
         """As `Journal.append`."""
         await self._call(self._append, dict(entries), frozenset(replacing))
 
-    async def settle(self) -> bool:
-        """As `Journal.settle`."""
-        return await self._call(self._settle)
+    async def resolve(self) -> bool:
+        """As `Journal.resolve`."""
+        return await self._call(self._resolve)
 
     async def follow(self) -> AsyncGenerator[JournalState, None]:
         """As `Journal.follow`."""
@@ -408,7 +402,7 @@ class TopicJournal:
     def _write(self, entries: Mapping[str, Body | None], replacing: Collection[str]) -> None:
         self._required()
         repeated = self._in_doubt
-        if self._settle() and repeated == entries:
+        if self._resolve() and repeated == entries:
             return
         check_append(self._state, entries, replacing)
         self._put(entries)
@@ -442,8 +436,8 @@ class TopicJournal:
             raise
         self._committed(records)
 
-    def _settle(self) -> bool:
-        committed = self._required().settle()
+    def _resolve(self) -> bool:
+        committed = self._required().resolve()
         doubtful, self._in_doubt = self._in_doubt, None
         self._committed(committed)
         return doubtful is None or bool(committed)

@@ -80,7 +80,7 @@ class Writer:
                         self._topic, value, key, partition=0, on_delivery=self._delivered
                     )
         except JournalUnavailable:
-            self.settle()
+            self.resolve()
             raise
         self._open = "commit"
         self._commit()
@@ -96,7 +96,7 @@ class Writer:
             self._first = False
             self.reached = offset + 1
 
-    def settle(self) -> Sequence[Record]:
+    def resolve(self) -> Sequence[Record]:
         """End the transaction that is open, if any; returns the records that this committed.
 
         Raises:
@@ -127,7 +127,7 @@ class Writer:
             if not error.txn_requires_abort():
                 raise meaning(error, "Writing to the journal", doubt=True) from None
             self._open = "abort"
-            self.settle()
+            self.resolve()
             raise meaning(error, "Writing to the journal") from None
         self._open = None
 

@@ -41,13 +41,14 @@ from backend.admin.zookeeper.session import (
     Session,
 )
 from backend.clock import Clock
+from backend.domain.service.journal import JOURNAL_ZNODE
 from backend.errors import (
     ClusterError,
     ClusterUnreachable,
     JournalFenced,
     JournalUnavailable,
     JournalUnusable,
-    NotActing,
+    NotActive,
     NotAuthorized,
     WrongCluster,
 )
@@ -72,10 +73,9 @@ from backend.operations.journal.entries import (
 from backend.operations.journal.port import RETRY_S, Repairs, check_append, in_lots
 from backend.operations.journal.replay import JournalReplay, Unproven
 
-ROOT: Final = "/kshunt"
-WRITER: Final = "/kshunt/writer"
-COMMIT: Final = "/kshunt/commit"
-RECORDS: Final = "/kshunt/journal"
+WRITER: Final = f"{JOURNAL_ZNODE}/writer"
+COMMIT: Final = f"{JOURNAL_ZNODE}/commit"
+RECORDS: Final = f"{JOURNAL_ZNODE}/journal"
 PROBE: Final = "kshunt_probe"
 """Below `/admin`, made and deleted in one commit, so that nobody ever sees it."""
 TIMEOUT_S: Final = 4.0
@@ -181,9 +181,9 @@ class ZnodeJournal:
         kept, named = dict(entries), frozenset(replacing)
         await self._alone(lambda: self._append(kept, named))
 
-    async def settle(self) -> bool:
-        """As `Journal.settle`."""
-        return await self._alone(self._settle)
+    async def resolve(self) -> bool:
+        """As `Journal.resolve`."""
+        return await self._alone(self._resolve)
 
     async def follow(self) -> AsyncGenerator[JournalState, None]:
         """As `Journal.follow`."""
@@ -270,7 +270,7 @@ class ZnodeJournal:
     async def _ensure(self) -> None:
         """Make what is not there."""
         made: dict[str, bytes] = {
-            ROOT: znode_layout.text({"version": 1, "id": secrets.token_hex(8)}),
+            JOURNAL_ZNODE: znode_layout.text({"version": 1, "id": secrets.token_hex(8)}),
             WRITER: b"",
             COMMIT: b"{}",
             RECORDS: b"",
@@ -312,7 +312,7 @@ class ZnodeJournal:
         return await self._look()
 
     async def _look(self) -> JournalState:
-        root, commit = await self._session.read_many([ROOT, COMMIT], timeout_s=TIMEOUT_S)
+        root, commit = await self._session.read_many([JOURNAL_ZNODE, COMMIT], timeout_s=TIMEOUT_S)
         if root is None or commit is None:
             self._gone("is gone")
             return self._state
@@ -348,7 +348,9 @@ class ZnodeJournal:
         """
         until_s = self._clock.monotonic_s() + timeout_s
         while self._clock.monotonic_s() < until_s:
-            root, before = await self._session.read_many([ROOT, COMMIT], timeout_s=timeout_s)
+            root, before = await self._session.read_many(
+                [JOURNAL_ZNODE, COMMIT], timeout_s=timeout_s
+            )
             # A head before its parts.
             names = sorted(await self._session.children(RECORDS, timeout_s=timeout_s) or ())
             found = await self._session.read_many(list(map(_path, names)), timeout_s=timeout_s)
@@ -386,8 +388,8 @@ class ZnodeJournal:
         kept = (self._state.entries.keys() | self._state.unreadable.keys()) - {BACKEND_KEY}
         if kept:
             raise JournalUnusable(
-                f"The znode {ROOT} {how}, and with it what backends remembered of this cluster; "
-                f"number of entries: {len(kept)}. kshunt changes nothing here.",
+                f"The znode {JOURNAL_ZNODE} {how}, and with it what backends remembered of this "
+                f"cluster; number of entries: {len(kept)}. kshunt changes nothing here.",
                 advice="This backend still shows them: look at its operations and throttles. "
                 "Throttles that are named in /admin/throttled_rates_removal and "
                 "/admin/throttled_replicas_removal go when kshunt is started again.",
@@ -401,7 +403,7 @@ class ZnodeJournal:
     async def _append(self, entries: Mapping[str, Body | None], replacing: Collection[str]) -> None:
         self._required()
         doubt = self._doubt
-        if doubt is not None and await self._settle() and doubt.entries == entries:
+        if doubt is not None and await self._resolve() and doubt.entries == entries:
             return
         check_append(self._state, entries, replacing)
         await self._put(entries)
@@ -422,7 +424,7 @@ class ZnodeJournal:
                     raise JournalUnusable(
                         f"Somebody else writes what is the journal's: {error}. Nothing was written."
                     ) from None
-            except NotActing:
+            except NotActive:
                 # Where an append was in doubt, the version may have grown by our own hand.
                 if attempt or not await self._still_ours():
                     self._lose()
@@ -476,7 +478,7 @@ class ZnodeJournal:
             found, throttle_removal.named_by(before), throttle_removal.named_by(after)
         )
 
-    async def _settle(self) -> bool:
+    async def _resolve(self) -> bool:
         self._required()
         doubt = self._doubt
         if doubt is None:

@@ -1,1 +1,1 @@
-"""The audit's lines: what they say, how they are chosen and printed."""
+"""The audit in the journal: its lines, and which step of an operation is one."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
 from backend.domain.operations.operation import Operation, OperationKind, OperationState
 from backend.domain.shrink.phases import ShrinkPhase
 from backend.domain.throttles.configs import brokers_of
-from backend.operations.audit.lines import AuditEntry, AuditEvent, Touched
 from backend.operations.ownership.drift import rate_words
 from backend.operations.ownership.ownership import ListCellId, Ownership, RateCellId
 from backend.operations.ownership.setting_words import own_words, setting_name

@@ -16,7 +16,7 @@ from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from backend.domain.operations.operation import Operation, OperationState
 from backend.domain.replicas.snapshot import Snapshot
 from backend.domain.throttles.configs import Move
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.core.registry import Registry
 from backend.operations.core.throttle_writes import ThrottleWriter
 from backend.operations.moves.cluster_view import NO_THROTTLES, ClusterView, leader_sizes, view_of
@@ -95,8 +95,8 @@ class Context:
         sizes = None
         if snapshot is not None:
             size = len(snapshot.replicas)
-            sizes = await aside(size, leader_sizes, snapshot, wanted or names)
-        return await aside(
+            sizes = await offload(size, leader_sizes, snapshot, wanted or names)
+        return await offload(
             len(state.assignment),
             view_of,
             state,

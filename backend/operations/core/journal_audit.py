@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import Final
 
 from backend.clock import Clock
+from backend.domain.audit.lines import AuditEntry, AuditEvent
 from backend.domain.operations.operation import Requester
 from backend.domain.text.formatting import many
-from backend.operations.audit.lines import AuditEntry, AuditEvent
 from backend.operations.core.registry import Registry
 from backend.operations.journal.port import Repairs
 
@@ -45,7 +45,7 @@ class JournalAudit:
         """Write a line for each thing that was done since the last one of its kind.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         found, told = self._repairs(), self._told
         if adopted := found.adopted - told.adopted:

@@ -11,13 +11,9 @@ from dataclasses import dataclass, field
 from backend.domain.operations.approval import ProposalState, ProposedChange
 from backend.domain.operations.operation import Operation
 from backend.domain.operations.team import Team
+from backend.domain.service.journal import UnreadableReason
 from backend.errors import KshuntError
-from backend.operations.journal.entries import (
-    JournalState,
-    Kind,
-    Unreadable,
-    Why,
-)
+from backend.operations.journal.entries import JournalState, Kind, Unreadable
 from backend.operations.ownership.ownership import Ownership
 from backend.operations.state.operation_body import read_operation
 from backend.operations.state.ownership_documents import readable
@@ -65,7 +61,7 @@ def known_operations(state: JournalState) -> KnownOperations:
         try:
             found = read_operation(operation_id, entry.body)
         except KshuntError as error:
-            unreadable[entry.key] = Unreadable(entry.key, Why.DAMAGED, str(error))
+            unreadable[entry.key] = Unreadable(entry.key, UnreadableReason.DAMAGED, str(error))
             continue
         operations.append(found.operation)
         works |= {} if found.work is None else {operation_id: found.work}
@@ -77,7 +73,9 @@ def known_operations(state: JournalState) -> KnownOperations:
         for entry in state.of(kind).values()
     }
     ownership, problems = readable(throttles)
-    unreadable |= {key: Unreadable(key, Why.DAMAGED, str(e)) for key, e in problems.items()}
+    unreadable |= {
+        key: Unreadable(key, UnreadableReason.DAMAGED, str(e)) for key, e in problems.items()
+    }
     operations.sort(key=lambda operation: (operation.started_ms, operation.id))
     listed = {operation.id: operation for operation in operations}
     return KnownOperations(

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from backend.clock import Clock
+from backend.domain.audit.lines import AuditEntry
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.approval import ProposedChange
 from backend.domain.operations.operation import (
@@ -31,21 +32,22 @@ from backend.domain.operations.operation import (
 )
 from backend.domain.operations.team import Team
 from backend.errors import Conflict, JournalUnavailable, KshuntError
-from backend.offload import aside
-from backend.operations.audit.lines import AuditEntry, next_number
+from backend.offload import offload
+from backend.operations.audit.lines import next_number
+from backend.operations.audit.operation_steps import line_of, step_line
 from backend.operations.core.known_operations import KnownOperations, known_operations
-from backend.operations.core.step_entries import step_entries
 from backend.operations.journal.entries import (
     Body,
     Entry,
     JournalState,
     Kind,
+    operation_key,
     proposal_key,
     team_key,
 )
 from backend.operations.journal.port import retired
 from backend.operations.ownership.ownership import Ownership
-from backend.operations.state.operation_body import read_operation_body
+from backend.operations.state.operation_body import operation_body, read_operation_body
 from backend.operations.state.ownership_documents import changed_documents
 from backend.operations.state.reassignment_work import ReassignmentWork
 from backend.operations.state.shrink_work import ShrinkWork
@@ -65,7 +67,7 @@ class JournalWriter(Protocol):
         """Return only where this backend may change the cluster now.
 
         Raises:
-            NotActing: it may not.
+            NotActive: it may not.
         """
         ...
 
@@ -140,7 +142,7 @@ class Registry:
         """Return only where this backend may change the cluster; to be asked before each effect.
 
         Raises:
-            NotActing: it may not.
+            NotActive: it may not.
         """
         if self._scribe is not None:
             self._scribe.require()
@@ -183,7 +185,7 @@ class Registry:
         """A new operation that ends with its answer, in state STARTING: the intent.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it was not written; nothing may be done.
+            NotActive, JournalFenced, JournalUnavailable: it was not written; nothing may be done.
         """
         operation = self.draft(kind, summary, asker=asker, details=details)
         await self.put(operation, ownership=ownership)
@@ -200,17 +202,19 @@ class Registry:
 
         Raises:
             Conflict: the move is not legal.
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         operation = self._known.operations[operation_id]
         after = operation.to(state, at_ms=self._clock.now_ms(), outcome=outcome)
         await self.put(after, throttles=throttles)
         return after
 
-    def remark(self, operation: Operation) -> None:
-        """Replace an operation that says something new in the same state; it is not written."""
-        if self._known.operations.get(operation.id) != operation:
-            self._take(operation, None, None, self.ownership)
+    def set_outcome(self, operation_id: str, outcome: str) -> None:
+        """Say how an operation goes that has not ended; it is not written."""
+        operation = self.get(operation_id)
+        if operation is None or operation.state.ended or operation.outcome == outcome:
+            return
+        self._take(replace(operation, outcome=outcome), None, None, self.ownership)
 
     async def put(
         self,
@@ -226,7 +230,7 @@ class Registry:
         `throttles` is what the line of the audit says of them; None: what `ownership` decides.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: nothing of it may be acted upon.
+            NotActive, JournalFenced, JournalUnavailable: nothing of it may be acted upon.
         """
         async with self._writing:
             before = self._known.operations.get(operation.id)
@@ -235,8 +239,8 @@ class Registry:
             owned = self.ownership if ownership is None else ownership
             size, shrinks = 0 if kept is None else len(kept.moves), (was, shrink or was)
             both, us = (self.ownership, owned), self._backend
-            entries, line = await aside(
-                size, step_entries, before, operation, kept, shrinks, both, us, throttles
+            entries, line = await offload(
+                size, _step_entries, before, operation, kept, shrinks, both, us, throttles
             )
             if line is not None:
                 entries |= self._line(line)
@@ -259,13 +263,13 @@ class Registry:
         """Write whose the throttles are.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         if ownership == self.ownership:
             return
         async with self._writing:
             moves = sum(len(self._known.works[id].moves) for id in self._known.works)
-            if changed := await aside(moves, changed_documents, self.ownership, ownership):
+            if changed := await offload(moves, changed_documents, self.ownership, ownership):
                 await self._write(changed)
             self._known = replace(self._known, ownership=ownership)
 
@@ -275,7 +279,7 @@ class Registry:
         Raises:
             Conflict: the operation is forgotten, or what is in the journal there cannot be read;
                 nothing was written.
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         async with self._writing:
             newest = self._known.operations.get(operation.id)
@@ -294,7 +298,7 @@ class Registry:
         """Write a line of the audit that goes with no step.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         async with self._writing:
             await self._write(self._line(replace(line, backend=self._backend)))
@@ -309,7 +313,7 @@ class Registry:
 
         Raises:
             Conflict: what is in the journal there cannot be read; nothing was written.
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         async with self._writing:
             proposals = {**self._known.proposals, proposal.id: proposal}
@@ -352,14 +356,14 @@ class Registry:
     def _state(self) -> JournalState:
         return JournalState() if self._scribe is None else self._scribe.state
 
-    async def settle(self) -> None:
+    async def resolve(self) -> None:
         """Find out what became of a write whose answer was lost, and take that over.
 
         To be called before anything is decided. What was written although nobody was told is an
         intent like any other: the engine goes on with it.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it is not known yet.
+            NotActive, JournalFenced, JournalUnavailable: it is not known yet.
         """
         if self.in_doubt and self._scribe is not None:
             async with self._writing:
@@ -418,3 +422,24 @@ class Registry:
             return read_operation_body(entry.body).operation.state.ended
         except KshuntError:
             return False
+
+
+def _step_entries(
+    before: Operation | None,
+    after: Operation,
+    work: ReassignmentWork | None,
+    shrink: tuple[ShrinkWork | None, ShrinkWork | None],
+    owned: tuple[Ownership, Ownership],
+    backend: str,
+    throttles: tuple[str, ...] | None,
+) -> tuple[dict[str, Body | None], AuditEntry | None]:
+    """What to write of an operation and of whose the throttles are, and its line of the audit.
+
+    `shrink` and `owned` are those before and after; `throttles` as `Registry.put`.
+    """
+    entries: dict[str, Body | None] = {
+        operation_key(after.id): operation_body(after, work, shrink[1]),
+        **(changed_documents(*owned) if owned[0] is not owned[1] else {}),
+    }
+    line = line_of(before, after, work, owned, backend, throttles)
+    return entries, line or step_line(*shrink, after, backend)

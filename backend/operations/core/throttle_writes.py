@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from backend.admin.port.cluster_admin import ClusterAdmin, ItemResult
+from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
 from backend.domain.text.formatting import listed
 from backend.errors import ClusterError, Conflict
 from backend.operations.core.registry import Registry
@@ -33,7 +34,6 @@ from backend.operations.ownership.setting_words import read_words
 _Share = TypeVar("_Share", RateShare, ListShare)
 
 BROKER_NOT_AVAILABLE: Final = 8
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class ThrottleWriter:
         more right before it is written: what somebody else set since `present` is left as it is.
 
         Raises:
-            NotActing: another backend acts; what was written so far, it finishes or undoes.
+            NotActive: another backend acts; what was written so far, it finishes or undoes.
             JournalFenced, JournalUnavailable: the same.
             ClusterUnreachable: it could not be read, or not be read back.
         """
@@ -137,7 +137,7 @@ class ThrottleWriter:
         """Write values, lists before rates; what is not ours needs no more than that.
 
         Raises:
-            NotActing: another backend acts.
+            NotActive: another backend acts.
         """
         written = ThrottleWrites()
         if writes.lists:

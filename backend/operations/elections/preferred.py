@@ -27,13 +27,14 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backend.admin.port.cluster_admin import ClusterAdmin, ItemResult, ReplicaLag
+from backend.admin.port.item_result import not_attempted
 from backend.clock import Clock, SystemClock
 from backend.domain.cluster.assignment import (
     ASSIGNMENT_COLUMNS,
@@ -65,7 +66,7 @@ from backend.domain.operations.operation import (
 from backend.domain.reassignment.answers import ChangeAnswer, Result
 from backend.domain.text.formatting import listed, many
 from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.core.registry import Registry
 from backend.operations.core.results import results
 from backend.settings import LIMITS
@@ -73,7 +74,6 @@ from backend.settings import LIMITS
 _NO_SUCH: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 UNKNOWN_PARTITION: Final = 3
 TIMED_OUT: Final = 7
-NOT_ATTEMPTED: Final = 55
 NOT_AVAILABLE: Final = 80
 NOT_NEEDED: Final = 84
 
@@ -189,17 +189,17 @@ class Elections:
         topics = None if wanted is None or validate_only else _topics(wanted)
         cluster = await self._admin.describe(topics, timeout_s=time_s)
         size = len(cluster.assignment)
-        there = await aside(size, _prospects, cluster.assignment, wanted)
+        there = await offload(size, _prospects, cluster.assignment, wanted)
         outcomes = there.outcomes
         if validate_only:
             await self._explain(outcomes, cluster, time_s)
-            return await aside(len(outcomes), _previewed, cluster, there)
+            return await offload(len(outcomes), _previewed, cluster, there)
         if not outcomes:
             return ElectionAnswer(False, None, (), there.notes)
         operation = await self._begin(outcomes, pacing, asker)
         async with failing_on_error(self._registry, operation):
             outcomes |= await self._elected(there.asked, pacing, time_s, operation)
-            found = await aside(len(outcomes), _told, outcomes)
+            found = await offload(len(outcomes), _told, outcomes)
             answer = ElectionAnswer(False, operation.id, found, there.notes)
         await end_with_answer(self._registry, operation, answer)
         return answer
@@ -230,14 +230,14 @@ class Elections:
         for number, batch in enumerate(batches):
             if number:
                 words = f"{number} of {len(batches)} batches done"
-                self._registry.remark(replace(operation, outcome=words))
+                self._registry.set_outcome(operation.id, words)
                 await self._clock.wait_s(pacing.pause_s)
             found, failed = await self._batch(batch, timeout_s, first=not number)
             outcomes |= found
             if failed:
                 left = [p for later in batches[number + 1 :] for p in later]
                 why = f"the batch before was not answered: {failed}"
-                not_begun = ItemResult(NOT_ATTEMPTED, "OPERATION_NOT_ATTEMPTED", why)
+                not_begun = not_attempted(why)
                 outcomes |= dict.fromkeys(left, not_begun)
                 break
         await self._explain(outcomes, None, timeout_s)
@@ -260,10 +260,10 @@ class Elections:
             failed = str(refused)
             left = ItemResult(refused.kafka_code, "UNKNOWN_SERVER_ERROR", failed)
             return dict.fromkeys(batch, left), failed
-        await self._settle(outcomes, timeout_s, deadline_s)
+        await self._wait_for_leaders(outcomes, timeout_s, deadline_s)
         return outcomes, failed
 
-    async def _settle(
+    async def _wait_for_leaders(
         self, outcomes: dict[TopicPartition, ItemResult], timeout_s: float, deadline_s: float
     ) -> None:
         """Wait until the brokers name the preferred replicas as leaders, and say who does not."""
@@ -278,7 +278,7 @@ class Elections:
                 behind = dict.fromkeys(waiting, f"who leads is not known: {error}")
             else:
                 size = len(cluster.assignment)
-                behind = await aside(size, _still_behind, cluster, waiting, outcomes)
+                behind = await offload(size, _still_behind, cluster, waiting, outcomes)
             if late:
                 for partition, why in behind.items():
                     outcomes[partition] = _overdue(outcomes[partition], why, timeout_s)
@@ -303,7 +303,7 @@ class Elections:
         except KshuntError:
             # The cluster's own words stand.
             return
-        relevant, _ = await aside(len(cluster.assignment), _relevant, cluster.assignment, refused)
+        relevant, _ = await offload(len(cluster.assignment), _relevant, cluster.assignment, refused)
         states = [state for state in relevant.values() if state.replicas]
         up = [s for s in states if s.replicas[0] in cluster.brokers]
         asked = [s.partition for s in up if s.replicas[0] not in {*s.isr, *s.offline}]

@@ -28,6 +28,7 @@ import numpy as np
 
 from backend.admin.port.capabilities import Verb, require
 from backend.admin.port.cluster_admin import ClusterAdmin, ItemResult
+from backend.admin.port.item_result import not_attempted
 from backend.clock import Clock
 from backend.domain.cluster.assignment import ClusterState, partition_states
 from backend.domain.cluster.columns import PartitionColumns, partition_keys
@@ -53,7 +54,6 @@ from backend.errors import BadInput, BrokerUnreachable, ClusterUnreachable, Kshu
 from backend.operations.core.registry import Registry
 from backend.operations.core.results import results
 from backend.operations.elections.preferred import (
-    NOT_ATTEMPTED,
     NOT_NEEDED,
     POLL_S,
     POLL_S_MAX,
@@ -106,15 +106,11 @@ def refusal(state: PartitionState | None, live: Mapping[int, object]) -> ItemRes
     able = able_to_lead(state, live)
     clean = [broker for broker in state.isr if broker in able]
     if clean:
-        return _not_attempted(f"broker {clean[0]} is in the ISR and up: it can lead without loss")
+        return not_attempted(f"broker {clean[0]} is in the ISR and up: it can lead without loss")
     if not able:
         why = f"none of its replicas ({listed(state.replicas, 10)}) is up; start one of them"
         return ItemResult(NO_ELIGIBLE, "ELIGIBLE_LEADERS_NOT_AVAILABLE", why)
     return None
-
-
-def _not_attempted(why: str) -> ItemResult:
-    return ItemResult(NOT_ATTEMPTED, "OPERATION_NOT_ATTEMPTED", why)
 
 
 def check_confirmation(partitions: Sequence[TopicPartition], confirm: Sequence[str]) -> None:
@@ -197,7 +193,7 @@ class UncleanElections:
             outcomes = dict(foreseen)
             if look.refused:
                 others = "another partition of the list was refused; nothing was changed"
-                outcomes = {p: look.refused.get(p, _not_attempted(others)) for p in wanted}
+                outcomes = {p: look.refused.get(p, not_attempted(others)) for p in wanted}
             else:
                 outcomes = await self._elected(wanted, look, time_s)
             answer = UncleanAnswer(False, operation.id, results(outcomes), losses=losses)

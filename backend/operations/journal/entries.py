@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from backend.domain.service.journal import UnreadableReason
 from backend.errors import BadInput
 from backend.settings import LIMITS
 
@@ -123,15 +124,6 @@ def team_key(operation_id: str) -> str:
     return checked(f"{Kind.TEAM}/{operation_id}")
 
 
-def audit_key(time_ms: int, number: int) -> str:
-    """The key of an audit entry; keys sort by time, and by number within a millisecond.
-
-    Raises:
-        BadInput: the time is not of this era, or the number is negative.
-    """
-    return checked(f"{Kind.AUDIT}/{time_ms:013d}-{number:04d}")
-
-
 def checked(key: str) -> str:
     """The key, if an entry can have it.
 
@@ -166,33 +158,12 @@ class Entry:
     header: Header
 
 
-class Why(enum.StrEnum):
-    """Why an entry cannot be read, or is not believed."""
-
-    DAMAGED = "damaged"
-    """Truncated, changed or incomplete."""
-    FOREIGN = "foreign"
-    """Of another cluster, under another key, or of a kind that does not exist."""
-    NEWER = "newer"
-    """Of a later version of kshunt."""
-    TOO_LARGE = "too_large"
-    """Larger than an entry of its kind, or than the journal as a whole, may be."""
-    UNSIGNED = "unsigned"
-    """Written by a kshunt that signed nothing, or by anybody else."""
-    UNKNOWN_KEY = "unknown_key"
-    """Signed with a key that this backend does not have."""
-    FORGED = "forged"
-    """Its signature does not fit it."""
-    REPLAYED = "replayed"
-    """A backend of this cluster wrote it, and has replaced or removed it since."""
-
-
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """An entry that is listed and never acted upon."""
 
     key: str
-    why: Why
+    why: UnreadableReason
     detail: str
     """One sentence for an operator."""
     digest: str = ""
@@ -230,12 +201,14 @@ class Heartbeat:
         texts = [body.get(name) for name in ("backend", "host", "address", "boot_id", "key_id")]
         times = [body.get(name) for name in ("started_ms", "beat_ms")]
         if set(body) != set(cls.__slots__) or not all(type(one) is str for one in texts):
-            return Unreadable(entry.key, Why.DAMAGED, "It does not say who acts.")
+            return Unreadable(entry.key, UnreadableReason.DAMAGED, "It does not say who acts.")
         if not all(type(one) is int for one in times):
-            return Unreadable(entry.key, Why.DAMAGED, "It does not say when.")
+            return Unreadable(entry.key, UnreadableReason.DAMAGED, "It does not say when.")
         rule, asks = body["two_person"], body["demands_credentials"]
         if type(rule) is not list or {*map(type, rule)} - {str} or type(asks) is not bool:
-            return Unreadable(entry.key, Why.DAMAGED, "It does not say what it demands.")
+            return Unreadable(
+                entry.key, UnreadableReason.DAMAGED, "It does not say what it demands."
+            )
         return cls(**{**body, "two_person": tuple(rule)})
 
 
@@ -257,28 +230,28 @@ class Provenance(enum.StrEnum):
     """A later version of kshunt."""
 
 
-REFUSED: Final[Mapping[Provenance, tuple[Why, str]]] = {
+REFUSED: Final[Mapping[Provenance, tuple[UnreadableReason, str]]] = {
     Provenance.UNSIGNED: (
-        Why.UNSIGNED,
+        UnreadableReason.UNSIGNED,
         "The journal's entries are not signed with a key of this cluster's backends. An earlier "
         "kshunt writes such entries, and so can anybody who can write the topic. Stop all earlier "
         "backends and look at the entries. Start one backend with --adopt-unsigned-journal to "
         "sign them, or with --ignore-unsigned-journal if they are not kshunt's.",
     ),
     Provenance.UNKNOWN: (
-        Why.UNKNOWN_KEY,
+        UnreadableReason.UNKNOWN_KEY,
         "The journal's entries are signed with keys that this backend does not have. Copy the key "
         "file from a backend that has them (see --cluster-keys), and start this one again. If "
         "these keys are lost, start one backend with --adopt-unsigned-journal.",
     ),
     Provenance.UNLISTED: (
-        Why.REPLAYED,
+        UnreadableReason.REPLAYED,
         "Somebody else removed or damaged the journal's manifest, so it is not known which entries "
         "are current. Look at them, and start one backend with --adopt-unsigned-journal to use "
         "them.",
     ),
     Provenance.NEWER: (
-        Why.NEWER,
+        UnreadableReason.NEWER,
         "A later version of kshunt writes the journal. Upgrade this one.",
     ),
 }

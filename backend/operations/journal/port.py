@@ -103,7 +103,7 @@ class Journal(Protocol):
         """
         ...
 
-    async def settle(self) -> bool:
+    async def resolve(self) -> bool:
         """Whether the append that was in doubt was written; True if none was.
 
         Raises:

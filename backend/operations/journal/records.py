@@ -32,6 +32,7 @@ from hashlib import blake2b, sha256
 from typing import Any, Final
 
 from backend.access.cluster_keys import ClusterKeys, Purpose, Signature, Verdict
+from backend.domain.service.journal import UnreadableReason
 from backend.errors import BadInput
 from backend.operations.journal.entries import (
     BODY_BYTES_MAX,
@@ -43,7 +44,6 @@ from backend.operations.journal.entries import (
     Kind,
     Record,
     Unreadable,
-    Why,
     checked,
     kind_of,
 )
@@ -203,7 +203,9 @@ def opened(key: str, value: bytes, part: Parts, cluster_id: str) -> Entry | Unre
         envelope = _parsed(value)
         _check_format(envelope)
         if kind_of(key) is None:
-            raise _Refused(Why.FOREIGN, "It is of a kind that this kshunt does not know.")
+            raise _Refused(
+                UnreadableReason.FOREIGN, "It is of a kind that this kshunt does not know."
+            )
         for name in ("number", "signature"):
             envelope.pop(name, None)
         return _entry(key, envelope, part, cluster_id, FORMAT)
@@ -225,7 +227,7 @@ def parts_of(value: bytes) -> tuple[tuple[str, ...], int]:
 
 
 class _Refused(Exception):
-    def __init__(self, why: Why, detail: str) -> None:
+    def __init__(self, why: UnreadableReason, detail: str) -> None:
         super().__init__(detail)
         self.why = why
         self.detail = detail
@@ -235,7 +237,8 @@ def _check_format(envelope: Mapping[str, Any]) -> None:
     version = envelope.get("format")
     if type(version) is int and version > FORMAT:
         raise _Refused(
-            Why.NEWER, f"It has format {version}, and this kshunt reads up to {FORMAT}: upgrade it."
+            UnreadableReason.NEWER,
+            f"It has format {version}, and this kshunt reads up to {FORMAT}: upgrade it.",
         )
 
 
@@ -247,15 +250,19 @@ def _entry(key: str, envelope: dict[str, Any], part: Parts, cluster_id: str, ver
     whole = rest in ({"body"}, {"packed"}) and isinstance(envelope[next(iter(rest))], dict)
     typed = all(type(one) is str for one in texts) and all(type(one) is int for one in numbers)
     if not (whole and typed and type(previous) is str and envelope["format"] == version):
-        raise _Refused(Why.DAMAGED, "It lacks what every entry has.")
+        raise _Refused(UnreadableReason.DAMAGED, "It lacks what every entry has.")
     if envelope["cluster_id"] != cluster_id:
-        raise _Refused(Why.FOREIGN, f"It was written for cluster {envelope['cluster_id']}.")
+        raise _Refused(
+            UnreadableReason.FOREIGN, f"It was written for cluster {envelope['cluster_id']}."
+        )
     if envelope["key"] != key:
-        raise _Refused(Why.FOREIGN, f"It was written under the key {envelope['key']}.")
+        raise _Refused(UnreadableReason.FOREIGN, f"It was written under the key {envelope['key']}.")
     header = Header(cluster_id, envelope["writer"], envelope["time_ms"], version, previous)
     if "body" in envelope:
         if len(_canonical(envelope["body"])) > _bytes_max(key):
-            raise _Refused(Why.TOO_LARGE, "It is larger than an entry of its kind may be.")
+            raise _Refused(
+                UnreadableReason.TOO_LARGE, "It is larger than an entry of its kind may be."
+            )
         return Entry(key, envelope["body"], header)
     unpack = _unpacked if version == FORMAT else _unpacked_unsigned
     return Entry(key, unpack(envelope["packed"], part, _bytes_max(key)), header)
@@ -264,23 +271,29 @@ def _entry(key: str, envelope: dict[str, Any], part: Parts, cluster_id: str, ver
 def _unpacked(about: Mapping[str, Any], part: Parts, most: int) -> Body:
     digests, size = about.get("parts"), about.get("bytes")
     if not isinstance(digests, list) or type(size) is not int:
-        raise _Refused(Why.DAMAGED, "It does not say what its parts are.")
+        raise _Refused(UnreadableReason.DAMAGED, "It does not say what its parts are.")
     packed = _joined(len(digests), size, part, most)
     if [part_digest(one) for one in packed] != digests:
-        raise _Refused(Why.DAMAGED, "Its parts are not those that were written with it.")
+        raise _Refused(
+            UnreadableReason.DAMAGED, "Its parts are not those that were written with it."
+        )
     return _inflated(b"".join(packed), size)
 
 
 def _joined(count: int, size: int, part: Parts, most: int) -> list[bytes]:
     """The parts of a body, if they and the body are within their bounds."""
     if size > most:
-        raise _Refused(Why.TOO_LARGE, f"It has {size} bytes; {most} are the most of its kind.")
+        raise _Refused(
+            UnreadableReason.TOO_LARGE, f"It has {size} bytes; {most} are the most of its kind."
+        )
     if not (0 < count <= most // PART_BYTES + 2 and size >= 0):
-        raise _Refused(Why.DAMAGED, f"It cannot have {count} parts and {size} bytes.")
+        raise _Refused(UnreadableReason.DAMAGED, f"It cannot have {count} parts and {size} bytes.")
     found = [part(number) for number in range(count)]
     parts = [one for one in found if one is not None]
     if len(parts) < count:
-        raise _Refused(Why.DAMAGED, f"{count - len(parts)} of its {count} parts are missing.")
+        raise _Refused(
+            UnreadableReason.DAMAGED, f"{count - len(parts)} of its {count} parts are missing."
+        )
     return parts
 
 
@@ -289,9 +302,9 @@ def _inflated(packed: bytes, size: int) -> Body:
     try:
         text = unpacking.decompress(packed, size + 1)
     except zlib.error as error:
-        raise _Refused(Why.DAMAGED, f"It cannot be decompressed: {error}.") from None
+        raise _Refused(UnreadableReason.DAMAGED, f"It cannot be decompressed: {error}.") from None
     if len(text) != size or not unpacking.eof:
-        raise _Refused(Why.DAMAGED, f"It is not {size} bytes long.")
+        raise _Refused(UnreadableReason.DAMAGED, f"It is not {size} bytes long.")
     return _parsed(text)
 
 
@@ -303,9 +316,9 @@ def _parsed(value: bytes) -> dict[str, Any]:
         if _SURROGATE in value.lower():
             _in_utf_8(document)
     except (ValueError, RecursionError):
-        raise _Refused(Why.DAMAGED, "It is no JSON, or cut short.") from None
+        raise _Refused(UnreadableReason.DAMAGED, "It is no JSON, or cut short.") from None
     if not isinstance(document, dict):
-        raise _Refused(Why.DAMAGED, "It is no JSON object.")
+        raise _Refused(UnreadableReason.DAMAGED, "It is no JSON object.")
     return document
 
 
@@ -328,7 +341,7 @@ def _canonical(envelope: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(envelope, **_COMPACT).encode()
     except (ValueError, RecursionError):
-        raise _Refused(Why.DAMAGED, "It holds a number that is none.") from None
+        raise _Refused(UnreadableReason.DAMAGED, "It holds a number that is none.") from None
 
 
 # --- reading what is not
@@ -338,11 +351,15 @@ def claimed(key: str, value: bytes, part: Parts, cluster_id: str, seal: Seal) ->
     """What a head says that we did not sign; to be shown, and believed only by an operator."""
     try:
         if len(value) > CLAIM_BYTES_MAX:
-            raise _Refused(Why.TOO_LARGE, f"Nobody signed it, and it has {len(value)} bytes.")
+            raise _Refused(
+                UnreadableReason.TOO_LARGE, f"Nobody signed it, and it has {len(value)} bytes."
+            )
         envelope = _parsed(value)
         _check_format(envelope)
         if kind_of(key) is None:
-            raise _Refused(Why.FOREIGN, "It is of a kind that this kshunt does not know.")
+            raise _Refused(
+                UnreadableReason.FOREIGN, "It is of a kind that this kshunt does not know."
+            )
         if seal.verdict is None:
             _check_digest(envelope)
             return _entry(key, envelope, part, cluster_id, UNSIGNED_FORMAT)
@@ -357,19 +374,22 @@ def disbelieved(key: str, value: bytes, found: Entry | Unreadable, seal: Seal) -
     """Why an entry that we did not sign is set aside."""
     if seal.verdict is Verdict.VALID:
         detail = "A backend of this cluster wrote it, and has replaced or removed it since."
-        return Unreadable(key, Why.REPLAYED, detail, _digest(value))
+        return Unreadable(key, UnreadableReason.REPLAYED, detail, _digest(value))
     if isinstance(found, Unreadable):
         return found
     if seal.verdict is None:
         detail, why = (
             "It is not signed: an earlier kshunt wrote it, or somebody else.",
-            Why.UNSIGNED,
+            UnreadableReason.UNSIGNED,
         )
     elif seal.verdict is Verdict.UNKNOWN_KEY:
         detail = f"It is signed with the key {seal.key_id}, which this backend does not have."
-        why = Why.UNKNOWN_KEY
+        why = UnreadableReason.UNKNOWN_KEY
     else:
-        detail, why = f"Its signature with the key {seal.key_id} does not fit it.", Why.FORGED
+        detail, why = (
+            f"Its signature with the key {seal.key_id} does not fit it.",
+            UnreadableReason.FORGED,
+        )
     return Unreadable(key, why, detail, _digest(value))
 
 
@@ -381,16 +401,18 @@ def clipped(text: str) -> str:
 def _check_digest(envelope: dict[str, Any]) -> None:
     sealed = envelope.pop("digest", None)
     if sealed != _digest(_canonical(envelope)):
-        raise _Refused(Why.DAMAGED, "Its digest does not match what it says.")
+        raise _Refused(UnreadableReason.DAMAGED, "Its digest does not match what it says.")
 
 
 def _unpacked_unsigned(about: Mapping[str, Any], part: Parts, most: int) -> Body:
     count, size, digest = (about.get(name) for name in ("parts", "bytes", "digest"))
     if type(count) is not int or type(size) is not int or type(digest) is not str:
-        raise _Refused(Why.DAMAGED, "It does not say what its parts are.")
+        raise _Refused(UnreadableReason.DAMAGED, "It does not say what its parts are.")
     packed = b"".join(_joined(count, size, part, most))
     if _digest(packed) != digest:
-        raise _Refused(Why.DAMAGED, "Its parts are not those that were written with it.")
+        raise _Refused(
+            UnreadableReason.DAMAGED, "Its parts are not those that were written with it."
+        )
     return _inflated(packed, size)
 
 

@@ -42,10 +42,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from backend.access.cluster_keys import ClusterKeys, Verdict
+from backend.domain.service.journal import UnreadableReason
 from backend.operations.journal.audit_chain import Chained, chained, line_hash
 from backend.operations.journal.entries import (
     BACKEND_KEY,
@@ -59,18 +60,19 @@ from backend.operations.journal.entries import (
     Provenance,
     Record,
     Unreadable,
-    Why,
     kind_of,
 )
-from backend.operations.journal.held_keys import Claim, Head
 from backend.operations.journal.records import (
     INLINE_BYTES_MAX,
+    Seal,
     claimed,
     disbelieved,
     encode,
     entry_key,
     opened,
+    part_digest,
     part_key,
+    parts_of,
     seal_of,
 )
 from backend.settings import LIMITS
@@ -82,14 +84,60 @@ ENDED: Final[Body] = {"ended": True}
 _ENDED: Final = b'"body":{"ended":true}'
 _UNLISTED: Final = frozenset({Kind.AUDIT, Kind.BACKEND, Kind.MANIFEST})
 """Kinds that the manifest does not name."""
-_PROVENANCE: Final[Mapping[Why, Provenance]] = {
-    Why.NEWER: Provenance.NEWER,
-    Why.UNKNOWN_KEY: Provenance.UNKNOWN,
-    Why.UNSIGNED: Provenance.UNSIGNED,
-    Why.REPLAYED: Provenance.UNLISTED,
+_PROVENANCE: Final[Mapping[UnreadableReason, Provenance]] = {
+    UnreadableReason.NEWER: Provenance.NEWER,
+    UnreadableReason.UNKNOWN_KEY: Provenance.UNKNOWN,
+    UnreadableReason.UNSIGNED: Provenance.UNSIGNED,
+    UnreadableReason.REPLAYED: Provenance.UNLISTED,
 }
 """What a journal without a manifest is that holds an entry which is set aside for this; the first
 that applies counts."""
+
+
+@dataclass(slots=True)
+class SignedHead:
+    """A head that we signed."""
+
+    value: bytes
+    seal: Seal
+    digests: tuple[str, ...] | None = None
+    """Of its parts; None before anybody asked."""
+    body_bytes: int = 0
+    parts: dict[int, bytes] = field(default_factory=dict)
+
+    def take(self, number: int, part: bytes) -> None:
+        """A part; ignored where the head does not name it."""
+        if self.digests is None:
+            self.digests, self.body_bytes = parts_of(self.value)
+        if number < len(self.digests) and part_digest(part) == self.digests[number]:
+            self.parts[number] = part
+
+    @property
+    def size_bytes(self) -> int:
+        """What its body takes once it is read."""
+        return max(len(self.value), self.body_bytes if self.parts else 0)
+
+
+@dataclass(slots=True)
+class UnprovenHead:
+    """A head that we did not sign, or that was replaced."""
+
+    value: bytes | None = None
+    seal: Seal = field(default_factory=lambda: Seal(None))
+    parts: dict[int, bytes] = field(default_factory=dict)
+    entry: Entry | Unreadable | None = None
+    """What it says with its parts, once an operator wants to believe it."""
+
+    @property
+    def body_bytes(self) -> int:
+        """What its body takes about, once it is read."""
+        packed = sum(map(len, self.parts.values()))
+        return len(self.value or b"") + (parts_of(self.value or b"")[1] if packed else 0)
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes here."""
+        return len(self.value or b"") + sum(map(len, self.parts.values()))
 
 
 class Unproven(enum.StrEnum):
@@ -112,8 +160,8 @@ class JournalReplay:
         self._cluster_id = cluster_id
         self._keys = keys
         self._unproven = unproven
-        self._heads: dict[str, Head] = {}
-        self._claims: dict[str, Claim] = {}
+        self._heads: dict[str, SignedHead] = {}
+        self._claims: dict[str, UnprovenHead] = {}
         self._claim_bytes = 0
         self._not_kept = 0
         self._numbers: dict[str, int] = {}
@@ -167,14 +215,14 @@ class JournalReplay:
             return
         seal = seal_of(name, value, self._cluster_id, self._keys)
         if seal.verdict is not Verdict.VALID or seal.number <= self._numbers.get(name, -1):
-            self._claim(name, Claim(value, seal))
+            self._claim(name, UnprovenHead(value, seal))
             return
         self._drop_claim(name)
         # Those that were found last are last, for `_remove`.
         self._numbers.pop(name, None)
         self._numbers[name] = seal.number
         self._newest = max(self._newest, seal.number)
-        self._heads[name] = Head(value, seal)
+        self._heads[name] = SignedHead(value, seal)
         if name == BACKEND_KEY and _ENDED in value:
             del self._heads[name]
 
@@ -184,7 +232,7 @@ class JournalReplay:
             head.take(number, part)
         if claim is None and (head is not None or part is None):
             return
-        made = claim or Claim()
+        made = claim or UnprovenHead()
         self._drop_claim(name)
         if part is None:
             made.parts.pop(number, None)
@@ -199,7 +247,7 @@ class JournalReplay:
         if claim is not None:
             self._claim_bytes -= len(name) + claim.size_bytes
 
-    def _claim(self, name: str, claim: Claim) -> None:
+    def _claim(self, name: str, claim: UnprovenHead) -> None:
         self._drop_claim(name)
         room = LIMITS.journal_aside_bytes - self._claim_bytes
         size = len(name) + claim.size_bytes
@@ -255,7 +303,9 @@ class JournalReplay:
                 self._links[key] = previous, line_hash(key, found.body, previous)
             self._sizes[key] = self._heads[key].size_bytes
         elif found is not None:
-            (self._aside if found.why is Why.REPLAYED else self._unreadable)[key] = found
+            (self._aside if found.why is UnreadableReason.REPLAYED else self._unreadable)[key] = (
+                found
+            )
         if (claim := self._claims.get(key)) is not None:
             self._aside[key] = self._claim_entry(key, claim)
 
@@ -286,7 +336,9 @@ class JournalReplay:
             found = opened(key, head.value, head.parts.get, self._cluster_id)
             return found if isinstance(found, Unreadable) else None
         if not self._is_listed(key, head.seal.number):
-            return disbelieved(key, head.value, Unreadable(key, Why.REPLAYED, ""), head.seal)
+            return disbelieved(
+                key, head.value, Unreadable(key, UnreadableReason.REPLAYED, ""), head.seal
+            )
         return opened(key, head.value, head.parts.get, self._cluster_id)
 
     def _is_listed(self, key: str, number: int) -> bool:
@@ -296,16 +348,18 @@ class JournalReplay:
             return False
         return self._listed.get(key) == number or number > self._listed_at
 
-    def _claim_entry(self, key: str, claim: Claim) -> Unreadable:
+    def _claim_entry(self, key: str, claim: UnprovenHead) -> Unreadable:
         if claim.value is None:
-            return Unreadable(key, Why.DAMAGED, f"{len(claim.parts)} parts of it, and no head.")
+            return Unreadable(
+                key, UnreadableReason.DAMAGED, f"{len(claim.parts)} parts of it, and no head."
+            )
         # Parts are not put together for something that is only shown.
         found = claimed(key, claim.value, lambda number: None, self._cluster_id, claim.seal)
         return disbelieved(key, claim.value, found, claim.seal)
 
     def _provenance(self) -> Provenance:
         if (unreadable := self._unreadable.get(MANIFEST_KEY)) is not None:
-            newer = unreadable.why is Why.NEWER
+            newer = unreadable.why is UnreadableReason.NEWER
             return Provenance.NEWER if newer else Provenance.UNLISTED
         if self._listed is not None or self._unproven is Unproven.IGNORE:
             return Provenance.OURS
@@ -325,7 +379,7 @@ class JournalReplay:
                 total -= size
                 entries.pop(key, None)
                 detail = f"It has {size} bytes, and the journal more than {LIMITS.journal_bytes}."
-                unreadable[key] = Unreadable(key, Why.TOO_LARGE, detail)
+                unreadable[key] = Unreadable(key, UnreadableReason.TOO_LARGE, detail)
         return entries, unreadable
 
     # --- signing what is not
@@ -337,7 +391,7 @@ class JournalReplay:
             return found
         total = sum(self._sizes.values())
         for key, why in self._aside.items():
-            entry = None if why.why is Why.FORGED else self._adoptable(key)
+            entry = None if why.why is UnreadableReason.FORGED else self._adoptable(key)
             if isinstance(entry, Entry):
                 claim = self._claims.get(key)
                 total += INLINE_BYTES_MAX if claim is None else claim.body_bytes

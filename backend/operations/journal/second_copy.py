@@ -133,7 +133,7 @@ class SecondCopy:
                 len(self.lost),
             )
 
-    def settled(self) -> None:
+    def forget_lost(self) -> None:
         """An operator has used or discarded what was lost."""
         self.lost = {}
 

@@ -26,7 +26,7 @@ from backend.errors import (
     JournalUnavailable,
     JournalUnusable,
     KshuntError,
-    NotActing,
+    NotActive,
     NotAuthorized,
     WrongCluster,
 )
@@ -180,7 +180,7 @@ class LeaseManager:
         """Want to act, and return once this backend does.
 
         Raises:
-            NotActing: another backend acts, or who acts was not settled in time.
+            NotActive: another backend acts, or who acts was not settled in time.
             JournalUnusable, NotAuthorized, WrongCluster: as `Journal.open`.
         """
         self.want()
@@ -216,12 +216,12 @@ class LeaseManager:
         """Return only where this backend may change the cluster now.
 
         Raises:
-            NotActing: it may not.
+            NotActive: it may not.
         """
         duty = self.duty
         if duty is not LeaseState.ACT:
             actor = self._lease.actor(self._now())
-            raise NotActing(self._why_not(duty, actor), acting=actor)
+            raise NotActive(self._why_not(duty, actor), active=actor)
 
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
@@ -229,7 +229,7 @@ class LeaseManager:
         """As `Journal.append`, for the backend that acts.
 
         Raises:
-            NotActing: this backend may not act; nothing was written.
+            NotActive: this backend may not act; nothing was written.
             BadInput, Conflict, JournalFenced, JournalUnavailable, JournalUnusable, NotAuthorized:
                 as `Journal.append`.
         """

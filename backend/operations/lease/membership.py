@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from backend.clock import Clock
-from backend.errors import ClusterError, NotActing
+from backend.errors import ClusterError, NotActive
 from backend.operations.core.known_operations import has_unfinished
 from backend.operations.journal.entries import Body, Heartbeat, JournalState
 from backend.operations.journal.port import Journal, Repairs
@@ -128,7 +128,7 @@ class Membership:
         """Return once this backend may change the cluster.
 
         Raises:
-            NotActing: another backend acts, or who acts was not settled in time.
+            NotActive: another backend acts, or who acts was not settled in time.
             JournalUnusable, NotAuthorized, WrongCluster: the journal needs an operator's help.
         """
         until_s = self._clock.monotonic_s() + timeout_s
@@ -142,10 +142,10 @@ class Membership:
         """Return only where this backend may change the cluster now.
 
         Raises:
-            NotActing: it may not.
+            NotActive: it may not.
         """
         if self._keeper is None:
-            raise NotActing("The cluster has not been reached yet. Nothing was changed.")
+            raise NotActive("The cluster has not been reached yet. Nothing was changed.")
         self._keeper.require()
 
     def guard(self) -> None:
@@ -155,7 +155,7 @@ class Membership:
         is read, and the process may have been stopped. It lets pass what needs no right to act.
 
         Raises:
-            NotActing: another backend acts, or may act.
+            NotActive: another backend acts, or may act.
         """
         if self._keeper is not None and self._keeper.duty not in _ALONE:
             self._keeper.require()

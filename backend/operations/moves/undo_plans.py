@@ -107,11 +107,6 @@ class CancelPlan:
     refused: Mapping[TopicPartition, str]
     """Partitions that are not cancelled, each with the reason."""
 
-    def queue_after(self, queue: Queue) -> tuple[frozenset[TopicPartition], bool]:
-        """The queue's `dropped` from now on, and whether nothing of the operation is left."""
-        dropped = queue.dropped | self.dropped | self.returns.keys()
-        return frozenset(dropped), queue.plan.keys() <= dropped
-
 
 def cancel_plan(chosen: Iterable[TopicPartition], queue: Queue, view: ClusterView) -> CancelPlan:
     """What to do so that the chosen partitions of an operation go back to where they were.

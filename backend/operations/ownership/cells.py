@@ -226,7 +226,7 @@ class RateCell:
         past = replace(share, state=ShareState.PAST)
         return replace(self, shares={**self.shares, operation_id: past}, known=known)
 
-    def settled(self, found: FoundRate) -> RateCell | None:
+    def as_found(self, found: FoundRate) -> RateCell | None:
         """What is known after reading; None where nothing is left to know."""
         cell = self.looked_at(found)
         own = found.own_bytes_per_s
@@ -424,7 +424,7 @@ class ListCell:
     def _replaced(self, operation_id: str, share: ListShare) -> ListCell:
         return replace(self, shares={**self.shares, operation_id: share})
 
-    def settled(self, found: ReplicaSet) -> ListCell | None:
+    def as_found(self, found: ReplicaSet) -> ListCell | None:
         """What is known after reading; None where nothing is left to know."""
         cell = self.looked_at(found)
         gone = _union(s.going for s in cell.shares.values()) - (cell.removable & found.pairs)

@@ -11,7 +11,7 @@ Constraints
 Algorithm
     Every verb returns a `OwnershipStep`. The caller stores its changed documents (intent before
     effect, as KIP-179 stores its removal records before it sets a throttle), carries out its
-    writes, reads back, and calls `confirm`. After a crash, `from_documents` brings back the
+    writes, reads back, and calls `confirm`. After a crash, `readable` brings back the
     decisions; `outstanding` writes what of them did not take hold, and `lift` may be repeated.
 
     Rates: what is in force is the *lowest* rate of the shares, or else what was there before.
@@ -241,11 +241,6 @@ class Ownership:
         rates = cell.rates_bytes_per_s
         return tuple(sorted(o for o, rate in rates.items() if rate == cell.wanted_bytes_per_s))
 
-    def not_read(self) -> tuple[RateCellId | ListCellId, ...]:
-        """Settings whose prior value is NOT_READ: nothing is written there before it is."""
-        cells: list[RateCellId | ListCellId] = [i for i, c in self.rates.items() if c.prior is None]
-        return (*cells, *(i for i, c in self.lists.items() if c.prior is None))
-
     def unlifted(self, operation_id: str) -> tuple[RateCellId | ListCellId, ...]:
         """Settings on which the operation's share is not yet seen to be gone."""
         rates: list[RateCellId | ListCellId] = [
@@ -393,13 +388,13 @@ class Ownership:
         rates: dict[RateCellId, RateCell] = {}
         for i, rate_cell in self.rates.items():
             found = present.rates.get(i)
-            settled = rate_cell if found is None else rate_cell.settled(found)
+            settled = rate_cell if found is None else rate_cell.as_found(found)
             if settled is not None:
                 rates[i] = settled
         lists: dict[ListCellId, ListCell] = {}
         for j, list_cell in self.lists.items():
             listed = present.lists.get(j)
-            known = list_cell if listed is None else list_cell.settled(listed)
+            known = list_cell if listed is None else list_cell.as_found(listed)
             if known is not None and j[0] not in present.gone_topics:
                 lists[j] = known
         return Ownership(rates, lists)

@@ -1,1 +1,1 @@
-"""Reassignments from request to end, and the engine that ticks them."""
+"""Reassignments from request to end."""

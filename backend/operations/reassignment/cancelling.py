@@ -36,7 +36,7 @@ from backend.domain.operations.operation import (
 from backend.domain.reassignment.answers import ChangeAnswer
 from backend.domain.text.formatting import listed, many
 from backend.errors import BadInput, KshuntError
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.core.context import Context
 from backend.operations.core.results import failures, results
 from backend.operations.core.throttle_writes import left_on, shares_held
@@ -132,7 +132,7 @@ class Cancellations:
 
         Raises:
             BadInput: no partition is named.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
             NotSupported: this way to the cluster cannot cancel what moves.
         """
         if not partitions:
@@ -144,14 +144,14 @@ class Cancellations:
             if any(partition in ongoing for partition in wanted):
                 require(Verb.CANCEL, self._admin)
             if validate_only:
-                return await aside(size, _foreseen, wanted, ongoing, self._unfinished())
+                return await offload(size, _foreseen, wanted, ongoing, self._unfinished())
             self._registry.require()
             wish = _Wish.to_return(wanted, ongoing, preserve_throttles=preserve_throttles)
             operation = await self._registry.begin(
                 OperationKind.CANCEL,
                 f"cancel {many(len(wanted), 'partition')}: {listed(wanted, 3)}",
                 asker=asker,
-                details=await aside(size, wish.details),
+                details=await offload(size, wish.details),
             )
             return await self._carry_out(operation, wish, wanted, {}, ongoing, timeout_s)
 
@@ -180,7 +180,7 @@ class Cancellations:
         """What became of partitions that do not move to their old target any more."""
         topics = sorted({partition.topic for partition in partitions})
         state = await self._admin.describe(topics, timeout_s=self._context.timeout_s)
-        states = await aside(len(state.assignment), partition_states, state.assignment)
+        states = await offload(len(state.assignment), partition_states, state.assignment)
         found: dict[TopicPartition, ItemResult] = {}
         for partition in partitions:
             target = wish.targets[partition]
@@ -204,8 +204,8 @@ class Cancellations:
         """Mark, ask, take back what was refused, and tell; `known` was found out already."""
         every = {*wanted, *known}
         size, works = len(every), self._unfinished()
-        notes = await aside(size, _orders, wanted, ongoing, works)
-        waiting = await aside(size, _not_started, wanted, ongoing, works)
+        notes = await offload(size, _orders, wanted, ongoing, works)
+        waiting = await offload(size, _not_started, wanted, ongoing, works)
         ours = await self._mark(every, ongoing)
         outcomes = {**known, **dict.fromkeys(waiting, ItemResult(message="it had not started"))}
         if asked := [p for p in wanted if p not in waiting]:
@@ -216,7 +216,7 @@ class Cancellations:
         if not wish.preserve_throttles and stopped - ours:
             said, told = await self._clear(stopped - ours, timeout_s)
             notes += said
-        answer = ChangeAnswer(False, operation.id, await aside(size, results, outcomes), notes)
+        answer = ChangeAnswer(False, operation.id, await offload(size, results, outcomes), notes)
         if any(outcome.error_code in UNANSWERED for outcome in outcomes.values()):
             # `finish` tells what became of it.
             return answer
@@ -243,7 +243,7 @@ class Cancellations:
         ours: set[TopicPartition] = set()
         asked = set(wanted)
         for operation, work in self._unfinished():
-            mine = await aside(len(work.moves), _returnable, work, asked, ongoing)
+            mine = await offload(len(work.moves), _returnable, work, asked, ongoing)
             ours |= mine
             if mine and not mine <= work.cancelled:
                 marked = replace(work, cancelled=work.cancelled | mine)
@@ -297,7 +297,7 @@ class Cancellations:
         present = await throttling.present()
         stopped = replace(work, cancelled=work.cancelled - in_doubt)
         held = shares_held(self._registry.ownership, operation.id)
-        needed = await aside(len(work.moves), still_needed, stopped, held)
+        needed = await offload(len(work.moves), still_needed, stopped, held)
         step = self._registry.ownership.reduce(operation.id, needed, present)
         await self._registry.put(operation, work, step.after)
         return (await throttling.carry_out(step.writes, present)).problems

@@ -33,7 +33,7 @@ from backend.domain.reassignment.progress import (
 from backend.domain.replicas.snapshot import UNKNOWN
 from backend.domain.text.formatting import listed
 from backend.errors import BadInput, BrokerUnreachable
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.ownership.ownership import Ownership
 from backend.operations.throttles.cleanup import clear_unowned
 from backend.placement.generate import generate_assignment, usable_brokers
@@ -75,10 +75,10 @@ class Queries:
     async def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
         """How far each replica of the plan is (KIP-179, --progress)."""
         cluster = await self._admin.describe(plan.topics, timeout_s=self._timeout_s)
-        states = await aside(len(cluster.assignment), partition_states, cluster.assignment)
+        states = await offload(len(cluster.assignment), partition_states, cluster.assignment)
         there = [partition for partition in plan.replicas if partition in states]
         lags = await self._admin.replica_status(there, timeout_s=self._timeout_s) if there else ()
-        return await aside(
+        return await offload(
             len(plan),
             progress_rows,
             plan,
@@ -102,9 +102,9 @@ class Queries:
         cluster, ongoing = await asyncio.gather(
             self._admin.describe(plan.topics, timeout_s=self._timeout_s), self.reassignments()
         )
-        states = await aside(len(cluster.assignment), partition_states, cluster.assignment)
+        states = await offload(len(cluster.assignment), partition_states, cluster.assignment)
         found, silent = await self._directories(plan)
-        answer, moving = await aside(len(plan), _verified, plan, states, ongoing, found, silent)
+        answer, moving = await offload(len(plan), _verified, plan, states, ongoing, found, silent)
         if moving or preserve_throttles:
             return answer
         clearing, problems = await clear_unowned(
@@ -136,7 +136,7 @@ class Queries:
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                found |= await aside(len(answer.partition), _replica_dirs, broker, answer, plan)
+                found |= await offload(len(answer.partition), _replica_dirs, broker, answer, plan)
         return found, silent
 
     async def generate(
@@ -150,7 +150,7 @@ class Queries:
             InvalidReplicationFactor, ReplicaPlacementFailed: the placer does not place a topic.
         """
         cluster = await self._admin.describe(topics, timeout_s=self._timeout_s)
-        states = await aside(len(cluster.assignment), partition_states, cluster.assignment)
+        states = await offload(len(cluster.assignment), partition_states, cluster.assignment)
         missing = set(topics) - {partition.topic for partition in states}
         if missing:
             raise BadInput(f"Topic {listed(sorted(missing))} not found; nothing was changed.")
@@ -160,7 +160,7 @@ class Queries:
         if not current:
             raise BadInput(f"Nothing is left to plan. {' '.join(notes)}")
         if self._placing is None:
-            proposed = await aside(
+            proposed = await offload(
                 len(current), generate_assignment, current, usable, random.Random()
             )
         else:

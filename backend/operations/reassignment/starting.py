@@ -24,6 +24,7 @@ from functools import partial
 from typing import Final
 
 from backend.admin.port.cluster_admin import ItemResult, ReassignOptions, ReassignOutcome
+from backend.admin.port.item_result import not_attempted
 from backend.admin.rpc.request_fate import Fate, fate_of
 from backend.domain.cluster.assignment import Assignment, partition_states
 from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition, original_replicas
@@ -40,19 +41,17 @@ from backend.domain.replicas.snapshot import Snapshot
 from backend.domain.text.formatting import listed, many
 from backend.domain.throttles.configs import Move, check_rate
 from backend.errors import BadInput, Conflict, KshuntError
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.core.context import Context
 from backend.operations.core.results import failures, result, results
 from backend.operations.core.throttle_writes import ThrottleWrites
 from backend.operations.moves.cluster_view import leader_sizes
 from backend.operations.moves.disk_space import Chosen, room_warnings
 from backend.operations.moves.schedule import Caps, Order
-from backend.operations.reassignment.cancelling import is_ours, unfinished_works
-from backend.operations.reassignment.engine import Engine
+from backend.operations.reassignment.cancelling import Cancellations, is_ours, unfinished_works
+from backend.operations.reassignment.runner import ReassignmentRunner
 from backend.operations.state.reassignment_work import ReassignmentWork, shares_of
 from backend.settings import LIMITS
-
-NOT_ATTEMPTED: Final = 55
 
 State = OperationState
 
@@ -80,9 +79,12 @@ class ReassignRequest:
 class Reassignments:
     """See the module's text."""
 
-    def __init__(self, context: Context, engine: Engine) -> None:
+    def __init__(
+        self, context: Context, runner: ReassignmentRunner, cancellations: Cancellations
+    ) -> None:
         self._context = context
-        self._engine = engine
+        self._runner = runner
+        self._cancellations = cancellations
         self._admin = context.admin
         self._registry = context.registry
 
@@ -94,7 +96,7 @@ class Reassignments:
                 that runs, with another throttle; or the journal's record of a throttle cannot be
                 read.
             BadInput: a throttle is under 1 KB/s, or the plan is over Kafka's limit.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         _check(request)
         async with self._context.lock:
@@ -112,7 +114,7 @@ class Reassignments:
             )
             if request.validate_only:
                 room = await self._room(request, moves)
-                return await aside(size, _answer, request, checked, moves.values(), None, room)
+                return await offload(size, _answer, request, checked, moves.values(), None, room)
             return await self._start(request, moves, checked.results, ongoing)
 
     async def _start(
@@ -125,13 +127,15 @@ class Reassignments:
         self._registry.require()
         fit = {p for p in moves if p in checked and checked[p].ok}
         work = _work(request, moves, fit)
-        operation = await aside(len(moves), self._draft, request, work)
+        operation = await offload(len(moves), self._draft, request, work)
         if not fit:
             words = f"refused: {next(iter(failures(checked)), 'no partition can be moved')}"
             await self._registry.put(operation, work)
             await self._registry.move(operation.id, State.FAILED, words)
             nothing = _nothing_done(checked)
-            return await aside(len(moves), _answer, request, nothing, moves.values(), operation, ())
+            return await offload(
+                len(moves), _answer, request, nothing, moves.values(), operation, ()
+            )
         silent, written = await self._throttle(operation, work, ongoing)
         notes = await self._room(request, moves)
         notes += [
@@ -141,10 +145,10 @@ class Reassignments:
         if written.holding_up:
             why = f"the throttle of {listed(written.holding_up)} could not be written"
             await self._give_up(operation, replace(work, failed=why))
-            refused = ItemResult(NOT_ATTEMPTED, "OPERATION_NOT_ATTEMPTED", why)
+            refused = not_attempted(why)
             outcome = _nothing_done(dict(checked) | dict.fromkeys(fit, refused))
             said = (_UNDONE,)
-            return await aside(
+            return await offload(
                 len(moves), _answer, request, outcome, moves.values(), operation, said
             )
         notes += [f"Throttle of {problem}" for problem in written.problems]
@@ -153,7 +157,9 @@ class Reassignments:
         outcome = replace(outcome, results={**unfit, **outcome.results})
         if self._is_refused(operation):
             notes.append(_UNDONE)
-        return await aside(len(moves), _answer, request, outcome, moves.values(), operation, notes)
+        return await offload(
+            len(moves), _answer, request, outcome, moves.values(), operation, notes
+        )
 
     async def _room(
         self, request: ReassignRequest, moves: Mapping[TopicPartition, Move]
@@ -162,13 +168,13 @@ class Reassignments:
         snapshot = self._context.latest()
         if snapshot is None:
             return []
-        return await aside(len(moves), _room_by, snapshot, moves, request.plan.log_dirs)
+        return await offload(len(moves), _room_by, snapshot, moves, request.plan.log_dirs)
 
     async def _moves(
         self, plan: ReassignmentPlan, ongoing: Mapping[TopicPartition, OngoingReassignment]
     ) -> dict[TopicPartition, Move]:
         cluster = await self._admin.describe(plan.topics, timeout_s=self._context.timeout_s)
-        return await aside(len(cluster.assignment), _moves_of, plan, ongoing, cluster.assignment)
+        return await offload(len(cluster.assignment), _moves_of, plan, ongoing, cluster.assignment)
 
     def _draft(self, request: ReassignRequest, work: ReassignmentWork) -> Operation:
         plan = request.plan
@@ -193,7 +199,7 @@ class Reassignments:
         Returns:
             Brokers whose rates were to be written and could not be read, and what was written.
         """
-        shares = await aside(len(work.moves), shares_of, work)
+        shares = await offload(len(work.moves), shares_of, work)
         throttling = self._context.throttling
         brokers = sorted({broker for broker, _ in shares.rates})
         topics = sorted({topic for topic, _ in shares.lists})
@@ -204,7 +210,7 @@ class Reassignments:
             # The lowest rate is in force: theirs would be, where it is raised.
             for former in self._asked_again(work, ongoing):
                 ownership = ownership.change_all(former, rate, present).after
-        step = await aside(
+        step = await offload(
             len(work.moves),
             partial(ownership.record, auto_remove=work.auto_remove),
             operation.id,
@@ -235,15 +241,15 @@ class Reassignments:
         """Submit what may start at once; the others wait."""
         waits = ItemResult(message=WAITS_FOR_TURN)
         if work.caps is not None:
-            await self._engine.advance(operation, work, await self._context.ongoing())
+            await self._runner.advance(operation, work, await self._context.ongoing())
             return _nothing_done(dict.fromkeys(work.waiting, waits))
         try:
-            outcome = await self._engine.submit(operation, work, work.waiting)
+            outcome = await self._runner.submit(operation, work, work.waiting)
         except KshuntError as error:
             return _nothing_done(dict.fromkeys(work.waiting, _in_doubt(error)))
         left = self._registry.work(operation.id)
         if left is not None and left.failed:
-            await self._engine.lift(self._registry.known.operations[operation.id], left)
+            await self._runner.lift(self._registry.known.operations[operation.id], left)
         return outcome
 
     def _is_refused(self, operation: Operation) -> bool:
@@ -253,7 +259,7 @@ class Reassignments:
     async def _give_up(self, operation: Operation, work: ReassignmentWork) -> None:
         """End an operation that moved nothing; what is not off yet, the engine takes off."""
         await self._registry.put(operation, work)
-        await self._engine.lift(operation, work)
+        await self._runner.lift(operation, work)
 
     async def cancel(
         self,
@@ -265,7 +271,7 @@ class Reassignments:
         asker: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Return partitions to their original replicas; see `Cancellations.cancel`."""
-        return await self._engine.cancellations.cancel(
+        return await self._cancellations.cancel(
             partitions,
             preserve_throttles=preserve_throttles,
             validate_only=validate_only,

@@ -19,12 +19,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from backend.domain.audit.lines import LISTED_MAX
 from backend.domain.cluster.assignment import partition_states
 from backend.domain.operations.operation import Operation, OperationState
 from backend.domain.text.formatting import listed
 from backend.errors import ClusterError
-from backend.offload import aside
-from backend.operations.audit.lines import LISTED_MAX
+from backend.offload import offload
 from backend.operations.core.context import Context
 from backend.operations.core.results import failures
 from backend.operations.ownership.setting_words import (
@@ -76,12 +76,12 @@ class ThrottleRemoval:
             # A throttle that shall stay must not stay at the floor of a pause.
             given_back = await self._pausing.give_back(operation, work)
             if problems := failures(given_back.topics):
-                self._remark(operation, f"still paused: {listed(problems, 3)}")
+                self._registry.set_outcome(operation.id, f"still paused: {listed(problems, 3)}")
                 return problems
             work = replace(work, pause=None)
         operation, problems = await self._take_off(operation, work)
         if problems:
-            self._remark(operation, f"throttle not off yet: {listed(problems, 3)}")
+            self._registry.set_outcome(operation.id, f"throttle not off yet: {listed(problems, 3)}")
             return problems
         await self._end(operation, work)
         return ()
@@ -141,23 +141,18 @@ class ThrottleRemoval:
         for topic, error in cluster.topic_errors.items():
             if error != _UNKNOWN_TOPIC:
                 raise ClusterError(f"Topic {topic} could not be described: {error}.")
-        states = await aside(len(cluster.assignment), partition_states, cluster.assignment)
-        ending = await aside(len(work.moves), ending_of, work, states, ())
+        states = await offload(len(cluster.assignment), partition_states, cluster.assignment)
+        ending = await offload(len(work.moves), ending_of, work, states, ())
         if ending.certain:
             return ending
         ongoing = await self._context.ongoing()
         moving = work.moves.keys() & ongoing.keys()
-        ending = await aside(len(work.moves), ending_of, work, states, moving)
+        ending = await offload(len(work.moves), ending_of, work, states, moving)
         now_s, seen = self._context.clock.monotonic_s(), self._seen.get(operation.id)
         if seen is None or seen.ending != ending:
             self._seen[operation.id] = _Seen(ending, now_s)
             return None
         return ending if now_s - seen.since_s >= SETTLE_S else None
-
-    def _remark(self, operation: Operation, words: str) -> None:
-        now = self._registry.get(operation.id)
-        if now is not None and not now.state.ended:
-            self._registry.remark(replace(now, outcome=words))
 
 
 def _setting(one: tuple[int | str, object]) -> str:

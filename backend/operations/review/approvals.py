@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from backend.clock import Clock
+from backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
 from backend.domain.operations.approval import (
     EXPIRED,
     NOTHING,
@@ -41,7 +42,6 @@ from backend.domain.operations.approval import (
 from backend.domain.operations.operation import Requester
 from backend.domain.text.formatting import moment_text
 from backend.errors import BadInput, Conflict, KshuntError
-from backend.operations.audit.lines import AuditEntry, AuditEvent, Touched
 from backend.operations.core.registry import Registry
 from backend.settings import LIMITS
 from backend.two_person import TwoPersonKind, TwoPersonRule
@@ -139,7 +139,7 @@ class Approvals:
 
         Raises:
             Conflict: who asks cannot be told apart from others, or too many wait.
-            NotActing, JournalFenced, JournalUnavailable: it was not recorded.
+            NotActive, JournalFenced, JournalUnavailable: it was not recorded.
         """
         if not by.name:
             raise Conflict(UNKNOWN_PERSON, advice=SHOW_CREDENTIAL)
@@ -184,11 +184,11 @@ class Approvals:
         Raises:
             BadInput: there is no such proposal, or no reason.
             Conflict: it is settled already, or one's own.
-            NotActing, JournalFenced, JournalUnavailable: it was not recorded.
+            NotActive, JournalFenced, JournalUnavailable: it was not recorded.
         """
         if not reason.strip():
             raise BadInput(f"Say why proposal {proposal_id[:64]} is rejected. {NOTHING}")
-        return await self._settled(proposal_id, "reject", ProposalState.REJECTED, by, reason)
+        return await self._closed(proposal_id, "reject", ProposalState.REJECTED, by, reason)
 
     async def withdraw(self, proposal_id: str, by: Person, reason: str) -> ProposedChange:
         """Take back one's own.
@@ -196,11 +196,11 @@ class Approvals:
         Raises:
             BadInput: there is no such proposal.
             Conflict: it is settled already, or somebody else's.
-            NotActing, JournalFenced, JournalUnavailable: it was not recorded.
+            NotActive, JournalFenced, JournalUnavailable: it was not recorded.
         """
-        return await self._settled(proposal_id, "withdraw", ProposalState.WITHDRAWN, by, reason)
+        return await self._closed(proposal_id, "withdraw", ProposalState.WITHDRAWN, by, reason)
 
-    async def _settled(
+    async def _closed(
         self, proposal_id: str, verb: str, state: ProposalState, by: Person, reason: str
     ) -> ProposedChange:
         async with self._one:
@@ -227,7 +227,7 @@ class Approvals:
             BadInput: there is no such proposal, or the cluster's state makes it senseless.
             Conflict: it takes another person, is settled already, would be refused, or would do
                 something else than what was agreed to. Where it was not used before, it waits on.
-            NotActing, JournalFenced, JournalUnavailable: it was not recorded; nothing was changed.
+            NotActive, JournalFenced, JournalUnavailable: it was not recorded; nothing was changed.
             KshuntError: it was used, and not carried out, or it is not known whether.
         """
         check_verb(self.get(proposal_id), "approve", by, self._clock.now_ms())
@@ -272,10 +272,10 @@ class Approvals:
         """Close what is too old, and what was used by a backend that ended; for the one that acts.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it was not recorded; later it is.
+            NotActive, JournalFenced, JournalUnavailable: it was not recorded; later it is.
         """
         # Whether an operation bears a proposal is asked of what is known here.
-        await self._registry.settle()
+        await self._registry.resolve()
         now_ms = self._clock.now_ms()
         async with self._one:
             for proposal in tuple(self._registry.known.proposals.values()):

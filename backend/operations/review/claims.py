@@ -18,12 +18,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from backend.clock import Clock
+from backend.domain.audit.lines import AuditEntry, AuditEvent
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import Operation, Requester
 from backend.domain.operations.team import Claim, Note, Team, note_text
 from backend.domain.text.formatting import moment_text
 from backend.errors import BadInput, Conflict
-from backend.operations.audit.lines import AuditEntry, AuditEvent
 from backend.operations.core.registry import Registry
 from backend.settings import LIMITS
 
@@ -44,7 +44,7 @@ class Claims:
             BadInput: there is no such operation, or who asks says no name, or no reason to take it
                 over.
             Conflict: it has ended, or another one steers it and it shall not be taken over.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         async with self._one:
             operation = self._operation(operation_id)
@@ -72,7 +72,7 @@ class Claims:
         Raises:
             BadInput: there is no such operation.
             Conflict: nobody steers it, or another one does.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         async with self._one:
             operation, team = self._operation(operation_id), self._registry.team(operation_id)
@@ -90,7 +90,7 @@ class Claims:
         Raises:
             BadInput: there is no such operation, or the note cannot be meant.
             Conflict: there are too many.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         async with self._one:
             operation, team = self._operation(operation_id), self._registry.team(operation_id)

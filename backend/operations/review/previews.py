@@ -11,7 +11,7 @@ from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from backend.errors import BadInput
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.core.context import Context
 from backend.operations.core.throttle_writes import shares_held
 from backend.operations.moves.cluster_view import ClusterView
@@ -46,7 +46,7 @@ class Previews:
             ClusterUnreachable: the cluster did not answer.
         """
         view = await self._view(request)
-        return await aside(len(view.partitions), blast_radius, request, view)
+        return await offload(len(view.partitions), blast_radius, request, view)
 
     async def check(self, preview: str, request: Request) -> None:
         """Stop an action whose preview was made from another state of the cluster.
@@ -56,7 +56,7 @@ class Previews:
         """
         if preview:
             view = await self._view(request)
-            await aside(len(view.partitions), check_fresh, preview, request, view)
+            await offload(len(view.partitions), check_fresh, preview, request, view)
 
     async def _view(self, request: Request) -> ClusterView:
         return await self._context.view(_topics(request), throttles=True)

@@ -68,7 +68,7 @@ async def seal(step: ShrinkStep) -> None:
     if not await settings_in_force(step, source, SEAL):
         step.wait("brokers are learning that the source takes no records")
         return
-    ends = await _settled(step, source)
+    ends = await _final_ends(step, source)
     if ends is None:
         return
     if step.live.ends.still_s(ends, step.now_s) < STILL_S:
@@ -77,7 +77,7 @@ async def seal(step: ShrinkStep) -> None:
     await step.enter(sealed=ends, until=ends)
 
 
-async def _settled(step: ShrinkStep, source: TopicDescription) -> Offsets | None:
+async def _final_ends(step: ShrinkStep, source: TopicDescription) -> Offsets | None:
     """The ends of the source; None while a transaction is open, or a record not replicated."""
     found = await step.context.admin.topic_offsets(source.name, timeout_s=step.timeout_s)
     if len(found.offsets) < len(source.partitions):

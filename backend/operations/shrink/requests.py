@@ -79,7 +79,7 @@ class Shrinks:
         Raises:
             BadInput: the request cannot be meant.
             Conflict: something forbids it, which is named; nothing was changed.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
             NotSupported: this way to the cluster does not offer it.
         """
         require(Verb.SHRINK, self._context.admin)
@@ -121,7 +121,7 @@ class Shrinks:
         Raises:
             BadInput: there is no such operation, or another name was typed.
             Conflict: it does not wait for that.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         async with self._context.lock:
             operation, work = self._found(operation_id, "confirm")

@@ -20,7 +20,7 @@ from typing import Final
 
 from backend.domain.operations.operation import Operation, OperationState
 from backend.domain.shrink.phases import ShrinkPhase, ShrinkProgress
-from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActing
+from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActive
 from backend.operations.shrink import cut_over, preparation
 from backend.operations.shrink.cleanup import clean_up
 from backend.operations.shrink.progress import shrink_progress
@@ -60,7 +60,7 @@ class ShrinkRunner:
         self._live: dict[str, ShrinkMemory] = {}
         self._said: dict[str, ShrinkProgress] = {}
 
-    def course(self, operation: Operation, work: ShrinkWork) -> ShrinkProgress:
+    def progress(self, operation: Operation, work: ShrinkWork) -> ShrinkProgress:
         """How a shrink stands."""
         return shrink_progress(operation, work, self._live.get(operation.id))
 
@@ -74,13 +74,13 @@ class ShrinkRunner:
         """The step that is due.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: this backend acts no more.
+            NotActive, JournalFenced, JournalUnavailable: this backend acts no more.
         """
         live = self._of(operation.id, work)
         step = ShrinkStep(self._tools, operation, work, live)
         try:
             await self._taken(step)
-        except (NotActing, JournalFenced, JournalUnavailable):
+        except (NotActive, JournalFenced, JournalUnavailable):
             raise
         except KshuntError as error:
             await self._failed(step, error)
@@ -132,14 +132,14 @@ class ShrinkRunner:
             await step.fail(words)
 
     def _tell(self, operation_id: str) -> None:
-        """Tell of an operation whose course is another; forget one that has ended."""
+        """Tell of an operation whose progress is another; forget one that has ended."""
         registry = self._tools.context.registry
         operation, work = registry.get(operation_id), registry.shrink(operation_id)
         if operation is None or work is None:
             return
-        course = self.course(operation, work)
-        if self._said.get(operation_id) != course:
-            self._said[operation_id] = course
+        progress = self.progress(operation, work)
+        if self._said.get(operation_id) != progress:
+            self._said[operation_id] = progress
             self._changed(operation)
         if operation.state.ended:
             self._said.pop(operation_id, None)

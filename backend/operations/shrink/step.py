@@ -152,7 +152,7 @@ class ShrinkStep:
         """Write what is decided, before its effect.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it was not written; nothing may be done.
+            NotActive, JournalFenced, JournalUnavailable: it was not written; nothing may be done.
         """
         work = replace(self.work, **changes)
         if work != self.work:

@@ -104,18 +104,6 @@ def _text(pairs: Pairs) -> str:
     return str(ReplicaSet(pairs))
 
 
-def from_documents(documents: Mapping[str, Document]) -> Ownership:
-    """The ownership that `to_documents` wrote.
-
-    Raises:
-        UnreadableOwnership: a document cannot be understood; the message names its field.
-    """
-    ownership, unreadable = readable(documents)
-    for error in unreadable.values():
-        raise error
-    return ownership
-
-
 def readable(
     documents: Mapping[str, Document],
 ) -> tuple[Ownership, dict[str, UnreadableOwnership]]:

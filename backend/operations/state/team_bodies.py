@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 
 from backend.domain.operations.approval import Person, ProposalState, ProposedChange
 from backend.domain.operations.team import Claim, Note, Team
-from backend.operations.journal.entries import Body, Entry, Unreadable, Why
+from backend.domain.service.journal import UnreadableReason
+from backend.operations.journal.entries import Body, Entry, Unreadable
 from backend.operations.state.reassignment_work import MALFORMED, TIME_MS_MAX, whole
 
 FORMAT: Final = 1
@@ -47,9 +48,13 @@ def read_proposal(entry: Entry) -> ProposedChange | Unreadable:
             raise ValueError("it has the id of another one")
         return proposal
     except _Newer:
-        return Unreadable(entry.key, Why.NEWER, "It is of a later version of kshunt: upgrade it.")
+        return Unreadable(
+            entry.key, UnreadableReason.NEWER, "It is of a later version of kshunt: upgrade it."
+        )
     except MALFORMED as error:
-        return Unreadable(entry.key, Why.DAMAGED, f"The proposal cannot be understood: {error}.")
+        return Unreadable(
+            entry.key, UnreadableReason.DAMAGED, f"The proposal cannot be understood: {error}."
+        )
 
 
 def _proposal(body: Body) -> ProposedChange:
@@ -95,9 +100,11 @@ def read_team(entry: Entry) -> Team | Unreadable:
             ),
         )
     except _Newer:
-        return Unreadable(entry.key, Why.NEWER, "It is of a later version of kshunt: upgrade it.")
+        return Unreadable(
+            entry.key, UnreadableReason.NEWER, "It is of a later version of kshunt: upgrade it."
+        )
     except MALFORMED as error:
-        return Unreadable(entry.key, Why.DAMAGED, f"It cannot be understood: {error}.")
+        return Unreadable(entry.key, UnreadableReason.DAMAGED, f"It cannot be understood: {error}.")
 
 
 class _Newer(Exception):

@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from backend.admin.kips.throttle_checks import refused_rates, refused_replicas, without
+from backend.admin.kips.throttles.checks import refused_rates, refused_replicas, without
 from backend.admin.port.cluster_admin import ItemResult
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import (
@@ -63,7 +63,7 @@ from backend.operations.ownership.ownership import (
     Shares,
 )
 from backend.operations.state.reassignment_work import ReassignmentWork
-from backend.operations.throttles.kept_notes import lists_that_stay, rates_that_stay
+from backend.operations.throttles.throttles_that_stay import lists_that_stay, rates_that_stay
 
 _KEYS: Final = {
     RateKey.LEADER: "leader_bytes_per_s",
@@ -105,7 +105,7 @@ class ThrottleChanges:
         Raises:
             BadInput: no broker is named.
             Conflict: the journal's record of a broker's throttle cannot be read.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if not rates:
             raise BadInput("No broker is named; nothing was changed.")
@@ -280,7 +280,7 @@ class ThrottleChanges:
             BadInput: no topic is named.
             ClusterUnreachable: the cluster could not be asked what it has; nothing was changed.
             Conflict: the journal's record of a topic's throttle cannot be read.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if not replicas:
             raise BadInput("No topic is named; nothing was changed.")

@@ -19,7 +19,7 @@ from backend.domain.throttles.configs import (
     ThrottledReplicas,
     Throttles,
 )
-from backend.offload import aside
+from backend.offload import offload
 from backend.operations.core.results import failures
 from backend.operations.ownership.cells import ListKey, Pairs
 from backend.operations.ownership.ownership import Ownership
@@ -102,7 +102,7 @@ async def clear_unowned(
     present = await admin.throttles(
         sorted(state.brokers), state.assignment.topics, timeout_s=timeout_s
     )
-    clearing = await aside(len(wanted), cleared_by, wanted, present, ownership)
+    clearing = await offload(len(wanted), cleared_by, wanted, present, ownership)
     if not clearing:
         return clearing, ()
     topics = await admin.alter_interbroker_throttled_replicas(

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
 from backend.domain.text.formatting import listed, many
-from backend.operations.audit.lines import AuditEntry, AuditEvent, Touched, audited_throttles
+from backend.operations.audit.lines import audited_throttles
 from backend.operations.core.registry import Registry
 from backend.operations.ownership.drift import ListDrift, RateDrift
 
@@ -29,7 +30,7 @@ class DriftAudit:
         """Write a line for each operation whose throttle drifted since it was last told.
 
         Raises:
-            NotActing, JournalFenced, JournalUnavailable: it was not written.
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         drift = tuple(found)
         told = self._told

@@ -86,7 +86,7 @@ class ThrottleRepair:
 
         Raises:
             BadInput: none is named.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if not ids:
             raise BadInput("No drift is named; nothing was changed.")
@@ -126,7 +126,7 @@ class ThrottleRepair:
 
         Raises:
             BadInput: none is named.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if not ids:
             raise BadInput("No orphan is named; nothing was changed.")
@@ -174,7 +174,7 @@ class ThrottleRepair:
 
         Raises:
             BadInput: nothing was lost.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if not lost:
             raise BadInput("This host remembers nothing that the journal lost.")

@@ -36,7 +36,7 @@ class Alterations:
 
         Raises:
             BadInput: no topic is named.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
             NotSupported: this way to the cluster does not offer it.
         """
         if not topics:

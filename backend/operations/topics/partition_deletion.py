@@ -45,7 +45,7 @@ class PartitionDeletions:
         Raises:
             BadInput: no topic is named.
             Conflict: the cluster cannot delete partitions, or it is switched off there.
-            NotActing: another backend acts for this cluster.
+            NotActive: another backend acts for this cluster.
         """
         if not topics:
             raise BadInput("No topic is named; nothing was changed.")

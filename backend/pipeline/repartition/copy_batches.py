@@ -39,7 +39,6 @@ SETTINGS: Final = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """Of a session that copies."""
-BATCH_RECORDS: Final = 1_000_000
 FIRST_RECORDS: Final = 20_000
 """Of the first batch where a batch has a time: how large records are is not known before."""
 LEAST_RECORDS: Final = 1_000

@@ -83,11 +83,6 @@ def rates(samples: DataFrame, state: DataFrame | None = None) -> DataFrame:
     return rows_of(_stepped(of_samples(samples), state, None, carries=False))
 
 
-def next_state(samples: DataFrame, state: DataFrame | None = None) -> DataFrame:
-    """What is to be handed to the run over the ticks after those of `samples`; see `STATE`."""
-    return state_of(step(samples, state))
-
-
 def step(
     samples: DataFrame, state: DataFrame | None = None, checks: Checks | None = None
 ) -> DataFrame:

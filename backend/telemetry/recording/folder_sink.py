@@ -77,7 +77,7 @@ class Sink(Protocol):
         """
         ...
 
-    def settle(self, gaps: Sequence[Gap], written_ms: int) -> None:
+    def note_written(self, gaps: Sequence[Gap], written_ms: int) -> None:
         """Everything until then is written; these gaps are new.
 
         Raises:
@@ -182,8 +182,8 @@ class FolderSink:
             self._ready()
             _write_into(folder, path, content)
 
-    def settle(self, gaps: Sequence[Gap], written_ms: int) -> None:
-        """See `Sink.settle`."""
+    def note_written(self, gaps: Sequence[Gap], written_ms: int) -> None:
+        """See `Sink.note_written`."""
         self._ready().gaps.append(gaps)
         write_state(self._folder, State(self._run, self._started_ms, written_ms))
         self._written_ms = written_ms

@@ -113,22 +113,13 @@ class GapLog:
             OSError: the file cannot be written anew; it is as it was.
         """
         with self._lock:
-            gaps = _read(self._path)
+            gaps = read_file(self._path)
             kept = [gap for gap in gaps if gap.to_ms >= before_ms]
             if len(kept) < len(gaps):
                 replace_file(self._path, b"".join(gap.line for gap in kept))
 
 
-def read_gaps(folder: Path) -> tuple[Gap, ...]:
-    """The gaps of a recording, in the order in which they were found out; none without a file.
-
-    Raises:
-        OSError: the file is there and cannot be read.
-    """
-    return tuple(_read(folder / GAPS))
-
-
-def _read(path: Path) -> list[Gap]:
+def read_file(path: Path) -> list[Gap]:
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:

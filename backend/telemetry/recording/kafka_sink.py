@@ -119,7 +119,7 @@ class TopicSink:
             advice="Look whether its partitions have leaders, and enough replicas in sync.",
         )
 
-    def settle(self, gaps: Sequence[Gap], written_ms: int) -> None:
+    def note_written(self, gaps: Sequence[Gap], written_ms: int) -> None:
         """Wait for the delivery for a while. Gaps have been said in the log.
 
         Raises:

@@ -226,9 +226,10 @@ class Recorder:
             self._reopen(self._clock.now_ms())
             self._write_pending()
             self._gather_gaps()
-            self._sink.settle(self._gaps, written_ms)
+            self._sink.note_written(self._gaps, written_ms)
         except (OSError, KshuntError) as error:
             self._trouble(_words(error), error)
+        # An edge, as `_take`: whatever a sink fails with, rows are kept and tried again.
         except Exception as error:
             if self._new_trouble(error):
                 log.exception("Samples could not be written")

@@ -56,7 +56,7 @@ def samples_of(standing: RecorderStatus) -> SamplesStatus:
     )
 
 
-def standing_of(seen: PipelineFacts) -> PipelineStatus:
+def status_of(seen: PipelineFacts) -> PipelineStatus:
     """Whether there are results, how old they are, and what to do about it."""
     if seen.folder is None and seen.samples is not None:
         reason = "Samples go to a topic, and nobody said where results are."

@@ -69,7 +69,6 @@ class WatchedRows:
     """An equal part of the throttles that hold the row; inf where none does."""
     written_bytes_per_s: Floats
     """What is written to the row's partition; NaN where it is not known."""
-    written_messages_per_s: Floats
 
     @property
     def enough(self) -> Mask:
@@ -147,7 +146,6 @@ class AdvanceWatch:
             sides=sides,
             due_bytes_per_s=due,
             written_bytes_per_s=in_bytes,
-            written_messages_per_s=messages,
         )
 
     def _keys(self, snapshot: Snapshot) -> Ints:

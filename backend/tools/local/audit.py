@@ -14,9 +14,10 @@ from typing import Final
 from backend.access.cluster_keys import ClusterKeys, default_path, named_path, read_keys
 from backend.admin.security.client_properties import load_client_config
 from backend.clock import SystemClock
+from backend.domain.audit.lines import AuditRow, selected
 from backend.errors import ClusterUnreachable
 from backend.journals.topic.topic_journal import TopicJournal
-from backend.operations.audit.lines import AuditRow, read_audit, selected
+from backend.operations.audit.lines import read_audit
 from backend.operations.journal.audit_chain import verified
 from backend.operations.journal.entries import JournalState
 from backend.operations.journal.port import Journal

@@ -20,7 +20,7 @@ from backend.domain.planning.requests import (
     Weighing,
     parse_size,
 )
-from backend.domain.service.status import MoveCaps
+from backend.domain.reassignment.move_caps import MoveCaps
 from backend.domain.text.deadlines import deadline_s
 from backend.domain.throttles.configs import parse_rate
 from backend.errors import BadInput

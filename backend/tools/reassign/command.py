@@ -12,13 +12,8 @@ from typing import Final
 
 from backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, parse_topics_to_move
 from backend.errors import BackendError, Conflict, NotSupported
-from backend.tools.reassign.options import (
-    PROG,
-    Action,
-    Options,
-    build_parser,
-    parse_options,
-)
+from backend.tools.reassign import reports
+from backend.tools.reassign.options import PROG, Action, Options, build_parser, parse_options
 from backend.tools.reassign.sources import open_gateway, open_reader
 from backend.tools.shared import output
 from backend.tools.shared.console import (
@@ -65,27 +60,27 @@ def _refuse_what_is_not_served(options: Options, given: Mapping[str, str]) -> No
 
 def _list(options: Options) -> Report:
     with open_reader(options) as reader:
-        return output.list_report(reader.reassignments())
+        return reports.list_report(reader.reassignments())
 
 
 def _progress(options: Options) -> Report:
     plan = _plan(options)
     with open_reader(options) as reader:
-        return output.progress_report(reader.progress(plan))
+        return reports.progress_report(reader.progress(plan))
 
 
 def _verify(options: Options) -> Report:
     plan = _plan(options)
     with open_reader(options) as reader:
         answer = reader.verify(plan, preserve_throttles=options.preserve_throttles)
-    return output.verify_report(answer)
+    return reports.verify_report(answer)
 
 
 def _generate(options: Options) -> Report:
     topics = parsed_file(options.topics_file, parse_topics_to_move)
     with open_reader(options) as reader:
         generated = reader.generate(topics, options.brokers, rack_aware=options.rack_aware)
-    return output.generate_report(generated)
+    return reports.generate_report(generated)
 
 
 def _execute(options: Options) -> Report:
@@ -106,13 +101,13 @@ def _execute(options: Options) -> Report:
         except BackendError as error:
             if error.status == Conflict.http_status and not options.additional:
                 existing = (
-                    output.EXISTING_IN_ZOOKEEPER
+                    reports.EXISTING_IN_ZOOKEEPER
                     if options.zookeeper
-                    else output.EXISTING_ASSIGNMENT
+                    else reports.EXISTING_ASSIGNMENT
                 )
                 raise Conflict(f"{existing}\n{error.message}") from None
             raise
-    return output.execute_report(options, plan, answer)
+    return reports.execute_report(options, plan, answer)
 
 
 def _cancel(options: Options) -> Report:
@@ -125,7 +120,7 @@ def _cancel(options: Options) -> Report:
             who=options.who,
             reason=options.reason,
         )
-    return output.cancel_report(plan, answer)
+    return reports.cancel_report(plan, answer)
 
 
 _ACTIONS: Final[Mapping[Action, Callable[[Options], Report]]] = {

@@ -18,6 +18,7 @@ from backend.domain.throttles.configs import parse_rate
 from backend.errors import BadInput
 from backend.tools.shared.flags import (
     ABOUT,
+    DEFAULT_TIMEOUT_MS,
     JSON,
     REASON_HELP,
     ZK_CONFIG,
@@ -33,7 +34,6 @@ from backend.tools.shared.flags import (
 )
 
 PROG: Final = "kshunt kafka-reassign-partitions"
-DEFAULT_TIMEOUT_MS: Final = 10_000
 
 
 class Action(enum.StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from backend.domain.cluster.metadata import OngoingReassignment
 from backend.domain.reassignment.answers import GeneratedPlan, ProgressRow, VerifyAnswer
@@ -17,12 +17,10 @@ from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.local_sockets import running_backend
 from backend.settings import PlacerSettings, Settings
 from backend.tools.reassign.options import Options
+from backend.tools.shared.flags import ANSWER_MARGIN_S
 
 if TYPE_CHECKING:
     from backend.api.client.backend_client import BackendClient
-
-ANSWER_MARGIN_S: Final = 20.0
-"""A backend may take this much longer than the --timeout that it hands to the cluster."""
 
 
 class Reader(Protocol):

@@ -22,6 +22,10 @@ from backend.errors import BadInput
 REASON_HELP: Final = "Why, for the audit (kshunt audit shows it); at most 2000 characters."
 REASON_MAX: Final = 2_000
 WHO_MAX: Final = 200
+DEFAULT_TIMEOUT_MS: Final = 10_000
+"""How long a change may take to begin."""
+ANSWER_MARGIN_S: Final = 20.0
+"""A backend may take this much longer than the --timeout that it hands to the cluster."""
 WHO_VARIABLE: Final = "KSHUNT_USER"
 """Names whoever runs the tool, where user and host do not tell: a shared account, a container."""
 

@@ -12,9 +12,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from backend.api.client.shrinks import ShrinkingClient
+from backend.api.client.shrinks import ShrinksClient
 from backend.api.client.stdlib import StdlibClient
 from backend.api.client.topics import TopicsClient
 from backend.domain.reassignment.answers import ChangeAnswer
@@ -31,7 +31,6 @@ from backend.domain.topics.descriptions import TopicDescription, TopicsDescribed
 from backend.errors import BadInput, NotSupported
 from backend.local_sockets import running_backend
 from backend.settings import PlacerSettings, Settings
-from backend.tools.reassign.sources import ANSWER_MARGIN_S
 from backend.tools.shared import output
 from backend.tools.shared.console import (
     check_client_config,
@@ -41,7 +40,7 @@ from backend.tools.shared.console import (
     show_help_or_version,
     show_report,
 )
-from backend.tools.shared.flags import read_arguments
+from backend.tools.shared.flags import ANSWER_MARGIN_S, read_arguments
 from backend.tools.shared.output import Report
 from backend.tools.topics import reports
 from backend.tools.topics.options import (
@@ -307,14 +306,8 @@ def _warn(options: TopicOptions, warnings: Sequence[str] | Iterator[str]) -> Non
 # The way to a cluster
 
 
-class _QuickTopics(TopicsClient, ShrinkingClient, StdlibClient):
+class _QuickTopics(TopicsClient, ShrinksClient, StdlibClient):
     """The topics of one backend, asked for with the standard library alone."""
-
-    def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
-        return self._ask("GET", path)
-
-    def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
-        return self._ask("POST", path, body)
 
 
 @contextmanager

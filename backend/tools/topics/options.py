@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from backend.domain.shrink.delete_partitions import DELAY_MS_MAX
-from backend.tools.reassign.options import DEFAULT_TIMEOUT_MS
 from backend.tools.shared.flags import (
     ABOUT,
+    DEFAULT_TIMEOUT_MS,
     JSON,
     REASON_HELP,
     Flag,

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from backend.api.schema import documents
-from backend.api.schema import topics as topic_documents
+from backend.api.schema.base import change_json
+from backend.api.schema.shrinks import deleted_json
+from backend.api.schema.topics import described_json, summary_json
 from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
 from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.reassignment.answers import ChangeAnswer
@@ -32,7 +33,7 @@ UNKNOWN_ELR = "N/A"
 
 def list_report(topics: Sequence[TopicSummary]) -> Report:
     """`--list`."""
-    document = {"topics": [topic_documents.summary_json(topic) for topic in topics]}
+    document = {"topics": [summary_json(topic) for topic in topics]}
     return Report("\n".join(topic.name for topic in topics), document)
 
 
@@ -45,7 +46,7 @@ def describe_report(options: TopicOptions, described: TopicsDescribed) -> Report
             lines.append(topic_line(topic))
         if not options.with_overrides:
             lines += [partition_line(topic.name, one) for one in topic.partitions]
-    return Report("\n".join(lines), topic_documents.described_json(shown))
+    return Report("\n".join(lines), described_json(shown))
 
 
 def _shown(options: TopicOptions, described: TopicsDescribed) -> Iterator[TopicDescription]:
@@ -118,7 +119,7 @@ def partition_line(topic: str, partition: DescribedPartition) -> str:
 def added_report(options: TopicOptions, answer: ChangeAnswer) -> Report:
     """`--alter` with more partitions."""
     failed = answer.failures
-    document = documents.change_json(answer)
+    document = change_json(answer)
     if failed:
         return Report(
             "Nothing was changed.",
@@ -139,7 +140,7 @@ def deleted_report(options: TopicOptions, answer: ShrinkAnswer) -> Report:
         lines.append("Nothing was changed.")
     return Report(
         "\n".join(lines),
-        topic_documents.deleted_json(answer),
+        deleted_json(answer),
         output.FAILED if answer.failures else output.DONE,
         tuple(f"Error: {_failure(*one)}" for one in answer.failures),
     )
@@ -159,7 +160,7 @@ def copied_report(options: TopicOptions, answer: ChangeAnswer) -> Report:
             f"Operation {answer.operation_id} has begun. Watch it, and type the topic's name when "
             f"it asks for it, among the operations of: kshunt {server}"
         )
-    return Report("\n".join(lines), documents.change_json(answer))
+    return Report("\n".join(lines), change_json(answer))
 
 
 def _deleted_line(options: TopicOptions, partition: TopicPartition, one: DeletedPartition) -> str:

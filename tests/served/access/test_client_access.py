@@ -21,11 +21,11 @@ from backend.api.client.stdlib import StdlibClient
 from backend.cli.main import main as kshunt
 from backend.clock import SystemClock
 from backend.config_file import CLIENT_VARIABLES, TAKES_CLUSTER, TOKEN_VARIABLES, expanded
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError, BackendUnreachable, ConfigError
 from tests.support.brokers.config import free_ports
 from tests.support.certificates import Authority
+from tests.support.embedded.background import running
 from tests.support.serving import serve_process
 from tests.support.tools import Stub
 from tests.support.topics import create_topic

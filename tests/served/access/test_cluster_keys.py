@@ -17,8 +17,8 @@ from backend.access.cluster_keys import (
     write_keys,
 )
 from backend.api.client.backend_client import BackendClient
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from tests.support.embedded.background import running
 from tests.support.serving import serve_process, serving
 
 

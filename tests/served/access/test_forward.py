@@ -19,10 +19,10 @@ from backend.access.tokens import TokenFile
 from backend.api.client.backend_client import BackendClient
 from backend.api.forwarding.outbound import FORWARDED_TO
 from backend.clock import SystemClock
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import make_tls_files
+from tests.support.embedded.background import running
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic
 

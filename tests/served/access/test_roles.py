@@ -22,16 +22,16 @@ from backend.access.roles import Caller, Role
 from backend.access.tokens import TokenFile
 from backend.api.client.backend_client import BackendClient
 from backend.api.http.route_roles import OPEN, ROLE, STREAM, Declared
-from backend.api.server.authentication import Door, Gate
+from backend.api.server.authentication import AccessPolicy, Gate
 from backend.clock import SystemClock
+from backend.domain.audit.lines import AuditEntry
 from backend.domain.throttles.configs import ThrottledRate
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError, BackendUnreachable
-from backend.operations.audit.lines import AuditEntry
 from backend.settings import LIMITS
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import TlsFiles, make_tls_files
+from tests.support.embedded.background import running
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
@@ -257,7 +257,7 @@ async def test_nothing_is_kept_of_those_who_have_no_stream_open() -> None:
     async def nothing(*_: Any) -> None:
         return None
 
-    gate = Gate(app, Declared(FastAPI()), Door(credentials=[Everybody()]), SystemClock())
+    gate = Gate(app, Declared(FastAPI()), AccessPolicy(credentials=[Everybody()]), SystemClock())
     for number in range(50):
         headers = [(b"authorization", b"Bearer %d" % number)]
         scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}

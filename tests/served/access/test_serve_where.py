@@ -17,9 +17,9 @@ from backend.access.roles import Role
 from backend.access.tokens import TokenFile
 from backend.api.client.backend_client import BackendClient
 from backend.clock import SystemClock
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.local_sockets import served_path
+from tests.support.embedded.background import running
 
 DEADLINE_S = 60.0
 

@@ -20,9 +20,9 @@ from backend.access.socket_mode import SocketFile, add_options, socket_file
 from backend.api.client.backend_client import BackendClient
 from backend.api.server.listener import Listen, bind
 from backend.config_file import expanded
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import ConfigError
+from tests.support.embedded.background import running
 from tests.support.serving import serve_process
 
 ROOT = os.geteuid() == 0

@@ -15,17 +15,17 @@ import pytest
 
 from backend import two_person
 from backend.api.client.backend_client import BackendClient
-from backend.api.models.team import ProposalModel
+from backend.api.models.proposals import ProposalModel
 from backend.config_file import expanded
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.approval import ShownProposal
 from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import AwaitsApproval, BackendError
 from backend.tools.topics import command
 from backend.two_person import TwoPersonKind, TwoPersonRule
 from tests.support.admin import fresh_name
+from tests.support.embedded.background import Running, running
 from tests.support.team import Shared, make_tokens, shared
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until

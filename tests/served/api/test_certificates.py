@@ -16,11 +16,11 @@ import pytest
 from cryptography import x509
 
 from backend.api.connections.certificates import LOOK_S, Certificates, Tls
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import ConfigError
 from tests.support.brokers.config import free_ports
 from tests.support.certificates import Authority, Issued
+from tests.support.embedded.background import running
 from tests.support.operations.journal_memory import TestClock
 from tests.support.serving import serve_process
 from tests.support.waiting import wait_until

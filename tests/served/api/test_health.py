@@ -14,9 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.api.client.backend_client import BackendClient
 from backend.api.forwarding.peers import peers_of
-from backend.api.routes.health import checked, checked_to_change
 from backend.api.service.backend import Backend
-from backend.embedded.background import Running, running
+from backend.api.service.readiness import checked, checked_to_change
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import JournalUnavailable, JournalUnusable
@@ -24,6 +23,7 @@ from backend.operations.journal.entries import BACKEND_KEY, Heartbeat
 from backend.operations.lease.lease import LeaseState
 from backend.operations.lease.membership import Membership
 from backend.settings import Settings
+from tests.support.embedded.background import Running, running
 from tests.support.operations.journal_memory import MemoryJournal, MemoryLog, TestClock, self_of
 from tests.support.recording.samples import Row, snapshot
 from tests.support.serving import serving
@@ -137,7 +137,7 @@ def test_brokers_that_do_not_answer_are_told(http: tuple[httpx.Client, Running])
 async def served(
     log: MemoryLog, clock: TestClock, address: str = ""
 ) -> tuple[Backend, MemoryJournal]:
-    """A backend that has seen its cluster, with its seat kept by hand."""
+    """A backend that has seen its cluster, with its lease kept by hand."""
     settings = Settings("127.0.0.1:1")
     journal = MemoryJournal(log, clock, "one")
 
@@ -146,7 +146,7 @@ async def served(
 
     backend = Backend(settings, KafkaAdmin(settings), clock, lambda *_: journal, address=address)
     me = self_of("one")
-    backend.seat = Membership(cluster_id, lambda *_: journal, me, clock, lambda *_: None)
+    backend.membership = Membership(cluster_id, lambda *_: journal, me, clock, lambda *_: None)
     await backend.hub.publish(snapshot([Row(0, 1)], at_ms=clock.now_ms()))
     return backend, journal
 
@@ -163,21 +163,21 @@ async def test_a_backend_whose_journal_is_offline_can_be_looked_at_and_not_asked
     log, clock = MemoryLog(), TestClock()
     backend, _ = await served(log, clock)
     assert to_change(backend) == {"journal": False, "changes": False}
-    task = asyncio.create_task(backend.seat.run())
+    task = asyncio.create_task(backend.membership.run())
     await clock.until(lambda: to_change(backend)["changes"])
-    assert backend.seat.duty is LeaseState.IDLE
-    assert backend.seat.keeper is not None
-    backend.seat.keeper.want()
-    await clock.until(lambda: backend.seat.duty is LeaseState.ACT)
+    assert backend.membership.duty is LeaseState.IDLE
+    assert backend.membership.keeper is not None
+    backend.membership.keeper.want()
+    await clock.until(lambda: backend.membership.duty is LeaseState.ACT)
     assert to_change(backend) == {"journal": True, "changes": True}
     log.failing["append"] = JournalUnavailable("It does not answer.")
-    await clock.until(lambda: backend.seat.duty is LeaseState.PAUSE)
+    await clock.until(lambda: backend.membership.duty is LeaseState.PAUSE)
     assert to_change(backend) == {"journal": False, "changes": False}
     assert "has not confirmed" in words_of(backend)
     await backend.hub.publish(snapshot([Row(0, 1)], at_ms=clock.now_ms(), version=2))
     assert all(one.ok for one in checked(backend))
     log.failing["append"] = JournalUnusable("It was deleted at 127.0.0.1:1.")
-    await clock.until(lambda: backend.seat.duty is LeaseState.BLOCKED)
+    await clock.until(lambda: backend.membership.duty is LeaseState.BLOCKED)
     assert to_change(backend) == {"journal": False, "changes": False}
     assert "127.0.0.1" not in words_of(backend)
     task.cancel()
@@ -200,11 +200,11 @@ async def test_a_stand_by_says_whether_it_can_pass_changes_on(
     log, clock = MemoryLog(), TestClock()
     backend, _ = await served(log, clock)
     backend.peers = peers_of(["https://two.example:8443"])
-    task = asyncio.create_task(backend.seat.run())
+    task = asyncio.create_task(backend.membership.run())
     await clock.passes(1.0)
     beat = Heartbeat("two", host, address, 1, clock.now_ms(), "boot")
     log.put("two", {BACKEND_KEY: beat.body()})
-    await clock.until(lambda: backend.seat.actor is not None)
+    await clock.until(lambda: backend.membership.actor is not None)
     assert to_change(backend) == {"journal": True, "changes": ok}
     assert "two" not in words_of(backend)
     task.cancel()

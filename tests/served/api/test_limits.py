@@ -20,14 +20,14 @@ from uvicorn.server import ServerState
 from backend.access.roles import Role
 from backend.access.tokens import TokenFile
 from backend.api.connections.acceptor import Acceptor
-from backend.api.connections.connection_limits import Connections, Phase, Room, peer_of
+from backend.api.connections.connection_limits import ConnectionLimits, Connections, Phase, peer_of
 from backend.api.connections.http_protocol import DeadlineProtocol
 from backend.clock import SystemClock
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.settings import LIMITS, Limits
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import make_tls_files
+from tests.support.embedded.background import running
 from tests.support.serving import serve_process
 from tests.support.slow_clients import (
     HALF_BODY,
@@ -65,19 +65,19 @@ class One:
         self.dropped = True
 
 
-def held(room: Room, *ones: One) -> Connections:
+def held(room: ConnectionLimits, *ones: One) -> Connections:
     found = Connections(room)
     for one in ones:
         found.add(one)
     return found
 
 
-ROOM = Room(4, 2, 2, 1)
+ROOM = ConnectionLimits(4, 2, 2, 1)
 
 
 @pytest.mark.parametrize("descriptors", [0, 16, 64, 256, 1_024, 4_096, 1_000_000])
 def test_half_of_the_descriptors_are_the_backends_own(descriptors: int) -> None:
-    room = Room.of(descriptors)
+    room = ConnectionLimits.of(descriptors)
     assert room.in_all <= max(8, descriptors // 2)
     assert room.in_all <= LIMITS.connections
     assert 1 <= room.handshakes_per_peer <= room.handshakes <= room.per_peer <= room.in_all // 2
@@ -172,7 +172,9 @@ async def test_accepting_backs_off_and_goes_on(caplog: pytest.LogCaptureFixture)
         listener.listen(8)
         listener.failures = 4
         acceptor = Acceptor(
-            listener, Connections(Room.of(1_024)), lambda: DeadlineProtocol(config, state, {})
+            listener,
+            Connections(ConnectionLimits.of(1_024)),
+            lambda: DeadlineProtocol(config, state, {}),
         )
         with caplog.at_level(logging.WARNING):
             port = listener.getsockname()[1]
@@ -288,4 +290,4 @@ def test_a_connection_is_kept_where_a_refused_body_was_small(place: Place) -> No
 def test_limits_leave_room_for_many_dashboards() -> None:
     limits = Limits()
     assert limits.connections_per_peer > limits.streams
-    assert Room.of(1_024).per_peer >= limits.connections_per_peer
+    assert ConnectionLimits.of(1_024).per_peer >= limits.connections_per_peer

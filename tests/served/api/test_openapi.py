@@ -18,12 +18,12 @@ import pytest
 from backend.access.roles import Role
 from backend.access.tokens import TokenFile
 from backend.clock import SystemClock
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.settings import LIMITS
 from tests.support.admin import connected, unthrottle
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.launcher import RealKafka
+from tests.support.embedded.background import running
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic
 

@@ -10,9 +10,9 @@ import pytest
 from backend.api.client.backend_client import BackendClient
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError
+from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.topics import create_topic
 

@@ -17,19 +17,20 @@ from backend.api.models.stuck_causes import CauseKey
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
 from backend.domain.replicas.snapshot import Snapshot, stuck_rows
-from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause, cause_table
+from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
 from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import plain_brokers
 from backend.embedded.scenario.model import Scenario, TopicSpec
 from backend.operations.ownership.cells import ListKey
 from backend.operations.ownership.ownership import FoundSettings, Ownership, Shares
 from backend.operations.throttles.sampler_needs import needed_lists
 from backend.telemetry.stuck.candidates import concerned_rows, focused
+from tests.support.embedded.background import Running, running
 from tests.support.paths import ROOT
 from tests.support.serving import serving
 from tests.support.snapshots import replicas_of, snapshot_of
 from tests.support.waiting import wait_until
+from tests.support.written_tables import cause_table
 from tui.facts.eta_words import eta_cells
 from tui.facts.snapshot_facts import Facts
 

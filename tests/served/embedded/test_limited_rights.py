@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.embedded.metadata.records import ResourceType
 from backend.tools.reassign import command as reassign
 from backend.tools.topics import command as topics
+from tests.support.embedded.background import Running, running
 from tests.support.embedded.rights import AUTHORIZED, allow, granted
 from tests.support.embedded.users import USERS, login
 from tests.support.serving import serving

@@ -17,11 +17,11 @@ from standardwebhooks.webhooks import Webhook
 from backend.api.client.backend_client import BackendClient
 from backend.clock import SystemClock
 from backend.domain.throttles.configs import ThrottledRate
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import ConfigError
 from backend.notify.options import add_options, dead_letter_path, notifier_of, targets_of
 from tests.support.certificates import Authority
+from tests.support.embedded.background import running
 from tests.support.notify.messages import SECRET
 from tests.support.notify.receiver import Received, Receiver, receiving, says
 from tests.support.operations.truth_ground import untrue_of

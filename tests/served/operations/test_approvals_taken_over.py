@@ -12,10 +12,10 @@ import pytest
 
 from backend.api.client.backend_client import BackendClient
 from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import AwaitsApproval, BackendError, BackendUnreachable
 from tests.support.brokers.config import free_ports
+from tests.support.embedded.background import Running, running
 from tests.support.operations.truth_ground import untrue_of
 from tests.support.team import clients_of, make_tokens
 from tests.support.topics import create_topic

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from backend.api.client.backend_client import BackendClient
+from backend.domain.audit.lines import AuditEntry, AuditEvent
 from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
-from backend.journals.topic.clients import JOURNAL_TOPIC
 from backend.journals.topic.transactions import Reader
-from backend.operations.audit.lines import AuditEntry, AuditEvent
 from backend.operations.journal.entries import Header
 from backend.operations.journal.replay import JournalReplay
 from backend.settings import Settings

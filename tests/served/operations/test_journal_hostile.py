@@ -17,13 +17,13 @@ from backend.access.cluster_keys import ClusterKeys, write_keys
 from backend.api.client.backend_client import BackendClient
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import OperationState
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError
-from backend.journals.topic.clients import JOURNAL_TOPIC
 from backend.operations.journal.entries import BACKEND_KEY, Header, Record, operation_key
 from backend.operations.state.operation_body import operation_body
+from tests.support.embedded.background import running
 from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import (
     BEAT,

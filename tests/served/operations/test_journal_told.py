@@ -11,13 +11,13 @@ from confluent_kafka.admin import AdminClient
 from backend.access.cluster_keys import write_keys
 from backend.api.client.backend_client import BackendClient
 from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.background import running
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.journals.topic.clients import JOURNAL_TOPIC
 from backend.operations.core.journal_audit import PAUSE_S, JournalAudit
 from backend.operations.core.registry import Registry
 from backend.operations.journal.entries import Kind, operation_key
 from backend.operations.journal.port import Repairs
+from tests.support.embedded.background import running
 from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import BODIES, unsigned
 from tests.support.operations.journal import Where, raw_producer

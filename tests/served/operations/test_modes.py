@@ -13,8 +13,8 @@ import pytest
 from backend.api.client.backend_client import BackendClient
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
 from tests.support.topics import create_topic
 from tests.support.tui.app import frame

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from backend.api.client.backend_client import BackendClient
-from backend.api.client.operations import read_owned
-from backend.api.models.operations import OwnedThrottleModel
+from backend.api.models.throttles import OwnedThrottleModel
+from backend.api.schema.throttles import read_owned
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.domain.throttles.configs import (
@@ -17,7 +17,6 @@ from backend.domain.throttles.configs import (
     ThrottledRate,
 )
 from backend.domain.throttles.owners import OwnedThrottle, Share
-from backend.embedded.background import running
 from backend.embedded.core.spec import plain_brokers
 from backend.embedded.scenario.model import Scenario, TopicSpec
 from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
@@ -29,6 +28,7 @@ from backend.operations.ownership.ownership import (
     RateCellId,
     Shares,
 )
+from tests.support.embedded.background import running
 from tests.support.serving import serving
 
 RATE: RateCellId = (1, RateKey.LEADER)

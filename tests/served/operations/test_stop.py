@@ -21,12 +21,12 @@ from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.api.client.backend_client import BackendClient
 from backend.api.service.backend import Backend
 from backend.domain.throttles.configs import ThrottledRate
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendUnreachable
 from backend.settings import Settings
 from backend.telemetry.recording.recorder import RecorderStatus
 from tests.support.brokers.config import free_ports
+from tests.support.embedded.background import running
 from tests.support.operations.journal_memory import MemoryJournal, MemoryLog, TestClock
 from tests.support.operations.kills import (
     SLOW,
@@ -115,7 +115,7 @@ def frames(url: str) -> Callable[[Reader], None]:
 
 
 def left_in_order(ground: Ground) -> None:
-    """The journal is whole: every record is readable, nobody holds the seat, the move is there."""
+    """The journal is whole: every record is readable, nobody holds the lease, the move is there."""
     state = ground.journalled()
     assert not state.unreadable
     assert state.heartbeat is None

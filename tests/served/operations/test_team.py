@@ -22,10 +22,10 @@ from backend.domain.operations.operation import Operation
 from backend.domain.operations.team import Presence
 from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError
 from tests.support.admin import fresh_name
+from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.team import Shared, shared
 from tests.support.topics import create_topic, produce

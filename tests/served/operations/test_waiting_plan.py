@@ -10,10 +10,10 @@ import pytest
 from backend.api.client.backend_client import BackendClient
 from backend.domain.cluster.metadata import LogDir, TopicPartition
 from backend.domain.operations.operation import Operation
+from backend.domain.reassignment.move_caps import MoveCaps
 from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.service.status import MoveCaps
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from tests.support.embedded.background import running
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic, produce
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move

@@ -18,10 +18,10 @@ from backend.domain.shrink.delete_partitions import (
 )
 from backend.domain.topics.alteration import AlteredTopic
 from backend.domain.topics.descriptions import TopicSummary
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError
 from tests.support.admin import fresh_name
+from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until

@@ -8,9 +8,9 @@ import pytest
 
 from backend.api.client.backend_client import BackendClient
 from backend.domain.shrink.check import KeyUse, Severity
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError
+from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
 from tests.support.shrink.check import commit, write
 from tests.support.topics import create_topic

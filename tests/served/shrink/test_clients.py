@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from backend.api.client.backend_client import BackendClient
 from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.admin import fresh_name
+from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until

@@ -10,10 +10,10 @@ import pytest
 from backend.api.client.backend_client import BackendClient
 from backend.domain.operations.operation import Operation, OperationState
 from backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkProgress, ShrinkRequest
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError
 from tests.support.admin import fresh_name
+from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
 from tests.support.shrink.check import write
 from tests.support.topics import create_topic

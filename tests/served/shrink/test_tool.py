@@ -10,9 +10,9 @@ import pytest
 
 from backend.api.client.backend_client import BackendClient
 from backend.domain.operations.operation import OperationKind
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.tools.topics.command import main
+from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.shrink.check import write
 from tests.support.topics import create_topic

@@ -25,11 +25,11 @@ from backend.domain.pipeline.delivered import (
     TableStatus,
 )
 from backend.domain.pipeline.result_columns import BROKER_LOAD, ETA, RATES, STALLS, THROTTLE_EFFECT
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.telemetry.recording.gaps import Gap, Why
 from backend.telemetry.recording.recorder import RecorderStatus
-from backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, standing_of
+from backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, status_of
+from tests.support.embedded.background import running
 from tests.support.pipeline.delivered import write
 from tests.support.serving import serving
 from tests.support.topics import create_topic
@@ -153,7 +153,7 @@ def test_results_elsewhere_are_served_too(tmp_path: Path) -> None:
 
 
 def test_a_process_that_has_just_begun_may_be_late() -> None:
-    begun = standing_of(seen(NOW_MS - 900_000, process=PipelineProcess(True, NOW_MS - 9_000)))
+    begun = status_of(seen(NOW_MS - 900_000, process=PipelineProcess(True, NOW_MS - 9_000)))
     assert (begun.state, begun.reason) == (PipelineState.RUNNING, "It has begun, and catches up.")
 
 
@@ -203,18 +203,18 @@ def seen(
     ],
 )
 def test_each_standing_says_what_to_run(present: PipelineFacts, state: str, command: str) -> None:
-    found = standing_of(present)
+    found = status_of(present)
     assert (found.state, found.command) == (state, command)
     assert bool(found.reason) is (state != PipelineState.RUNNING or not present.tables)
 
 
 def test_how_far_behind_is_told_by_samples_or_else_by_the_clock() -> None:
-    assert standing_of(seen()).behind_s == 4.0
+    assert status_of(seen()).behind_s == 4.0
     # A cluster that is silent is no reason to call its results old.
     silent = SamplesStatus(NOW_MS - 900_000)
-    assert standing_of(seen(NOW_MS - 901_000, samples=silent)).state is PipelineState.RUNNING
-    assert standing_of(seen(NOW_MS - 901_000, samples=None)).state is PipelineState.LATE
-    assert standing_of(seen(samples=SamplesStatus())).behind_s is None
+    assert status_of(seen(NOW_MS - 901_000, samples=silent)).state is PipelineState.RUNNING
+    assert status_of(seen(NOW_MS - 901_000, samples=None)).state is PipelineState.LATE
+    assert status_of(seen(samples=SamplesStatus())).behind_s is None
 
 
 def test_what_a_recorder_says_of_itself_is_handed_on() -> None:
@@ -229,7 +229,7 @@ def test_what_a_recorder_says_of_itself_is_handed_on() -> None:
 def test_a_standing_is_read_as_it_is_written() -> None:
     samples = SamplesStatus(5, "", 0, 0, (SampleGap(1, 2, "a gap"),))
     process = PipelineProcess(False, 5, 2, "Spark gave up.")
-    for found in (standing_of(seen(samples=samples, process=process)), ABSENT):
+    for found in (status_of(seen(samples=samples, process=process)), ABSENT):
         assert read_pipeline(jsonable_encoder(asdict(found))) == found
     later = {**jsonable_encoder(asdict(ABSENT)), "of_a_later_version": 1}
     assert read_pipeline(later) == ABSENT

@@ -12,12 +12,13 @@ from backend.api.client.backend_client import BackendClient
 from backend.cli.main import main
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.telemetry.recording.gaps import STATE, Why, read_gaps, read_state
+from backend.telemetry.recording.gaps import STATE, Why, read_state
 from backend.telemetry.recording.layout import Table
 from backend.telemetry.recording.schema import read_recording
+from tests.support.embedded.background import running
 from tests.support.recording.following import DEADLINE_S
+from tests.support.recording.gaps import read_gaps
 from tests.support.recording.samples import keys_in, queried
 from tests.support.serving import STOP_DEADLINE_S, serve_process
 from tests.support.topics import create_topic, produce

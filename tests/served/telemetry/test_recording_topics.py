@@ -16,12 +16,12 @@ from confluent_kafka import TopicPartition as Place
 from backend.admin.kafka.sample_producer import PARTITIONS, SampleProducer
 from backend.admin.security.client_properties import load_client_config
 from backend.domain.pipeline.sample_columns import replica_ids
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import ClusterUnreachable, ConfigError
 from backend.telemetry.recording.gaps import Why
 from backend.telemetry.recording.kafka_sink import TopicSink
 from tests.support.brokers.launcher import RealKafka
+from tests.support.embedded.background import running
 from tests.support.recording.following import DEADLINE_S, Followed, following, recorded_moments
 from tests.support.serving import STOP_DEADLINE_S, serve_process
 from tests.support.topics import create_topic

@@ -18,13 +18,13 @@ from backend.api.client.backend_client import BackendClient
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.election import UncleanAnswer
 from backend.domain.reassignment.plan import parse_partitions
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BackendError, PlanError
 from backend.local_sockets import socket_path
 from backend.tools.election import FLAGS, build_parser, main
 from backend.tools.shared.flags import who
 from tests.support.brokers.launcher import RealKafka
+from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
 from tests.support.tools import Stub, Tool, change, run_with, write
 from tests.support.topics import create_topic, produce

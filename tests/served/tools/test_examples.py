@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.local_sockets import answers
+from tests.support.embedded.background import running
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
 

@@ -20,7 +20,6 @@ from backend.api.client.backend_client import BackendClient
 from backend.clock import SystemClock
 from backend.domain.reassignment.plan import parse_plan
 from backend.domain.topics.alteration import AlteredTopic
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.local_sockets import socket_path
 from backend.settings import PLACER_CONFIG_VARIABLE, PLACER_VARIABLE, PlacerSettings
@@ -28,6 +27,7 @@ from backend.tools.reassign import command as reassign
 from backend.tools.shared import private_backend
 from backend.tools.topics import command as topics
 from tests.support.brokers.config import free_ports
+from tests.support.embedded.background import Running, running
 from tests.support.placement.given_placers import FAULTS, FULL, RACK_FIRST, named
 from tests.support.serving import serve_process, serving
 from tests.support.tools import Tool, run_with, write

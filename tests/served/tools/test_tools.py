@@ -22,7 +22,7 @@ from backend.errors import ConfigError
 from backend.local_sockets import PATH_BYTES_MAX, answers, runtime_dir, socket_path
 from backend.tools.reassign.command import main
 from backend.tools.reassign.options import FLAGS, build_parser
-from backend.tools.shared.output import EXISTING_ASSIGNMENT
+from backend.tools.reassign.reports import EXISTING_ASSIGNMENT
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.launcher import RealKafka
 from tests.support.tools import PLAN, Stub, Tool, change, run_with, write

@@ -17,12 +17,12 @@ from backend.domain.shrink.delete_partitions import (
     NOT_ENABLED,
     UNDER_CHANGES,
 )
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.tools.topics.command import INCREASED, main
 from backend.tools.topics.options import FLAGS, build_parser
 from tests.support.admin import fresh_name
 from tests.support.brokers.launcher import RealKafka
+from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
 from tests.support.tools import Stub, Tool, run_with
 from tests.support.topics import create_topic, produce

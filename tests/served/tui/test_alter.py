@@ -12,10 +12,10 @@ from textual.pilot import Pilot
 
 from backend.api.client.backend_client import BackendClient
 from backend.domain.operations.operation import Operation
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BadInput
 from tests.support.admin import fresh_name
+from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.topics import create_topic, produce
 from tests.support.tui.app import frame
@@ -24,14 +24,14 @@ from tui.actions.view_names import PARTITIONS
 from tui.app import KshuntApp
 from tui.changes.verbs.alter import Present, Wanted, alter_intent
 from tui.changes.verbs.alter_wizard import alter_wizard
-from tui.changes.wizard.intent import Target
+from tui.changes.wizard.intent import TargetCluster
 from tui.changes.wizard.pages import Step
 from tui.changes.wizard.screen import WizardScreen
 from tui.feed.messages import ConnectionState
 from tui.text.formatting import UNICODE
 
 DEADLINE_S = 60.0
-HERE = Target("c", "h:9")
+HERE = TargetCluster("c", "h:9")
 ORDERS = Present("orders", 6, 2, 4)
 
 

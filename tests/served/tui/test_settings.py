@@ -233,15 +233,15 @@ async def test_a_theme_is_read_again_while_it_is_worn(tmp_path: Path) -> None:
     ) as shown:
         assert await background_of(shown) == "#101010"
         path.write_text(OWN.format(name="mine", background="#303030"))
-        await shown.app.wardrobe.look()
+        await shown.app.themes.look()
         assert "mine was read again" in shown.said
         assert await background_of(shown) == "#303030"
         path.write_text('name = "mine"\nprimary = "nonsense"\n')
-        await shown.app.wardrobe.look()
+        await shown.app.themes.look()
         assert "Theme mine.toml cannot be used" in shown.said
         assert await background_of(shown) == "#303030", "what was shown stays"
         path.unlink()
-        await shown.app.wardrobe.look()
+        await shown.app.themes.look()
         assert await background_of(shown) == "#303030"
 
 
@@ -252,7 +252,7 @@ async def test_a_theme_is_chosen_from_a_list(tmp_path: Path) -> None:
     ) as shown:
         await shown.press("ctrl+t")
         chooser = await shown.dialog(ChooseScreen)
-        names = shown.app.wardrobe.names
+        names = shown.app.themes.names
         assert {"mine", "midnight", "daylight", "contrast", "mono", "ansi"} <= set(names)
         steps = names.index("mine") - names.index(shown.app.theme)
         await shown.press(*(["j"] * steps if steps > 0 else ["k"] * -steps), "enter")
@@ -283,5 +283,5 @@ async def test_a_terminal_of_sixteen_colours_offers_its_own_alone(tmp_path: Path
     own_theme(tmp_path / "themes", "mine", "#404040")
     folder = ThemeFolder(tmp_path / "themes")
     async with dashboard(tmp_path / "s", incident(), plain=True, themes=folder) as shown:
-        assert "ansi" in shown.app.wardrobe.names
-        assert not {"mine", "midnight"} & set(shown.app.wardrobe.names)
+        assert "ansi" in shown.app.themes.names
+        assert not {"mine", "midnight"} & set(shown.app.themes.names)

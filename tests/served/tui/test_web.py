@@ -25,7 +25,7 @@ from aiohttp import (
 )
 from yarl import URL
 
-from backend.domain.service.status import AuditLine
+from backend.domain.audit.shown_line import AuditLine
 from tests.support.brokers.config import free_ports
 from tests.support.paths import ROOT
 from tests.support.planted import PLANTED

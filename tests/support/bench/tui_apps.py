@@ -65,7 +65,7 @@ def ours(address: str) -> App[Any]:
     from tui.tables.model import Order
 
     memory.prepare()
-    app: KshuntApp = told(KshuntApp)(address, start_view=PARTITIONS, settle=memory.settle)
+    app: KshuntApp = told(KshuntApp)(address, start_view=PARTITIONS, freeze=memory.freeze)
     app.store.queries[PARTITIONS] = Query(Order("lag_bytes", reverse=True))
     go_to = Grid.go_to
 

@@ -56,7 +56,7 @@ async def run(options: argparse.Namespace) -> None:
     admin = KafkaAdmin(settings, owned_throttles=True)
     await admin.connect()
     backend = Backend(settings, admin, clock, open_journal)
-    admin.guard = backend.seat.guard
+    admin.guard = backend.membership.guard
     with options.stalls.open("w") as file:
         watching = asyncio.create_task(watch(file, clock))
         await serve(backend, Listen(options.socket))

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import TypeVar
 
 from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.brokers import Registration, register_broker, unfence_broker
+from backend.embedded.controller.brokers import (
+    Registration,
+    fence_broker,
+    register_broker,
+    unfence_broker,
+)
 from backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
     ConfigResource,
     incremental_alter_configs,
 )
-from backend.embedded.controller.decision import Decision, KafkaError
+from backend.embedded.controller.decision import Decision, ItemResult, KafkaError
 from backend.embedded.controller.isr import IsrReport, alter_partition
+from backend.embedded.controller.shrink import replica_deletion
 from backend.embedded.controller.topics import NewTopic, create_topics
 from backend.embedded.metadata.image import ClusterImage
 from backend.embedded.metadata.image_values import PartitionImage
-from backend.embedded.metadata.records import Record, ResourceType
+from backend.embedded.metadata.records import BrokerRemoved, Record, ReplicaState, ResourceType
 
 Item = TypeVar("Item")
 
@@ -95,3 +101,19 @@ def replayed(records: Iterable[Record]) -> ClusterImage:
     for record in records:
         image.replay(record)
     return image
+
+
+def remove_broker(image: ClusterImage, broker: int) -> Decision[int]:
+    """Unregister a broker (UnregisterBroker). Its replicas stay listed, offline."""
+    if broker not in image.brokers:
+        return Decision.of([], [ItemResult(broker, KafkaError.BROKER_ID_NOT_REGISTERED)])
+    fenced = fence_broker(image, broker)
+    return Decision.of([*fenced.records, BrokerRemoved(broker)], [ItemResult(broker)])
+
+
+def replicas_to_delete(image: ClusterImage, broker: int) -> Iterator[tuple[str, TopicPartition]]:
+    """What a broker shall delete and has not answered for: topic id and partition."""
+    for topic, number, partition in image.deleting():
+        found = replica_deletion(partition.deletion, broker)
+        if found is not None and found.state is ReplicaState.DELETION_STARTED:
+            yield topic.topic_id, TopicPartition(topic.name, number)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from backend.embedded.background import Running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.controller.acls import created
 from backend.embedded.controller.decision import Decision
@@ -24,6 +23,7 @@ from backend.embedded.metadata.acls import (
 from backend.embedded.net.api import KAFKA_APIS, SEED_APIS, Request, RequestHeader, WireReply
 from backend.embedded.net.frame_check import check_message
 from backend.embedded.net.server import RequestContext
+from tests.support.embedded.background import Running
 
 APIS = KAFKA_APIS | SEED_APIS
 BY_NAME = {api.name: api for api in APIS.values()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from backend.embedded.background import Running
+from tests.support.embedded.background import Running
 
 USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
 

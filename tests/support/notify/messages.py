@@ -9,20 +9,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from backend.notify.address import Target, target_of
+from backend.notify.address import WebhookAddress, target_of
 from backend.notify.dead_letters import DeadLetters, Letter, read_letters
 from backend.notify.http_sender import HttpSender
 from backend.notify.message import Message, News
 from backend.notify.message_store import MessageStore
 from backend.notify.notifier import Notifier
-from backend.notify.retries import Policy
+from backend.notify.retries import RetryPolicy
 from backend.notify.spool import Spool
-from backend.notify.webhook import Hook
+from backend.notify.webhook import Webhook
 
 KEY = b"a key of a test, long enough"
 SECRET = "whsec_YSBrZXkgb2YgYSB0ZXN0LCBsb25nIGVub3VnaA=="
 CLUSTER = "cluster-1"
-QUICK = Policy(attempts=4, attempts_refused=2, pause_s=2, pause_s_max=20, answer_s=5)
+QUICK = RetryPolicy(attempts=4, attempts_refused=2, pause_s=2, pause_s_max=20, answer_s=5)
 
 
 class EagerClock:
@@ -52,7 +52,7 @@ class Desk:
     """Where a notifier keeps what it has, over several lives of it."""
 
     folder: Path
-    policy: Policy = QUICK
+    policy: RetryPolicy = QUICK
     clock: EagerClock = field(default_factory=EagerClock)
     ids: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -68,17 +68,17 @@ class Desk:
         """The dead letters; none while there is no file."""
         return read_letters(self.dead)[0] if self.dead.exists() else ()
 
-    def notifier(self, *targets: Target) -> Notifier:
+    def notifier(self, *targets: WebhookAddress) -> Notifier:
         """A notifier of these targets."""
         keeping = MessageStore(Spool(self.waiting), DeadLetters(self.dead), self.clock)
         hooks = [
-            Hook(target, HttpSender(target, self.policy), keeping, self.clock, self.policy, seed)
+            Webhook(target, HttpSender(target, self.policy), keeping, self.clock, self.policy, seed)
             for seed, target in enumerate(targets)
         ]
         return Notifier(hooks, keeping, self.clock, self.policy, lambda: f"msg_{next(self.ids)}")
 
     @asynccontextmanager
-    async def telling(self, *targets: Target) -> AsyncIterator[Notifier]:
+    async def telling(self, *targets: WebhookAddress) -> AsyncIterator[Notifier]:
         """A notifier from start to stop."""
         notifier = self.notifier(*targets)
         await notifier.start()
@@ -88,7 +88,7 @@ class Desk:
             await notifier.stop()
 
 
-def target(url: str, keys: Sequence[bytes] = (KEY,), ca: Path | None = None) -> Target:
+def target(url: str, keys: Sequence[bytes] = (KEY,), ca: Path | None = None) -> WebhookAddress:
     return target_of(url, tuple(keys), ca)
 
 

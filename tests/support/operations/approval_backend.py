@@ -57,7 +57,7 @@ async def _serve(servers: str, port: int, tokens: Path, *, ends: bool) -> None:
     admin = KafkaAdmin(settings, owned_throttles=True)
     await admin.connect()
     backend = Backend(settings, admin, clock, open_journal, keys=KEYS)
-    admin.guard = backend.seat.guard
+    admin.guard = backend.membership.guard
     credentials = TokenFile(tokens, clock)
     await credentials.start()
     await serve(backend, Listen(None, "127.0.0.1", port), [credentials])

@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from backend.domain.audit.lines import AuditEntry
 from backend.domain.operations.approval import Person, ProposalEffect, ProposedChange
 from backend.domain.operations.operation import OperationKind, OperationState, Requester
-from backend.errors import Conflict, JournalUnavailable, NotActing
-from backend.operations.audit.lines import AuditEntry, read_audit
+from backend.errors import Conflict, JournalUnavailable, NotActive
+from backend.operations.audit.lines import read_audit
 from backend.operations.core.registry import Registry
 from backend.operations.journal.entries import Body, Entry, Header, JournalState
 from backend.operations.journal.port import check_append
@@ -40,7 +41,7 @@ class Book:
 
     def require(self) -> None:
         if not self.acts:
-            raise NotActing("Another backend acts. Nothing was changed.")
+            raise NotActive("Another backend acts. Nothing was changed.")
 
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()

@@ -1,7 +1,7 @@
 """Backends of one simulated world: the engine and its verbs, where any call may fail.
 
 `Door` is a `ClusterAdmin` that asks the embedded cluster's controller and its brokers directly,
-and composes the verbs as for any Kafka (`backend.admin.kips.emulated`).
+and composes the verbs as for any Kafka (`backend.admin.kips`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from backend.admin.kips import emulated
-from backend.admin.kips.alter_topics_checks import CLUSTER_AUTHORIZATION_FAILED
-from backend.admin.kips.reassignment_checks import check_plan, fit_part, with_refused
+from backend.admin.kips.alter_topics.checks import CLUSTER_AUTHORIZATION_FAILED
+from backend.admin.kips.reassignment import emulated
+from backend.admin.kips.reassignment.checks import check_plan, fit_part, with_refused
+from backend.admin.kips.throttles.rates import alter_rates_by_configs
+from backend.admin.kips.throttles.replicas import alter_replicas_by_configs
 from backend.admin.port.cluster_admin import (
     OK,
     ItemResult,
@@ -44,14 +46,16 @@ from backend.errors import (
     ClusterUnreachable,
     JournalFenced,
     JournalUnavailable,
-    NotActing,
+    NotActive,
     NotSupported,
 )
 from backend.operations.core.context import Context
 from backend.operations.core.registry import Registry
+from backend.operations.engine import Engine
 from backend.operations.journal.entries import Body
 from backend.operations.journal.port import check_append
-from backend.operations.reassignment.engine import Engine
+from backend.operations.reassignment.cancelling import Cancellations
+from backend.operations.reassignment.runner import ReassignmentRunner
 from backend.operations.reassignment.starting import Reassignments
 from backend.operations.steering import Steering
 from backend.operations.throttles.changes import ThrottleChanges
@@ -86,9 +90,10 @@ class Backend(Process):
         self.registry.load(world.state)
         world.writer = self
         context = Context(self.admin, self.registry, world.clock, TIMEOUT_S, lambda: world.latest())
-        self.engine = Engine(context)
-        self.reassignments = Reassignments(context, self.engine)
-        self.steering = Steering(context, self.engine, self.reassignments)
+        runner, cancellations = ReassignmentRunner(context), Cancellations(context)
+        self.engine = Engine(context, runner, cancellations)
+        self.reassignments = Reassignments(context, runner, cancellations)
+        self.steering = Steering(context, self.reassignments, runner)
         self.throttles = ThrottleChanges(context)
         self.mending = ThrottleRepair(context)
 
@@ -97,7 +102,7 @@ class Backend(Process):
         if not self.alive:
             raise Crash
         if self.world.writer is not self:
-            raise NotActing("Another backend acts. Nothing was changed.")
+            raise NotActive("Another backend acts. Nothing was changed.")
 
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
@@ -247,7 +252,7 @@ class Door(NoEffects):
         timeout_s: float,
         as_found: bool = False,
     ) -> Mapping[int, ItemResult]:
-        return await emulated.alter_rates(
+        return await alter_rates_by_configs(
             self, rates, log_dir_rates or {}, validate_only=validate_only, timeout_s=timeout_s
         )
 
@@ -259,7 +264,7 @@ class Door(NoEffects):
         timeout_s: float,
         as_found: bool = False,
     ) -> Mapping[str, ItemResult]:
-        return await emulated.alter_replicas(
+        return await alter_replicas_by_configs(
             self, replicas, validate_only=validate_only, timeout_s=timeout_s
         )
 

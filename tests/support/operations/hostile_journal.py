@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from backend.access.cluster_keys import ClusterKeys, Key
+from backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.approval import Person, ProposalState, ProposedChange
 from backend.domain.operations.operation import Operation, OperationKind, OperationState
 from backend.domain.operations.team import Claim, Note, Team
 from backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
 from backend.domain.throttles.configs import Move
-from backend.operations.audit.lines import AuditEntry, AuditEvent, Touched
 from backend.operations.journal.entries import (
     BACKEND_KEY,
     Body,

@@ -15,13 +15,13 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from backend.access.cluster_keys import ClusterKeys
 from backend.admin.security.client_properties import client_config
 from backend.clock import SystemClock
-from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.embedded.net.server import BrokerServer
 from backend.journals.topic.topic_journal import TopicJournal
 from backend.operations.journal.entries import JournalState
 from backend.operations.journal.replay import Unproven
+from tests.support.embedded.background import Running, running
 from tests.support.keys import KEYS
 from tests.support.waiting import wait_until
 

@@ -125,7 +125,7 @@ class MemoryJournal:
         self._log.put(self._name, entries)
         self._state = self._log.committed
 
-    async def settle(self) -> bool:
+    async def resolve(self) -> bool:
         return True
 
     async def follow(self) -> AsyncGenerator[JournalState, None]:

@@ -41,9 +41,9 @@ from backend.api.service.backend import Backend
 from backend.cli.main import main as kshunt
 from backend.clock import SystemClock
 from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from backend.errors import JournalUnavailable
-from backend.journals.topic.clients import JOURNAL_TOPIC
 from backend.journals.topic.topic_journal import TopicJournal
 from backend.operations.journal.entries import BACKEND_KEY, Body, JournalState
 from backend.operations.lease.lease import LeaseTimes
@@ -233,7 +233,7 @@ async def _serve(options: argparse.Namespace) -> None:
     await admin.connect()
     terms = LeaseTimes(*options.terms) if options.terms else None
     backend = Backend(settings, admin, clock, open_journal, terms=terms, keys=KEYS)
-    admin.guard = backend.seat.guard
+    admin.guard = backend.membership.guard
     await serve(backend, Listen(options.socket))
 
 

@@ -23,21 +23,21 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.admin.rpc.configs import BROKER
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
 )
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.journals.topic.clients import JOURNAL_TOPIC
 from backend.operations.journal.entries import JournalState, Kind
 from backend.operations.journal.replay import JournalReplay
 from backend.wire.raw import RawRequest
 from tests.support.admin import TIMEOUT_S, connected
 from tests.support.audit_checker import Asked, Cluster, lines_of, problems
 from tests.support.clusters import BROKERS
+from tests.support.embedded.background import running
 from tests.support.keys import keys_of
 from tests.support.operations.kill_backend import forked
 from tests.support.topics import create_topic, produce

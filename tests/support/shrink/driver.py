@@ -301,11 +301,11 @@ class Driver:
 
     @property
     def needs(self) -> str:
-        return self.runner.course(self.operation, self.work).needs
+        return self.runner.progress(self.operation, self.work).needs
 
     @property
     def words(self) -> str:
-        return self.runner.course(self.operation, self.work).words
+        return self.runner.progress(self.operation, self.work).words
 
     async def tick(self) -> None:
         """One step of whoever is at work; after a crash another one begins."""

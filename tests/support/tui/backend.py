@@ -15,16 +15,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from backend.api.schema import documents
+from backend.api.schema.base import change_json, partition_json
 from backend.api.schema.frames.writer import FrameWriter
+from backend.api.schema.operations import operation_json
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import Operation, OperationKind, OperationState
+from backend.domain.operations.preview import Preview
 from backend.domain.pipeline.delivered import ABSENT
 from backend.domain.reassignment.answers import ChangeAnswer, Result
 from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.service.status import AuditLine, BackendStatus, Preview, ShownDrift, ShownOrphan
+from backend.domain.service.backend_status import BackendStatus
 from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.domain.throttles.owners import OwnedThrottle
+from backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
 from tests.support.tui.cluster import ScriptedCluster
 from tests.support.tui.delivered_answers import answer_of
 from tests.support.tui.team import TeamAnswers
@@ -132,7 +135,7 @@ class ScriptedBackend:
 
     def announce(self, operation: Operation) -> None:
         """Send an operation as an event."""
-        self._event("operation", documents.operation_json(operation))
+        self._event("operation", operation_json(operation))
 
     def alert(self, text: str) -> None:
         """Send an alert."""
@@ -242,7 +245,7 @@ class ScriptedBackend:
             return self.scripted[path](body)
         if path in PLANNERS:
             raise Problem(422, "Nothing is planned here.")
-        return documents.change_json(self._change(path, body))
+        return change_json(self._change(path, body))
 
     def _preview(self, body: Json) -> Json:
         self.previewed.append(body)
@@ -266,9 +269,7 @@ class ScriptedBackend:
                 "backend_version": "0",
             }
         if path == "/v1/operations":
-            return {
-                "operations": [documents.operation_json(o) for o in cluster.operations.values()]
-            }
+            return {"operations": [operation_json(o) for o in cluster.operations.values()]}
         if path == "/v1/backend":
             return standing_json(self.standing)
         if path == "/v1/pipeline":
@@ -396,7 +397,7 @@ class ScriptedBackend:
         """The plan that undoes a reassignment."""
         present = {str(p): (p, state.replicas) for p, state in self.cluster.partitions.items()}
         named = [present[str(p)] for p in _partitions(body) if str(p) in present]
-        entries = [{**documents.partition_json(p), "replicas": list(was)} for p, was in named]
+        entries = [{**partition_json(p), "replicas": list(was)} for p, was in named]
         return {"version": 1, "partitions": entries}
 
     def _result(self, item: str) -> Result:

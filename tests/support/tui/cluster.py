@@ -26,7 +26,6 @@ from backend.domain.replicas.snapshot import (
     Snapshot,
 )
 from backend.domain.replicas.stuck_causes import Cause, Replica, Stuck
-from backend.domain.service.status import ShownDrift, ShownOrphan
 from backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
@@ -34,6 +33,7 @@ from backend.domain.throttles.configs import (
     ThrottledReplicas,
     Throttles,
 )
+from backend.domain.throttles.owners import ShownDrift, ShownOrphan
 
 START_MS = 1_760_000_000_000
 MESSAGE_BYTES = 1_000

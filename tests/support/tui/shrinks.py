@@ -8,8 +8,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from backend.api.schema import documents
-from backend.api.schema.shrink_checks import check_json
+from backend.api.schema.base import change_json
+from backend.api.schema.shrinks import check_json
 from backend.domain.operations.operation import Operation, OperationKind, OperationState
 from backend.domain.reassignment.answers import ChangeAnswer, Result
 from backend.domain.shrink.check import (
@@ -240,7 +240,7 @@ class Shrinking:
 
     def _answer(self, id: str | None, *, validate_only: bool = False) -> Json:
         results = (Result(TOPIC, 0, "NONE", "6 partitions become 3"),)
-        return documents.change_json(ChangeAnswer(validate_only, id, results))
+        return change_json(ChangeAnswer(validate_only, id, results))
 
     def _delete(self, body: Json) -> Json:
         return {

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
 
+from backend.domain.operations.operation import Operation
 from backend.domain.replicas.snapshot import UNKNOWN
 from tests.support.tui.app import Shown
 from tests.support.tui.cluster import ScriptedCluster, incident
-from tui.facts.filter_terms import parse_filter
+from tui.facts.filter_terms import Term, parse_filter
+from tui.facts.replica_groups import GroupKey, group_rows
 from tui.facts.snapshot_facts import Facts
 from tui.grid.board import Board
 from tui.tables.model import (
@@ -20,7 +23,7 @@ from tui.tables.model import (
     Placed,
     Table,
 )
-from tui.views.partitions.table import PartitionTable, partition_table
+from tui.views.partitions.table import PartitionTable, matching_rows, sorted_rows
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -85,3 +88,18 @@ def scrambled(seed: int) -> Facts:
         fetched_bytes_per_s=np.abs(rates),
     )
     return Facts(replace(snapshot, replicas=changed))
+
+
+def partition_table(
+    facts: Facts,
+    terms: tuple[Term, ...],
+    order: Order,
+    follow: bool,
+    operations: Sequence[Operation] = (),
+    inside: GroupKey | None = None,
+) -> PartitionTable:
+    """The replicas that pass the filter, sorted; only those `inside` a group if one is given."""
+    rows = matching_rows(facts, terms, follow, operations)
+    if inside is not None:
+        rows = rows[group_rows(facts, inside, operations)[rows]]
+    return PartitionTable(facts, sorted_rows(facts, rows, order), order, operations)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from backend.api.schema import documents
+from backend.api.schema.operations import operation_json
 from backend.domain.operations.approval import ShownProposal
 from backend.domain.operations.operation import Operation
 from backend.domain.operations.team import Claim, ConnectedSession, Note
@@ -83,4 +83,4 @@ class TeamAnswers:
             after = replace(operation, claim=claim)
         self._cluster.operations[id] = after
         self._announce(after)
-        return documents.operation_json(after)
+        return operation_json(after)

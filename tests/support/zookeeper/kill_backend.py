@@ -27,8 +27,8 @@ from backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
 from backend.api.service.backend import Backend
 from backend.clock import SystemClock
 from backend.domain.reassignment.plan import parse_plan
+from backend.domain.service.journal import JOURNAL_ZNODE
 from backend.journals.zookeeper.parts import ZooKeeperParts
-from backend.journals.zookeeper.znode_journal import ROOT
 from backend.operations.lease.lease import LeaseTimes
 from backend.operations.reassignment.starting import ReassignRequest
 from tests.support.keys import KEYS
@@ -66,7 +66,7 @@ def steps_of(operations: Sequence[Op]) -> list[str]:
     """What a commit is about; nothing for a heartbeat, and for what is made once in a cluster."""
     names = [unquote(one.path).rpartition("/journal/")[2] for one in operations]
     kinds = [name.split("/")[0] if name[0] != "/" else name for name in names]
-    return [] if {"backend", ROOT} & set(kinds) else list(dict.fromkeys(kinds))
+    return [] if {"backend", JOURNAL_ZNODE} & set(kinds) else list(dict.fromkeys(kinds))
 
 
 @asynccontextmanager
@@ -81,10 +81,10 @@ async def backend_of(
     admin = await ZooKeeperAdmin.opened(settings, clock, session=session)
     parts = ZooKeeperParts(admin.session, clock, KEYS, patience_s=PATIENCE_S)
     backend = Backend(settings, admin, clock, parts.open_journal, terms=QUICK, keys=KEYS)
-    admin.guard = backend.seat.guard
+    admin.guard = backend.membership.guard
     await backend.start()
     try:
-        async with parts.recovering(backend.seat) if recovers else nullcontext():
+        async with parts.recovering(backend.membership) if recovers else nullcontext():
             yield backend
     finally:
         await backend.stop()

@@ -20,6 +20,7 @@ from backend.access.cluster_keys import (
     write_keys,
 )
 from backend.errors import ConfigError
+from tests.support.keys import rotated
 
 
 def test_a_signature_is_good_for_its_text_and_its_purpose_only() -> None:
@@ -36,14 +37,14 @@ def test_a_signature_is_good_for_its_text_and_its_purpose_only() -> None:
 
 def test_a_key_can_be_replaced_while_the_old_one_still_verifies() -> None:
     old = ClusterKeys.new()
-    both = old.rotated()
+    both = rotated(old)
     assert both.verify(Purpose.JOURNAL, b"x", old.sign(Purpose.JOURNAL, b"x")) is Verdict.VALID
     assert old.verify(Purpose.JOURNAL, b"x", both.sign(Purpose.JOURNAL, b"x")) is (
         Verdict.UNKNOWN_KEY
     )
     many = old
     for _ in range(KEYS_MAX + 5):
-        many = many.rotated()
+        many = rotated(many)
     assert len(many.keys) == KEYS_MAX
 
 

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from backend.access.refused_tokens import LINES_PER_MINUTE, UNKNOWN, RefusedTokens, peer_of
 from backend.access.roles import Caller, Role
 from backend.api.http.route_roles import Declared
-from backend.api.server.authentication import Door, Gate
+from backend.api.server.authentication import AccessPolicy, Gate
 from backend.clock import SystemClock
 from backend.settings import LIMITS
 
@@ -114,7 +114,7 @@ class OneToken:
 
 async def test_the_gate_asks_no_more_for_a_peer_that_tries(clock: Moved) -> None:
     app, known = FastAPI(), OneToken()
-    gate = Gate(app, Declared(app), Door(credentials=[known]), clock)
+    gate = Gate(app, Declared(app), AccessPolicy(credentials=[known]), clock)
 
     async def status(token: str, client: str = "10.0.0.5") -> int:
         got: list[Any] = []

@@ -1,4 +1,4 @@
-"""Nobody gets more than their role: every route, caller, door and backend, and paths in disguise.
+"""Nobody gets more than their role: every route, caller, way in and backend, and paths in disguise.
 
 The cases are generated from the routes that are declared. Of each request that reaches an
 application it is asked which routes its path could mean to the most careless reader: one that reads
@@ -22,7 +22,7 @@ from fastapi.routing import APIRoute
 
 from backend.access.roles import LOCAL, Caller, Role
 from backend.api.http.route_roles import OPEN, ROLE
-from backend.api.server.authentication import Door
+from backend.api.server.authentication import AccessPolicy
 from tests.support.forward import Application, Place, Tokens, at, beat, call, gated, real_app
 
 pytestmark = pytest.mark.slow
@@ -148,20 +148,20 @@ def needed(method: str, path: str) -> str:
     return max(found, key=lambda role: rank[role], default=OPEN)
 
 
-def door_of(name: str) -> Door:
-    return Door(name == "socket", (Tokens(),) if name in ASKS else ())
+def policy_of(name: str) -> AccessPolicy:
+    return AccessPolicy(name == "socket", (Tokens(),) if name in ASKS else ())
 
 
-def place_of(name: str, door: str, folder: Path) -> Place:
+def place_of(name: str, way_in: str, folder: Path) -> Place:
     """Where a backend is reached; its socket is there."""
     address = "http://127.0.0.1:1"
-    if door == "socket":
+    if way_in == "socket":
         path = folder / name
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(path))
         address = f"unix:{path}"
-    rule = ("shrink", "unclean") if door == "two-person" else ()
-    return Place(at(name, address, demands_credentials=door in ASKS, two_person=rule))
+    rule = ("shrink", "unclean") if way_in == "two-person" else ()
+    return Place(at(name, address, demands_credentials=way_in in ASKS, two_person=rule))
 
 
 def credential(case: Case, held: str) -> str:
@@ -171,9 +171,9 @@ def credential(case: Case, held: str) -> str:
     return shown[0] if len(shown) == 1 else ""
 
 
-def caller_of(door: str, held: str) -> Caller | None:
-    """Whoever asks at a door, by what they show."""
-    if door not in ASKS:
+def caller_of(way_in: str, held: str) -> Caller | None:
+    """Whoever comes in a way, by what they show."""
+    if way_in not in ASKS:
         return LOCAL
     return Caller(f"the {held}", Role(held), f"token-{held}") if held else None
 
@@ -188,13 +188,13 @@ class Setting:
         if acting:
             actor = place_of("acting", acting, folder)
             place.acting = beat(actor.me)
-            other = gated(self.there, actor, door_of(acting))
+            other = gated(self.there, actor, policy_of(acting))
             self.gate = gated(
-                *(self.here, place, door_of(asked)),
+                *(self.here, place, policy_of(asked)),
                 reached=lambda _: ("http://kshunt", httpx.ASGITransport(other)),
             )
         else:
-            self.gate = gated(self.here, place, door_of(asked))
+            self.gate = gated(self.here, place, policy_of(asked))
 
     @property
     def is_laxer(self) -> bool:

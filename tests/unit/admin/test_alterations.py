@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.kips.alter_topics_checks import (
+from backend.admin.kips.alter_topics.checks import (
     Alteration,
     ReplicaChooser,
     TopicToAlter,
     decided,
     to_place,
 )
-from backend.admin.kips.alter_topics_emulated import _runs
+from backend.admin.kips.alter_topics.emulated import _runs
 from backend.admin.port.cluster_admin import ItemResult
 from backend.domain.cluster.metadata import (
     Broker,

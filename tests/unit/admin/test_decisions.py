@@ -17,14 +17,10 @@ from hypothesis import strategies as st
 from kafka.protocol.admin import DescribeConfigsResponse, IncrementalAlterConfigsResponse
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips import reassignment_checks
-from backend.admin.kips.reassignment_checks import (
-    ReassignmentFacts,
-    check_plan,
-    columns_of,
-    lags,
-    moves_of,
-)
+from backend.admin.kips.measured_lags import lags
+from backend.admin.kips.reassignment.checks import ReassignmentFacts, check_plan, moves_of
+from backend.admin.kips.reassignment.throttle import topic_changes, unthrottled
+from backend.admin.kips.replica_status import missing_lags
 from backend.admin.port.cluster_admin import OK, ClusterAdmin, ItemResult, ReassignOptions
 from backend.admin.rpc import configs, requests
 from backend.admin.rpc.bootstrap import bootstrap_addresses
@@ -43,8 +39,8 @@ from backend.admin.rpc.error_mapping import (
     whole_call_error,
     whole_cluster_error,
 )
-from backend.domain.cluster.assignment import Assignment
-from backend.domain.cluster.columns import OffsetColumns
+from backend.domain.cluster.assignment import Assignment, part_of
+from backend.domain.cluster.columns import OffsetColumns, columns_of
 from backend.domain.cluster.metadata import OngoingReassignment, PartitionState, TopicPartition
 from backend.domain.throttles.configs import (
     FOLLOWER_RATE,
@@ -388,7 +384,7 @@ def test_a_partition_that_moves_is_where_it_was() -> None:
 def test_what_others_throttle_stays_throttled(there: str, target: list[int]) -> None:
     prior = {"t": values(leaders=(there, "DYNAMIC_TOPIC_CONFIG"))} if there else {}
     moves = moves_of({P0: target}, situation({P0: (1, 2)}))
-    changes = reassignment_checks.topic_changes(moves, prior)
+    changes = topic_changes(moves, prior)
     adding = set(target) - {1, 2}
     if not adding:
         assert changes == {}
@@ -404,7 +400,7 @@ def test_what_others_throttle_stays_throttled(there: str, target: list[int]) -> 
 def test_a_broker_that_is_down_does_not_hold_up_a_move_and_a_slow_one_does() -> None:
     topics = {"a": OK, "b": item_result(44, "policy")}
     brokers = {1: OK, 2: item_error(BrokerDown("gone")), 3: item_error(BrokerUnreachable("slow"))}
-    assert reassignment_checks.unthrottled(topics, brokers) == ("topic b", "broker 3")
+    assert unthrottled(topics, brokers) == ("topic b", "broker 3")
 
 
 def test_an_empty_side_of_a_list_is_removed() -> None:
@@ -495,12 +491,12 @@ def test_partitions_become_columns_sorted_and_once() -> None:
 @pytest.mark.conforms("kip-179-early-draft:authorize-status", "kip-179-early-draft:status-error-31")
 def test_only_the_partitions_asked_for_are_kept() -> None:
     rows = assignment([("t", 0, 1, 1, True), ("t", 1, 2, 2, True), ("u", 0, 1, 1, True)])
-    kept = reassignment_checks.rows_of(rows, [P1, TopicPartition("u", 5), TopicPartition("x", 0)])
+    kept = part_of(rows, [P1, TopicPartition("u", 5), TopicPartition("x", 0)])
     assert kept.broker.tolist() == [2]
     hidden = TopicPartition("hidden", 0)
     errors = {"x": "UNKNOWN_TOPIC_OR_PARTITION", "hidden": "TOPIC_AUTHORIZATION_FAILED"}
     asked = [P1, P2, TopicPartition("x", 0), hidden]
-    missing = reassignment_checks.missing_lags(asked, {P1}, errors)
+    missing = missing_lags(asked, {P1}, errors)
     assert [(one.partition, one.lag_messages, one.result.error_code) for one in missing] == [
         (P2, -1, 37),
         (TopicPartition("x", 0), -1, 17),

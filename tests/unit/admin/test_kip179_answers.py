@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.throttle_checks import refused_replicas, without
+from backend.admin.kips.throttles.checks import refused_replicas, without
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.throttles.configs import (
     NO_RATE,
@@ -21,11 +21,11 @@ from backend.domain.throttles.configs import (
     ThrottledReplicas,
     parse_rate,
 )
-from backend.embedded.background import running
 from backend.embedded.core.spec import plain_brokers
 from backend.embedded.scenario.model import Scenario, TopicSpec
 from backend.errors import BadInput
 from backend.wire import seeds
+from tests.support.embedded.background import running
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import THROTTLED_RATES, ListeningCluster, lists, rate
 from tests.support.native import (

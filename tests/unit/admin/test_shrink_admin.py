@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.shrink_checks import Partitions, Shrink, decided
+from backend.admin.kips.partition_deletion import Partitions, Shrink, decided
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.shrink.delete_partitions import (

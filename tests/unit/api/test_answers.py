@@ -15,7 +15,9 @@ from pydantic import BaseModel
 from backend.access.roles import Role
 from backend.api.http.json_writer import LARGE, PIECE, entries_of, json_of, written
 from backend.api.http.route_roles import Routes
-from backend.api.models.base import ChangeModel, GeneratedModel, OperationsModel, ProgressModel
+from backend.api.models.base import ChangeModel
+from backend.api.models.operations import OperationsModel
+from backend.api.models.reassignments import GeneratedModel, ProgressModel
 from tests.support.examples import many
 
 

@@ -23,11 +23,12 @@ from backend.api.http.request_bodies import (
     validated,
     values_of,
 )
-from backend.api.models.base import PlanModel, ReassignRequestModel, Strict
-from backend.embedded.background import running
+from backend.api.models.base import PlanModel, Strict
+from backend.api.models.reassignments import ReassignRequestModel
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.offload import ASIDE_MIN, aside
+from backend.offload import OFFLOAD_MIN, offload
 from backend.settings import LIMITS
+from tests.support.embedded.background import running
 from tests.support.examples import many
 from tests.support.serving import serving
 from tests.support.topics import create_topic
@@ -171,7 +172,7 @@ async def test_a_large_body_is_read_on_another_thread() -> None:
     assert threading.get_ident() not in read_on
 
 
-@pytest.mark.parametrize(("entries", "here"), [(ASIDE_MIN - 1, True), (ASIDE_MIN, False)])
+@pytest.mark.parametrize(("entries", "here"), [(OFFLOAD_MIN - 1, True), (OFFLOAD_MIN, False)])
 async def test_what_goes_over_many_entries_runs_on_another_thread(entries: int, here: bool) -> None:
-    found = await aside(entries, threading.get_ident)
+    found = await offload(entries, threading.get_ident)
     assert (found == threading.get_ident()) is here

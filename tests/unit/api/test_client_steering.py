@@ -10,26 +10,20 @@ import pytest
 from pydantic import BaseModel
 
 from backend.api.client.backend_client import BackendClient
-from backend.api.client.operations import (
-    DEFAULT_CAPS,
-    read_audit_line,
-    read_drift,
-    read_orphan,
-)
-from backend.api.models.operations import (
-    AbandonRequestModel,
-    AdoptRequestModel,
-    MendRequestModel,
-    PreviewRequestModel,
-    SteerRequestModel,
-)
+from backend.api.client.operations import DEFAULT_CAPS
+from backend.api.models.drift import MendRequestModel
+from backend.api.models.operations import AbandonRequestModel, SteerRequestModel
+from backend.api.models.previews import PreviewRequestModel
+from backend.api.models.throttles import AdoptRequestModel
+from backend.api.schema.audit import audit_json, read_audit_line
+from backend.api.schema.throttles import read_drift, read_orphan
 from backend.api.service.engine_json import drift_json, orphan_json
+from backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.service.status import BackendStatus
+from backend.domain.service.backend_status import BackendStatus
+from backend.domain.service.journal import UnreadableReason
 from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.operations.audit.lines import AuditEntry, AuditEvent, UnreadableAudit, audit_json
-from backend.operations.journal.entries import Why
 from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
 from backend.operations.ownership.drift import DriftKind, ListDrift, RateDrift
 from backend.operations.throttles.orphans import Origin, OrphanRate, OrphanReplicas
@@ -68,7 +62,7 @@ def test_orphans_are_read_as_they_are_written() -> None:
 
 def test_the_audit_is_read_as_it_is_written() -> None:
     started = AuditEntry(1_000, 0, AuditEvent.STARTED, "op", who="ada@b", outcome="2 refused")
-    broken = UnreadableAudit("audit/x", None, Why.DAMAGED, "It is no JSON.")
+    broken = UnreadableAudit("audit/x", None, UnreadableReason.DAMAGED, "It is no JSON.")
     entries = audit_json([started, broken], "c")["entries"]
     first, second = map(read_audit_line, entries)
     assert (first.time_ms, first.event, first.who, first.text) == (

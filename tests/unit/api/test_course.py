@@ -17,10 +17,10 @@ from backend.api.schema.frames.reader import HEADER_KEY, decode_frame
 from backend.api.schema.frames.writer import FrameWriter, encode_frame, read_snapshots
 from backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint, Snapshot
 from backend.domain.replicas.stuck_causes import Cause
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.settings import LIMITS
 from backend.telemetry.sampling.move_history import extended, permitted_bytes_per_s
+from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.topics import create_topic
 from tests.support.tui.cluster import FREE_RATE, incident

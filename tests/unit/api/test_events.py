@@ -8,7 +8,7 @@ import threading
 
 from backend.api.service.event_log import EventLog, Made
 from backend.api.service.streams import event_stream
-from backend.offload import ASIDE_MIN
+from backend.offload import OFFLOAD_MIN
 from backend.settings import LIMITS
 
 START = 1_000
@@ -76,14 +76,14 @@ def test_a_document_is_made_once_for_all_readers_and_not_on_the_loop_where_it_is
 
         def large() -> dict[str, object]:
             threads.append(threading.current_thread())
-            return {"partitions": list(range(ASIDE_MIN))}
+            return {"partitions": list(range(OFFLOAD_MIN))}
 
-        log.publish("operation", large, of="a", entries=ASIDE_MIN)
+        log.publish("operation", large, of="a", entries=OFFLOAD_MIN)
         streams = [event_stream(log, START) for _ in range(5)]
         for stream in streams:
             assert await anext(stream) == b": kshunt events\n\n"
         texts = await asyncio.gather(*(anext(stream) for stream in streams))
-        data = json.dumps({"partitions": list(range(ASIDE_MIN))}, separators=(",", ":"))
+        data = json.dumps({"partitions": list(range(OFFLOAD_MIN))}, separators=(",", ":"))
         assert set(texts) == {f"id: {log.last_id}\nevent: operation\ndata: {data}\n\n".encode()}
         assert len(threads) == 1
         assert threads[0] is not threading.main_thread()

@@ -16,7 +16,7 @@ import pytest
 from backend.api.forwarding.outbound import FORWARDED_TO, is_change
 from backend.api.forwarding.signatures import STATEMENT
 from backend.api.http.route_roles import Declared
-from backend.api.server.authentication import Door
+from backend.api.server.authentication import AccessPolicy
 from backend.api.server.listener import Listen
 from backend.clock import SystemClock
 from backend.operations.lease.lease import LeaseState, LeaseTimes
@@ -48,7 +48,7 @@ async def pair(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         listens = []
         for place, app, listen in zip(places, apps, wanted, strict=True):
-            gate = gated(app, place, Door(listen.path is not None))
+            gate = gated(app, place, AccessPolicy(listen.path is not None))
             listens.append(await stack.enter_async_context(served(gate, listen)))
             place.me = replace(place.me, address=listens[-1].address)
         places[0].acting = beat(places[1].me)
@@ -237,7 +237,7 @@ async def whole(where: Any, topic: str, name: str, folder: Path) -> AsyncIterato
             await keeper.ready(DEADLINE_S)
             await Application(name)(scope, receive, send)
 
-        async with served(gated(app, keeper, Door(by_file=True)), listen):
+        async with served(gated(app, keeper, AccessPolicy(by_file=True)), listen):
             try:
                 yield keeper
             finally:

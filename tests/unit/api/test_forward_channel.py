@@ -36,7 +36,7 @@ from backend.api.forwarding.signatures import (
     signed,
 )
 from backend.api.http.paths import rebuilt_path, rebuilt_query
-from backend.api.server.authentication import Door, Gate
+from backend.api.server.authentication import AccessPolicy, Gate
 from backend.clock import SystemClock
 from backend.errors import ConfigError
 from tests.support.forward import KEYS, Application, Place, Said, Tokens, at, beat, call, gated
@@ -44,8 +44,8 @@ from tests.support.forward import KEYS, Application, Place, Said, Tokens, at, be
 PATH = "/v1/throttles/rates"
 BODY = b'{"who": "mallory"}'
 HERE = Site("here", "boot", os.geteuid())
-ASKS = Door(credentials=(Tokens(),))
-OWNERS = Door(by_file=True)
+ASKS = AccessPolicy(credentials=(Tokens(),))
+OWNERS = AccessPolicy(by_file=True)
 ADA = Statement(
     *("asked", "acting", HERE, "", "ada", "token-1", "operator", "POST", PATH),
     *(digest_of(BODY), 0),
@@ -57,11 +57,11 @@ OWNER = replace(ADA, reach="owner", name="", caller="local", role="admin")
 class Actor:
     """A backend that acts, and is told that another one passes requests on."""
 
-    door: Door = ASKS
+    policy: AccessPolicy = ASKS
     app: Application = field(default_factory=lambda: Application("acting"))
 
     def __post_init__(self) -> None:
-        self.gate = gated(self.app, Place(at("acting", "unix:/run/acting")), self.door)
+        self.gate = gated(self.app, Place(at("acting", "unix:/run/acting")), self.policy)
 
     async def take(
         self, statement: Statement | str, keys: ClusterKeys = KEYS, **about: Any
@@ -82,9 +82,11 @@ class Actor:
         return [one.caller for one in self.app.requests]
 
 
-@pytest.mark.parametrize("door", [ASKS, OWNERS, Door()])
-async def test_the_caller_is_whom_the_statement_names_whatever_the_door(door: Door) -> None:
-    actor = Actor(door)
+@pytest.mark.parametrize("policy", [ASKS, OWNERS, AccessPolicy()])
+async def test_the_caller_is_whom_the_statement_names_whatever_the_policy(
+    policy: AccessPolicy,
+) -> None:
+    actor = Actor(policy)
     answer = await actor.take(ADA)
     assert answer.status == 202
     assert actor.callers == [Caller("ada", Role.OPERATOR, "token-1")]
@@ -95,7 +97,7 @@ async def test_the_caller_is_whom_the_statement_names_whatever_the_door(door: Do
 
 
 async def test_a_viewer_who_was_passed_on_is_a_viewer_behind_an_open_door() -> None:
-    actor = Actor(Door())
+    actor = Actor(AccessPolicy())
     answer = await actor.take(replace(ADA, role="viewer"))
     assert answer.status == 403
     assert actor.callers == []
@@ -151,9 +153,11 @@ async def test_a_statement_counts_once() -> None:
     ],
     ids=["none", "empty", "not base64", "of another key", "changed", "too long"],
 )
-@pytest.mark.parametrize("door", [ASKS, OWNERS, Door()], ids=["asks", "owners", "open"])
-async def test_what_no_key_of_the_cluster_signed_is_refused(header: str, door: Door) -> None:
-    actor = Actor(door)
+@pytest.mark.parametrize("policy", [ASKS, OWNERS, AccessPolicy()], ids=["asks", "owners", "open"])
+async def test_what_no_key_of_the_cluster_signed_is_refused(
+    header: str, policy: AccessPolicy
+) -> None:
+    actor = Actor(policy)
     admin = [(b"authorization", b"Bearer admin")]
     answer = await actor.take(header, headers=admin)
     assert (answer.status, actor.callers) == (403, [])
@@ -170,7 +174,7 @@ async def test_a_signature_for_another_purpose_is_worth_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["kshunt-forwarded-by", "kshunt-forwarded-to", STATEMENT])
 async def test_headers_of_the_channel_alone_give_nothing(name: str) -> None:
-    actor = Actor(Door())
+    actor = Actor(AccessPolicy())
     headers = [(name.encode(), b"acting"), (name.encode(), b"acting")]
     answer = await call(actor.gate, "POST", PATH.encode(), headers=headers, body=BODY)
     assert (answer.status, actor.callers) == (403, [])
@@ -184,14 +188,14 @@ async def test_two_statements_are_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("door", "reach", "site", "status"),
+    ("policy", "reach", "site", "status"),
     [
         (OWNERS, "owner", HERE, 202),
-        (Door(), "owner", HERE, 202),
-        (Door(), "group", HERE, 202),
-        (Door(), "host", HERE, 202),
-        (Door(by_file=True, for_group=True), "owner", HERE, 202),
-        (Door(by_file=True, for_group=True), "group", HERE, 403),
+        (AccessPolicy(), "owner", HERE, 202),
+        (AccessPolicy(), "group", HERE, 202),
+        (AccessPolicy(), "host", HERE, 202),
+        (AccessPolicy(by_file=True, for_group=True), "owner", HERE, 202),
+        (AccessPolicy(by_file=True, for_group=True), "group", HERE, 403),
         (OWNERS, "group", HERE, 403),
         (OWNERS, "host", HERE, 403),
         (ASKS, "owner", HERE, 403),
@@ -201,9 +205,9 @@ async def test_two_statements_are_none() -> None:
     ],
 )
 async def test_whoever_showed_no_credential_comes_in_only_where_they_could_have(
-    door: Door, reach: str, site: Site, status: int
+    policy: AccessPolicy, reach: str, site: Site, status: int
 ) -> None:
-    actor = Actor(door)
+    actor = Actor(policy)
     answer = await actor.take(replace(OWNER, reach=reach, site=site))
     assert answer.status == status
     assert actor.callers == ([LOCAL] if status == 202 else [])
@@ -237,14 +241,14 @@ class Impostor:
 
 
 def standby(
-    app: Any, door: Door, acting: Any, keys: ClusterKeys = KEYS
+    app: Any, policy: AccessPolicy, acting: Any, keys: ClusterKeys = KEYS
 ) -> tuple[Gate, Application]:
     """A backend that passes on to an application, and the application of its own."""
     here = Application("asked")
-    asks = not door.open
+    asks = not policy.open
     place = Place(at("asked", "http://127.0.0.1:2", demands_credentials=asks), acting)
     to = ("http://kshunt", httpx.ASGITransport(app))
-    return gated(here, place, door, keys=keys, reached=lambda _: to), here
+    return gated(here, place, policy, keys=keys, reached=lambda _: to), here
 
 
 BESIDE = at("acting", "http://127.0.0.1:1", demands_credentials=True)
@@ -286,11 +290,11 @@ async def test_an_answer_to_another_request_is_in_doubt() -> None:
 async def test_a_laxer_backend_is_handed_nothing(
     mine: dict[str, Any], theirs: dict[str, Any], said: str
 ) -> None:
-    actor = Actor(Door())
+    actor = Actor(AccessPolicy())
     place = Place(at("asked", "http://127.0.0.1:2", **mine))
     place.acting = beat(at("acting", "http://127.0.0.1:1", **theirs))
     to = ("http://kshunt", httpx.ASGITransport(actor.gate))
-    gate = gated(Application("asked"), place, Door(), reached=lambda _: to)
+    gate = gated(Application("asked"), place, AccessPolicy(), reached=lambda _: to)
     answer = await call(gate, "POST", PATH.encode(), body=BODY)
     assert (answer.status, actor.callers) == (409, [])
     assert said in answer.body.decode()
@@ -343,7 +347,7 @@ async def test_a_web_socket_is_closed_before_anybody_is_asked() -> None:
     async def receive() -> Any:
         return {"type": "websocket.connect"}
 
-    actor = Actor(Door())
+    actor = Actor(AccessPolicy())
     await actor.gate({"type": "websocket", "path": PATH, "headers": []}, receive, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
     assert actor.callers == []

@@ -15,7 +15,7 @@ import pytest
 
 from backend.api.client.backend_client import BackendClient
 from backend.api.client.stdlib import StdlibClient
-from backend.api.schema import documents
+from backend.api.schema.base import change_json
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.answers import ChangeAnswer, Result
 from backend.domain.reassignment.plan import ReassignmentPlan
@@ -27,7 +27,7 @@ ROUNDS = 60
 PLAN = ReassignmentPlan({TopicPartition("orders", 0): (1, 2)}, {}, None)
 Json = dict[str, Any]
 
-CHANGE: Json = documents.change_json(
+CHANGE: Json = change_json(
     ChangeAnswer(False, "op-1", (Result("orders-0", 0, "NONE", ""),), notes=("x",))
 )
 OPERATION: Json = {

@@ -16,11 +16,11 @@ from backend.domain.operations.lifecycle import (
     OperationState,
     OperationStep,
     step_between,
-    steps_table,
 )
 from backend.domain.operations.operation import Operation, OperationKind
 from backend.errors import Conflict
 from tests.support.examples import many
+from tests.support.written_tables import steps_table
 
 S = OperationState
 FINAL = {

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.schema import documents
-from backend.api.schema.documents import progress_json, read_progress
+from backend.api.schema.reassignments import progress_json, read_progress, read_verify
 from backend.domain.cluster.metadata import (
     NO_BROKER,
     OngoingReassignment,
@@ -38,7 +37,7 @@ from backend.domain.reassignment.progress import (
     with_causes,
 )
 from backend.domain.replicas.stuck_causes import Cause, Stuck
-from backend.tools.shared.output import progress_report, verify_report
+from backend.tools.reassign.reports import progress_report, verify_report
 
 SEED_TABLE = """\
 Topic      Partition  Broker  Status
@@ -415,4 +414,4 @@ def test_verify_reports_in_kafkas_words_and_an_exit_code(
 ) -> None:
     report = verify_report(answer)
     assert (report.code, report.text) == (code, text)
-    assert documents.read_verify(report.document) == answer
+    assert read_verify(report.document) == answer

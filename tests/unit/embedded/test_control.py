@@ -13,7 +13,6 @@ import httpx
 import pytest
 from starlette.routing import Route
 
-from backend.embedded.background import running
 from backend.embedded.control import _BROKER_ACTIONS, control_api, control_app
 from backend.embedded.controller.topics import NewTopic, create_topics
 from backend.embedded.core.cluster_core import ControllerLost
@@ -22,6 +21,7 @@ from backend.embedded.data.hosts import Hardware
 from backend.embedded.running import RunningCluster, run_cluster
 from backend.embedded.scenario.model import BrokerEvent, Scenario, TopicSpec
 from backend.errors import BadInput
+from tests.support.embedded.background import running
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until_async
 

@@ -19,7 +19,6 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin import NewPartitions as MorePartitions
 from confluent_kafka.admin import NewTopic as KafkaTopic
 
-from backend.embedded.background import running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.controller import replica_placement as placing
 from backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
@@ -49,6 +48,7 @@ from backend.placement.placer import (
     load_placer,
 )
 from backend.placement.placer_names import KAFKA_STRIPED
+from tests.support.embedded.background import running
 from tests.support.embedded.controller import Controller, errors
 from tests.support.topics import create_topic
 

@@ -40,13 +40,13 @@ from kafka.errors import (
 )
 
 from backend.embedded import command
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.embedded.net.api import KAFKA_APIS
 from backend.embedded.net.sasl import FRAME_BYTES_MAX
 from backend.embedded.scenario.reading import read_scenario
 from backend.embedded.security.sasl_plain import AuthenticationFailed, PlainUsers
 from backend.errors import KshuntError
+from tests.support.embedded.background import Running, running
 from tests.support.embedded.rights import AUTHORIZED, allow, granted
 from tests.support.embedded.users import USERS, login, login_at
 

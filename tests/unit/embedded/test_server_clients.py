@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.reassignment_checks import columns_of
 from backend.domain.cluster.assignment import partition_states
+from backend.domain.cluster.columns import columns_of
 from backend.domain.cluster.metadata import TopicPartition
 from backend.settings import Settings
 from backend.wire import seeds

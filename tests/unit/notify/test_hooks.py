@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.notify.notifier import NO_HOOK, Notifier
-from backend.notify.retries import Policy
+from backend.notify.retries import RetryPolicy
 from backend.notify.webhook import CROWDED, superseded
 from tests.support.full_disk import full_disk
 from tests.support.notify.messages import CLUSTER, QUICK, Desk, message, news, target
@@ -143,7 +143,7 @@ async def test_who_is_gone_is_asked_no_more_and_nothing_is_lost(desk: Desk) -> N
 
 
 async def test_one_that_hangs_does_not_hold_up_another(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Policy(answer_s=20, grace_s=0.1))
+    desk = Desk(tmp_path, RetryPolicy(answer_s=20, grace_s=0.1))
     with receiving() as slow, receiving() as quick:
         slow.always = hangs()
         async with desk.telling(target(slow.url), target(quick.url)) as notifier:
@@ -163,7 +163,7 @@ def test_what_is_dropped_has_a_newer_one_of_its_subject_where_any_has(subjects: 
 
 
 async def test_a_queue_that_is_full_keeps_the_newest_of_each_subject(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Policy(answer_s=20, waiting_max=4, grace_s=5))
+    desk = Desk(tmp_path, RetryPolicy(answer_s=20, waiting_max=4, grace_s=5))
     with receiving() as receiver:
         receiver.next.append(hangs())
         async with desk.telling(target(receiver.url)) as notifier:
@@ -187,7 +187,7 @@ async def test_a_queue_that_is_full_keeps_the_newest_of_each_subject(tmp_path: P
 
 
 async def test_at_a_stop_what_waits_is_tried_once_and_then_kept(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Policy(grace_s=2))
+    desk = Desk(tmp_path, RetryPolicy(grace_s=2))
     desk.clock.free.clear()
     with receiving() as receiver:
         receiver.next += [says(500)]
@@ -211,7 +211,7 @@ async def test_at_a_stop_what_waits_is_tried_once_and_then_kept(tmp_path: Path) 
 
 
 async def test_a_stop_waits_no_longer_than_its_grace(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Policy(answer_s=60, grace_s=0.2))
+    desk = Desk(tmp_path, RetryPolicy(answer_s=60, grace_s=0.2))
     with receiving() as receiver:
         receiver.always = hangs()
         began_s = asyncio.get_running_loop().time()
@@ -249,7 +249,7 @@ async def test_killed_at_any_moment_nothing_that_was_kept_is_lost(tmp_path: Path
 
 
 async def test_what_waits_for_a_hook_that_is_no_more_is_a_dead_letter(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Policy(grace_s=0.2))
+    desk = Desk(tmp_path, RetryPolicy(grace_s=0.2))
     desk.clock.free.clear()
     with receiving() as receiver, receiving() as other:
         receiver.always = says(500)
@@ -300,7 +300,7 @@ async def test_a_receiver_that_comes_back_is_told_all(desk: Desk) -> None:
 async def test_what_neither_queue_nor_disk_has_room_for_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = Desk(tmp_path, Policy(answer_s=20, waiting_max=2, grace_s=0.1))
+    desk = Desk(tmp_path, RetryPolicy(answer_s=20, waiting_max=2, grace_s=0.1))
     with receiving() as receiver:
         receiver.always = hangs()
         async with desk.telling(target(receiver.url)) as notifier:

@@ -8,37 +8,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.notify.retries import Answer, Policy, Verdict, given_up, judged, pause_s, retry_after_s
+from backend.notify.retries import (
+    Answer,
+    AttemptResult,
+    RetryPolicy,
+    given_up,
+    judged,
+    pause_s,
+    retry_after_s,
+)
 
 NOW_MS = 1_700_000_000_000
-POLICY = Policy()
+POLICY = RetryPolicy()
 
 
 @pytest.mark.parametrize(
     ("status", "verdict"),
     [
-        (200, Verdict.DELIVERED),
-        (204, Verdict.DELIVERED),
-        (299, Verdict.DELIVERED),
-        (301, Verdict.REFUSED),
-        (308, Verdict.REFUSED),
-        (400, Verdict.REFUSED),
-        (401, Verdict.REFUSED),
-        (404, Verdict.REFUSED),
-        (408, Verdict.AGAIN),
-        (410, Verdict.GONE),
-        (413, Verdict.REFUSED),
-        (425, Verdict.AGAIN),
-        (429, Verdict.AGAIN),
-        (500, Verdict.AGAIN),
-        (503, Verdict.AGAIN),
-        (599, Verdict.AGAIN),
+        (200, AttemptResult.DELIVERED),
+        (204, AttemptResult.DELIVERED),
+        (299, AttemptResult.DELIVERED),
+        (301, AttemptResult.REFUSED),
+        (308, AttemptResult.REFUSED),
+        (400, AttemptResult.REFUSED),
+        (401, AttemptResult.REFUSED),
+        (404, AttemptResult.REFUSED),
+        (408, AttemptResult.AGAIN),
+        (410, AttemptResult.GONE),
+        (413, AttemptResult.REFUSED),
+        (425, AttemptResult.AGAIN),
+        (429, AttemptResult.AGAIN),
+        (500, AttemptResult.AGAIN),
+        (503, AttemptResult.AGAIN),
+        (599, AttemptResult.AGAIN),
     ],
 )
-def test_what_a_status_means(status: int, verdict: Verdict) -> None:
+def test_what_a_status_means(status: int, verdict: AttemptResult) -> None:
     answer = judged(status, "no such channel", "", NOW_MS)
     assert answer.verdict is verdict
-    if verdict is not Verdict.DELIVERED:
+    if verdict is not AttemptResult.DELIVERED:
         assert answer.words.startswith(f"HTTP {status}: no such channel")
 
 
@@ -79,7 +87,7 @@ def test_pauses_double_and_are_never_the_same_for_two() -> None:
 
 
 def test_a_refusal_is_repeated_less_often_than_silence() -> None:
-    refused, silent = Answer(Verdict.REFUSED), Answer(Verdict.AGAIN)
+    refused, silent = Answer(AttemptResult.REFUSED), Answer(AttemptResult.AGAIN)
     assert not given_up(POLICY.attempts_refused - 1, refused, POLICY)
     assert given_up(POLICY.attempts_refused, refused, POLICY)
     assert not given_up(POLICY.attempts - 1, silent, POLICY)

@@ -12,16 +12,16 @@ from standardwebhooks.webhooks import Webhook
 
 from backend.errors import ConfigError
 from backend.notify.http_sender import ANSWER_BYTES_MAX, WORDS_MAX, HttpSender
-from backend.notify.retries import Answer, Policy, Verdict
+from backend.notify.retries import Answer, AttemptResult, RetryPolicy
 from tests.support.certificates import Authority
 from tests.support.notify.messages import SECRET, message, target
 from tests.support.notify.receiver import Answer as Told
 from tests.support.notify.receiver import hangs, receiving, resets, says, sends
 
-POLICY = Policy(answer_s=1.0)
+POLICY = RetryPolicy(answer_s=1.0)
 
 
-async def sent(url: str, policy: Policy = POLICY, ca: Path | None = None) -> Answer:
+async def sent(url: str, policy: RetryPolicy = POLICY, ca: Path | None = None) -> Answer:
     """What one attempt came to."""
     sender = HttpSender(target(url, ca=ca), policy)
     try:
@@ -30,7 +30,7 @@ async def sent(url: str, policy: Policy = POLICY, ca: Path | None = None) -> Ans
         await sender.close()
 
 
-async def answered(told: Told, policy: Policy = POLICY) -> Answer:
+async def answered(told: Told, policy: RetryPolicy = POLICY) -> Answer:
     with receiving() as receiver:
         receiver.next.append(told)
         return await sent(receiver.url, policy)
@@ -38,7 +38,7 @@ async def answered(told: Told, policy: Policy = POLICY) -> Answer:
 
 async def test_a_message_arrives_as_the_specification_has_it() -> None:
     with receiving() as receiver:
-        assert await sent(receiver.url) == Answer(Verdict.DELIVERED)
+        assert await sent(receiver.url) == Answer(AttemptResult.DELIVERED)
     (request,) = receiver.received
     assert request.path == "/hook?key=secret-of-the-path"
     assert request.headers["content-type"] == "application/json"
@@ -52,40 +52,40 @@ async def test_a_message_arrives_as_the_specification_has_it() -> None:
 @pytest.mark.parametrize(
     ("told", "verdict", "words"),
     [
-        (says(200, b"x" * 5_000_000), Verdict.DELIVERED, ""),
-        (says(500, b"no\nroom"), Verdict.AGAIN, "HTTP 500: no room"),
-        (says(404, b"<b>no</b>"), Verdict.REFUSED, "HTTP 404: (b)no(/b)"),
-        (says(410), Verdict.GONE, "HTTP 410"),
-        (sends(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf"), Verdict.DELIVERED, ""),
+        (says(200, b"x" * 5_000_000), AttemptResult.DELIVERED, ""),
+        (says(500, b"no\nroom"), AttemptResult.AGAIN, "HTTP 500: no room"),
+        (says(404, b"<b>no</b>"), AttemptResult.REFUSED, "HTTP 404: (b)no(/b)"),
+        (says(410), AttemptResult.GONE, "HTTP 410"),
+        (sends(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf"), AttemptResult.DELIVERED, ""),
         (
             sends(b"HTTP/1.1 500 No\r\ncontent-length: 100\r\n\r\nhalf"),
-            Verdict.AGAIN,
+            AttemptResult.AGAIN,
             "HTTP 500: half",
         ),
-        (sends(b"HTTP/1.1 200 OK\r\ncontent-le"), Verdict.AGAIN, "RemoteProtocolError"),
-        (sends(b""), Verdict.AGAIN, "RemoteProtocolError"),
-        (sends(b"\x00\xff" * 300), Verdict.AGAIN, "RemoteProtocolError"),
-        (sends(b"x: y\r\n" * 50_000), Verdict.AGAIN, "RemoteProtocolError"),
-        (resets(), Verdict.AGAIN, "ReadError"),
-        (hangs(), Verdict.AGAIN, "no answer within 1 s"),
-        (hangs(b"HTTP/1.1 200 OK\r\n"), Verdict.AGAIN, "no answer within 1 s"),
-        (hangs(b"HTTP/1.1 200 OK\r\n\r\n"), Verdict.DELIVERED, ""),
-        (hangs(b"HTTP/1.1 503 No\r\n\r\nlater"), Verdict.AGAIN, "no answer within 1 s"),
+        (sends(b"HTTP/1.1 200 OK\r\ncontent-le"), AttemptResult.AGAIN, "RemoteProtocolError"),
+        (sends(b""), AttemptResult.AGAIN, "RemoteProtocolError"),
+        (sends(b"\x00\xff" * 300), AttemptResult.AGAIN, "RemoteProtocolError"),
+        (sends(b"x: y\r\n" * 50_000), AttemptResult.AGAIN, "RemoteProtocolError"),
+        (resets(), AttemptResult.AGAIN, "ReadError"),
+        (hangs(), AttemptResult.AGAIN, "no answer within 1 s"),
+        (hangs(b"HTTP/1.1 200 OK\r\n"), AttemptResult.AGAIN, "no answer within 1 s"),
+        (hangs(b"HTTP/1.1 200 OK\r\n\r\n"), AttemptResult.DELIVERED, ""),
+        (hangs(b"HTTP/1.1 503 No\r\n\r\nlater"), AttemptResult.AGAIN, "no answer within 1 s"),
     ],
 )
 async def test_whatever_a_receiver_does_an_attempt_ends(
-    told: Told, verdict: Verdict, words: str
+    told: Told, verdict: AttemptResult, words: str
 ) -> None:
     async with asyncio.timeout(20):
         answer = await answered(told)
     assert answer.verdict is verdict
     assert answer.words.startswith(words)
-    assert answer.verdict is Verdict.DELIVERED or answer.words
+    assert answer.verdict is AttemptResult.DELIVERED or answer.words
     assert "secret-of-the-path" not in answer.words
 
 
 async def test_of_a_long_answer_little_is_read() -> None:
-    answer = await answered(says(500, b"a" * 50_000_000), Policy(answer_s=20))
+    answer = await answered(says(500, b"a" * 50_000_000), RetryPolicy(answer_s=20))
     assert len(answer.words) <= WORDS_MAX + len("HTTP 500: ")
     assert ANSWER_BYTES_MAX < 50_000
 
@@ -110,7 +110,7 @@ async def test_what_a_receiver_wants_to_be_told_again_is_not_kept() -> None:
         receiver.next.append(says(204, set_cookie="a=b; Path=/"))
         sender = HttpSender(target(receiver.url), POLICY)
         for _ in range(2):
-            assert (await sender.send(message(), 1)).verdict is Verdict.DELIVERED
+            assert (await sender.send(message(), 1)).verdict is AttemptResult.DELIVERED
         await sender.close()
     assert ["cookie" in one.headers for one in receiver.received] == [False, False]
 
@@ -119,7 +119,7 @@ async def test_a_redirect_is_not_followed() -> None:
     with receiving() as elsewhere, receiving() as receiver:
         receiver.next.append(says(307, location=elsewhere.url))
         answer = await sent(receiver.url)
-    assert answer.verdict is Verdict.REFUSED
+    assert answer.verdict is AttemptResult.REFUSED
     assert "not followed" in answer.words
     assert not elsewhere.received
 
@@ -132,7 +132,7 @@ async def test_nobody_there_is_no_error_of_ours() -> None:
     with receiving() as receiver:
         url = receiver.url
     answer = await sent(url)
-    assert answer.verdict is Verdict.AGAIN
+    assert answer.verdict is AttemptResult.AGAIN
     assert "Connect" in answer.words
     assert "secret-of-the-path" not in answer.words
 
@@ -148,14 +148,14 @@ async def test_over_tls_only_whom_the_authority_vouches_for_is_told(tmp_path: Pa
     authority, stranger = Authority(), Authority()
     believed = authority.file(tmp_path)
     for who, names, verdict in (
-        (authority, ("127.0.0.1",), Verdict.DELIVERED),
-        (authority, ("hooks.example.org",), Verdict.AGAIN),
-        (stranger, ("127.0.0.1",), Verdict.AGAIN),
+        (authority, ("127.0.0.1",), AttemptResult.DELIVERED),
+        (authority, ("hooks.example.org",), AttemptResult.AGAIN),
+        (stranger, ("127.0.0.1",), AttemptResult.AGAIN),
     ):
         with receiving(served(who, tmp_path, *names)) as receiver:
-            answer = await sent(receiver.url, Policy(answer_s=20), believed)
+            answer = await sent(receiver.url, RetryPolicy(answer_s=20), believed)
         assert answer.verdict is verdict, (names, answer)
-        assert bool(receiver.received) == (verdict is Verdict.DELIVERED)
+        assert bool(receiver.received) == (verdict is AttemptResult.DELIVERED)
 
 
 async def test_the_systems_authorities_do_not_know_a_test(tmp_path: Path) -> None:
@@ -178,6 +178,6 @@ async def test_what_follows_an_answer_is_none() -> None:
         receiver.next.append(sends(b"HTTP/1.1 204 No\r\n\r\nHTTP/1.1 410 Gone\r\n\r\n"))
         sender = HttpSender(target(receiver.url), POLICY)
         for _ in range(2):
-            assert (await sender.send(message(), 1)).verdict is Verdict.DELIVERED
+            assert (await sender.send(message(), 1)).verdict is AttemptResult.DELIVERED
         await sender.close()
         assert len(receiver.received) == 2

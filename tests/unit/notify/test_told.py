@@ -20,23 +20,23 @@ from confluent_kafka.admin import (
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
 from backend.admin.security.client_properties import client_config
-from backend.api.routes.health import answers
 from backend.api.service.backend import Backend
+from backend.api.service.readiness import answers
 from backend.clock import SystemClock
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import Requester
 from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.domain.shrink.delete_partitions import DeletePartitions
 from backend.domain.throttles.configs import FOLLOWER_RATE
-from backend.embedded.background import Running, running
 from backend.embedded.cluster import EmbeddedCluster
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.journals.topic.topic_journal import TopicJournal
 from backend.notify.changes import SILENT_S
 from backend.operations.reassignment.starting import ReassignRequest
 from backend.operations.throttles.repair import change_id
-from backend.serve.webhook_events import telling
+from backend.serve.webhook_events import notifying_webhooks
 from backend.settings import Settings
+from tests.support.embedded.background import Running, running
 from tests.support.keys import KEYS
 from tests.support.notify.messages import QUICK, Desk, target
 from tests.support.notify.receiver import Received, Receiver, receiving
@@ -77,9 +77,9 @@ async def telling_backend(servers: str, folder: Path, url: str) -> AsyncIterator
     backend = Backend(
         settings, admin, clock, open_journal, keys=KEYS, address=f"unix:{folder}/none"
     )
-    admin.guard = backend.seat.guard
+    admin.guard = backend.membership.guard
     notifier = Desk(folder, QUICK).notifier(target(url))
-    async with telling(backend, notifier, orphans_s=0.3):
+    async with notifying_webhooks(backend, notifier, orphans_s=0.3):
         await backend.start()
         try:
             yield backend
@@ -117,8 +117,10 @@ async def test_operations_drift_and_orphans_are_told(cluster: Running, tmp_path:
             assert orphan["cluster"]
             await backend.ready()
             assert (await told(receiver, "backend.acts")).document["data"]["operations"] == []
-            ids = [change_id(one) for one in await backend.mending.orphans()]
-            await backend.mending.remove_orphans(ids, validate_only=False, asker=Requester("ada"))
+            ids = [change_id(one) for one in await backend.throttle_repair.orphans()]
+            await backend.throttle_repair.remove_orphans(
+                ids, validate_only=False, asker=Requester("ada")
+            )
             removed = (await told(receiver, "operation.ended")).document["data"]["operation"]
             assert (removed["kind"], removed["who"]) == ("orphans", "ada")
             await told(receiver, "orphan.gone")

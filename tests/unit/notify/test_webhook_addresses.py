@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from backend.errors import ConfigError
-from backend.notify.address import Target
+from backend.notify.address import WebhookAddress
 from backend.notify.options import add_target_options, targets_of
 
 SECRET = "https://hooks.example.org/services/T0/B0/hidden-hidden"
 PLAIN = "https://hooks.example.org/kshunt"
 
 
-def targets(*words: str) -> tuple[Target, ...]:
+def targets(*words: str) -> tuple[WebhookAddress, ...]:
     """The webhooks of a command line."""
     parser = argparse.ArgumentParser()
     add_target_options(parser)

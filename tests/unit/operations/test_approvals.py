@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backend.domain.audit.lines import WHO_MAX, AuditEvent
 from backend.domain.operations.approval import (
     NAME_MAX,
     TRANSITIONS,
@@ -15,8 +16,7 @@ from backend.domain.operations.approval import (
     ProposalState,
     requester_and_approver,
 )
-from backend.errors import BadInput, Conflict, JournalUnavailable, KshuntError, NotActing
-from backend.operations.audit.lines import WHO_MAX, AuditEvent
+from backend.errors import BadInput, Conflict, JournalUnavailable, KshuntError, NotActive
 from backend.operations.core.known_operations import has_unfinished
 from backend.operations.review.approvals import Approvals
 from backend.settings import LIMITS
@@ -279,7 +279,7 @@ async def test_one_that_does_not_act_changes_nothing() -> None:
         here.approvals.reject(proposed.id, BOB, "no"),
         here.approvals.withdraw(proposed.id, ADA, ""),
     ):
-        with pytest.raises(NotActing):
+        with pytest.raises(NotActive):
             await attempt
     assert here.approvals.get(proposed.id).state is State.WAITING
 

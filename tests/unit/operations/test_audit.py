@@ -14,14 +14,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from backend.api.models.base import CancelRequestModel, ReassignRequestModel
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import OperationKind
-from backend.errors import BadInput
-from backend.operations.audit.lines import (
-    CLOCK_SET_MS,
+from backend.api.models.reassignments import CancelRequestModel, ReassignRequestModel
+from backend.api.schema.audit import as_json, audit_json, read_audit_json
+from backend.domain.audit.lines import (
     LISTED_MAX,
-    NUMBER_MAX,
     OUTCOME_MAX,
     REASON_MAX,
     WHO_MAX,
@@ -30,14 +26,11 @@ from backend.operations.audit.lines import (
     AuditRow,
     Touched,
     UnreadableAudit,
-    audit_json,
-    next_number,
-    read_audit,
-    read_audit_json,
+    audit_key,
+    read_line,
     selected,
 )
-from backend.operations.audit.report import (
-    as_json,
+from backend.domain.audit.report import (
     as_markdown,
     as_text,
     escaped,
@@ -47,14 +40,12 @@ from backend.operations.audit.report import (
     utc_time,
     width_cells,
 )
-from backend.operations.journal.entries import (
-    Entry,
-    Header,
-    JournalState,
-    Unreadable,
-    Why,
-    audit_key,
-)
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.operations.operation import OperationKind
+from backend.domain.service.journal import UnreadableReason
+from backend.errors import BadInput
+from backend.operations.audit.lines import CLOCK_SET_MS, NUMBER_MAX, next_number, read_audit
+from backend.operations.journal.entries import Entry, Header, JournalState, Unreadable
 from backend.operations.journal.replay import JournalReplay
 from backend.tools.shared import flags
 from tests.support.keys import KEYS
@@ -114,6 +105,10 @@ def state_of(*rows: AuditEntry, **unreadable: Unreadable) -> JournalState:
             fold.take(*record)
     state = fold.state()
     return JournalState(state.entries, {one.key: one for one in unreadable.values()})
+
+
+def read(entry: Entry) -> AuditRow:
+    return read_line(entry.key, entry.body)
 
 
 def stored(body: Mapping[str, Any], key: str = audit_key(NOW_MS, 0)) -> Entry:
@@ -216,9 +211,9 @@ DAMAGES: Mapping[str, Mapping[str, Any]] = {
 
 @pytest.mark.parametrize("problem", DAMAGES)
 def test_a_body_that_is_not_understood_is_listed_and_says_why(problem: str) -> None:
-    found = AuditEntry.of(stored({**line().body(), **DAMAGES[problem]}))
+    found = read(stored({**line().body(), **DAMAGES[problem]}))
     assert isinstance(found, UnreadableAudit)
-    assert found.why is Why.DAMAGED
+    assert found.why is UnreadableReason.DAMAGED
     assert problem in found.detail
     assert found.time_ms == NOW_MS
 
@@ -237,7 +232,7 @@ TOUCHED_DAMAGES: Mapping[str, Any] = {
 def test_damage_in_what_was_touched_is_named(name: str) -> None:
     whole = line().body()
     for value in TOUCHED_DAMAGES[name]:
-        found = AuditEntry.of(stored({**whole, "touched": {**whole["touched"], name: value}}))
+        found = read(stored({**whole, "touched": {**whole["touched"], name: value}}))
         assert isinstance(found, UnreadableAudit), value
         assert f"touched.{name.removesuffix('s')}" in found.detail
 
@@ -245,7 +240,7 @@ def test_damage_in_what_was_touched_is_named(name: str) -> None:
 @pytest.mark.parametrize("name", line().body())
 def test_no_field_may_be_missing(name: str) -> None:
     body = {other: value for other, value in line().body().items() if other != name}
-    found = AuditEntry.of(stored(body))
+    found = read(stored(body))
     assert isinstance(found, UnreadableAudit)
     assert f"{name} is missing" in found.detail
 
@@ -262,26 +257,30 @@ json_values = st.recursive(
 @example({"event": {}})
 def test_no_body_breaks_the_reader(fields: dict[str, Any]) -> None:
     for body in (fields, {**line().body(), **fields}):
-        found = AuditEntry.of(stored(body))
+        found = read(stored(body))
         assert isinstance(found, AuditEntry | UnreadableAudit)
-        assert AuditEntry.of(stored(body, "audit/x")) == UnreadableAudit(
-            "audit/x", None, Why.FOREIGN, "Its key is none of an audit entry."
+        assert read(stored(body, "audit/x")) == UnreadableAudit(
+            "audit/x", None, UnreadableReason.FOREIGN, "Its key is none of an audit entry."
         )
 
 
 def test_a_newer_format_is_newer_whatever_else_it_holds() -> None:
-    found = AuditEntry.of(stored({"format": 2, "novelty": 1}))
+    found = read(stored({"format": 2, "novelty": 1}))
     assert isinstance(found, UnreadableAudit)
-    assert found.why is Why.NEWER
+    assert found.why is UnreadableReason.NEWER
     assert "upgrade" in found.detail
 
 
 # --- what cannot be read is listed
 
 
-BROKEN = Unreadable(audit_key(NOW_MS, 1), Why.DAMAGED, "Its digest does not match what it says.")
-ALIEN = Unreadable("audit/not-a-key", Why.FOREIGN, "It is of a kind that is not known.")
-OTHER = Unreadable("operation/x", Why.DAMAGED, "It is no JSON.")
+BROKEN = Unreadable(
+    audit_key(NOW_MS, 1), UnreadableReason.DAMAGED, "Its digest does not match what it says."
+)
+ALIEN = Unreadable(
+    "audit/not-a-key", UnreadableReason.FOREIGN, "It is of a kind that is not known."
+)
+OTHER = Unreadable("operation/x", UnreadableReason.DAMAGED, "It is no JSON.")
 
 
 def test_unreadable_entries_stand_among_the_others_and_survive_json() -> None:
@@ -301,7 +300,7 @@ def test_a_client_reads_the_lines_of_a_newer_backend() -> None:
     assert isinstance(first, UnreadableAudit)
     assert "novelty" in first.detail
     assert isinstance(second, UnreadableAudit)
-    assert second.why is Why.NEWER
+    assert second.why is UnreadableReason.NEWER
     document["entries"][0]["key"] = "audit/?"
     assert isinstance(read_audit_json(document)[0], UnreadableAudit)
 
@@ -329,7 +328,8 @@ def test_keys_never_collide_and_go_back_only_where_the_clock_was_wrong(
     steps: list[int], broken: list[tuple[int, int]]
 ) -> None:
     holes = {
-        f"n{n}": Unreadable(audit_key(*place), Why.DAMAGED, "") for n, place in enumerate(broken)
+        f"n{n}": Unreadable(audit_key(*place), UnreadableReason.DAMAGED, "")
+        for n, place in enumerate(broken)
     }
     rows: list[AuditEntry] = []
     for step in steps:
@@ -444,16 +444,16 @@ EAST = timezone(timedelta(hours=5, minutes=45))
 def test_a_terminal_gets_a_line_an_entry_in_its_own_time() -> None:
     rows: list[AuditRow] = [
         *read_audit(state_of(line(), a=BROKEN, b=ALIEN)),
-        AuditEntry(NOW_MS + 1, 0, AuditEvent.DRIFT_REAPPLIED),
+        AuditEntry(NOW_MS + 1, 0, AuditEvent.DRIFT_FOUND),
     ]
     alien, first, broken, second = as_text(rows, zone=EAST).split("\n")
     assert first == (
-        "2027-01-15 13:45:00+05:45  ended            ada@bastion  reassign op-0 · 2 brokers, "
+        "2027-01-15 13:45:00+05:45  ended        ada@bastion  reassign op-0 · 2 brokers, "
         "1 topic, 1 partition · “disk full on 3” · done"
     )
     assert alien.startswith("unknown time               unreadable entry audit/not-a-key: foreign")
     assert broken.startswith("2027-01-15 13:45:00+05:45  unreadable entry audit/18000000")
-    assert second == "2027-01-15 13:45:00+05:45  drift_reapplied  -"
+    assert second == "2027-01-15 13:45:00+05:45  drift_found  -"
     assert as_text([]) == ""
     assert local_time(NOW_MS, EAST) == "2027-01-15 13:45:00+05:45"
 

@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
+from backend.domain.audit.lines import audit_key
 from backend.operations.journal.audit_chain import verified
-from backend.operations.journal.entries import (
-    MANIFEST_KEY,
-    Body,
-    Header,
-    JournalState,
-    Record,
-    audit_key,
-)
+from backend.operations.journal.entries import MANIFEST_KEY, Body, Header, JournalState, Record
 from backend.operations.journal.replay import JournalReplay, Unproven
 from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import CLUSTER, HEADER, unsigned

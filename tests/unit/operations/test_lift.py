@@ -19,9 +19,11 @@ from backend.embedded.net.server import Handler, RequestContext
 from backend.errors import Conflict
 from backend.operations.core.context import Context
 from backend.operations.core.registry import Registry
+from backend.operations.engine import Engine
 from backend.operations.ownership.cells import ListKey, RateKey
 from backend.operations.ownership.ownership import Shares
-from backend.operations.reassignment.engine import Engine
+from backend.operations.reassignment.cancelling import Cancellations
+from backend.operations.reassignment.runner import ReassignmentRunner
 from backend.operations.reassignment.starting import Reassignments, ReassignRequest
 from backend.operations.state.reassignment_work import ReassignmentWork, still_needed
 from backend.operations.throttles.changes import ThrottleChanges
@@ -48,8 +50,9 @@ class Backend:
     def __init__(self, admin: KafkaAdmin) -> None:
         self.registry = Registry(SystemClock(), lambda _: None)
         context = Context(admin, self.registry, SystemClock(), TIMEOUT_S)
-        self.engine = Engine(context)
-        self.moves = Reassignments(context, self.engine)
+        runner, cancellations = ReassignmentRunner(context), Cancellations(context)
+        self.engine = Engine(context, runner, cancellations)
+        self.moves = Reassignments(context, runner, cancellations)
         self.throttles = ThrottleChanges(context)
 
     async def start(self, *, auto_remove_throttle: bool = True) -> None:

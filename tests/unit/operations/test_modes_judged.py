@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.reassignment_checks import ReassignmentFacts as Decided
-from backend.admin.kips.reassignment_checks import check_plan
+from backend.admin.kips.reassignment.checks import ReassignmentFacts as Decided
+from backend.admin.kips.reassignment.checks import check_plan
 from backend.admin.port.cluster_admin import ReassignOptions
 from backend.clock import SystemClock
 from backend.domain.cluster.metadata import LogDir, PartitionState, TopicPartition

@@ -28,10 +28,10 @@ from backend.operations.ownership.ownership import (
 )
 from backend.operations.state.ownership_documents import (
     changed_documents,
-    from_documents,
     readable,
     to_documents,
 )
+from tests.support.operations.ownership import from_documents
 
 RATE: RateCellId = (1, RateKey.LEADER)
 LIST: ListCellId = ("t", ListKey.LEADERS)
@@ -64,7 +64,8 @@ def test_what_was_not_read_is_not_written_and_what_is_found_there_stays() -> Non
     silent = FoundSettings({}, {})
     step = Ownership().record("a", Shares({RATE: 10}, {LIST: frozenset({(0, 1)})}), silent)
     assert not step.writes
-    assert step.after.not_read() == (RATE, LIST)
+    assert step.after.rates[RATE].prior is None
+    assert step.after.lists[LIST].prior is None
     back = step.after.outstanding(reading(7, "0:1"))
     assert back.writes.rates == {RATE: 10}
     own = back.after.confirm(reading(10, "0:1"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backend.admin.rpc.request_fate import FATES, Fate, fate_of
+from backend.domain.audit.lines import AuditEvent
 from backend.domain.operations.operation import OperationKind, OperationState
 from backend.errors import (
     BrokerUnreachable,
@@ -14,7 +15,6 @@ from backend.errors import (
     NotAuthorized,
     NotSupported,
 )
-from backend.operations.audit.lines import AuditEvent
 from backend.wire.error_codes import NAMES
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import Backend

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.schema import documents
-from backend.api.schema.team import proposal_json, read_proposal
+from backend.api.schema.operations import operation_json, read_operation
+from backend.api.schema.proposals import proposal_json, read_proposal
 from backend.domain.operations.approval import Person, ProposalState, ProposedChange
 from backend.domain.operations.operation import Operation, OperationKind, OperationState
 from backend.domain.operations.team import Claim, Note, Team
+from backend.domain.service.journal import UnreadableReason
 from backend.operations.core.known_operations import has_unfinished, known_operations
 from backend.operations.journal.entries import (
     Entry,
     Header,
     JournalState,
     Unreadable,
-    Why,
     proposal_key,
     team_key,
 )
@@ -116,7 +116,7 @@ def damaged() -> list[tuple[str, dict[str, Any]]]:
 def test_a_damaged_proposal_is_listed_and_not_acted_upon(what: str, body: dict[str, Any]) -> None:
     found = team_bodies.read_proposal(entry_of(body))
     assert isinstance(found, Unreadable), what
-    assert found.why is Why.DAMAGED
+    assert found.why is UnreadableReason.DAMAGED
     state = JournalState({proposal_key(PROPOSAL.id): entry_of(body)})
     known = known_operations(state)
     assert known.proposals == {}
@@ -128,7 +128,7 @@ def test_one_of_a_later_version_is_left_alone() -> None:
     body = {**team_bodies.proposal_body(PROPOSAL), "format": 2, "witnesses": 2}
     found = team_bodies.read_proposal(entry_of(body))
     assert isinstance(found, Unreadable)
-    assert found.why is Why.NEWER
+    assert found.why is UnreadableReason.NEWER
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_an_entry_that_the_log_cannot_read_is_not_written_over() -> None:
     newer = {"format": 3, "cluster_id": "here", "key": proposal_key("x1")}
     fold.take(proposal_key("x1").encode(), signed(newer, HEADER.time_ms + 9, KEYS))
     state = fold.state()
-    assert state.unreadable[proposal_key("x1")].why is Why.NEWER
+    assert state.unreadable[proposal_key("x1")].why is UnreadableReason.NEWER
     with pytest.raises(Exception, match="Nothing was written"):
         check_append(state, {proposal_key("x1"): {}})
 
@@ -174,9 +174,9 @@ async def test_entries_of_before_there_were_claims_are_read() -> None:
     other = Side(here.book, here.clock, Effects())
     assert other.registry.get("op1") == OPERATION
     assert other.registry.team("op1") == Team()
-    document = documents.operation_json(OPERATION)
+    document = operation_json(OPERATION)
     del document["claim"], document["notes"]
-    assert documents.read_operation(document) == OPERATION
+    assert read_operation(document) == OPERATION
 
 
 def test_what_is_shown_of_a_proposal_depends_on_who_looks() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from backend.domain.audit.lines import AuditEvent
 from backend.domain.operations.operation import Operation, OperationKind, OperationState
 from backend.domain.reassignment.answers import ChangeAnswer
 from backend.errors import KshuntError
-from backend.operations.audit.lines import AuditEvent
 from backend.operations.ownership.cells import ListKey, RateKey
 from backend.operations.steering import actions_of
 from backend.operations.throttles.orphans import Origin

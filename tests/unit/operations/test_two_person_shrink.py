@@ -14,7 +14,6 @@ from backend.api.service.two_person_changes import CUT_OVER, TwoPersonChange
 from backend.domain.operations.approval import Person, ProposalState
 from backend.domain.operations.operation import OperationKind, OperationState, Requester
 from backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
-from backend.embedded.background import Running, running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import AwaitsApproval, BackendError, BadInput, Conflict
 from backend.operations.core.context import Context
@@ -22,6 +21,7 @@ from backend.operations.review.approvals import ProposalDraft
 from backend.operations.review.claims import Claims
 from backend.operations.shrink.requests import Shrinks
 from backend.operations.state.shrink_work import ShrinkWork
+from tests.support.embedded.background import Running, running
 from tests.support.operations.approvals import ADA, BOB, Side, side
 from tests.support.team import Shared, shared
 from tests.support.topics import create_topic

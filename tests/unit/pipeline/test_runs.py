@@ -24,7 +24,6 @@ from backend.domain.pipeline.result_columns import (
     Manifest,
     RunRecord,
     RunTable,
-    tables_markdown,
 )
 from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from backend.errors import ConfigError
@@ -47,6 +46,7 @@ from backend.pipeline_files.result_files import UnreadableResults, current_files
 from backend.telemetry.recording.schema import UnreadableSamples
 from tests.support.paths import ROOT
 from tests.support.pipeline.recorded import START_MS, sample, time_of, write
+from tests.support.written_tables import tables_markdown
 
 README = (ROOT / "README.md").read_text()
 NOW_MS = START_MS + 24 * HOUR_MS

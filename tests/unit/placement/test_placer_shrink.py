@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from backend.domain.shrink.phases import ShrinkPhase
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.placement.placer_calls import close_placers
 from backend.settings import PlacerSettings
 from tests.support.admin import states_of
+from tests.support.embedded.background import running
 from tests.support.placement.given_placers import FULL, named
 from tests.support.shrink.cases import KEPT, is_shrunk, made, run, started
 from tests.support.shrink.driver import Driver

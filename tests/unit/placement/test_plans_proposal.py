@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from backend.domain.cluster.metadata import Broker, LogDir, OngoingReassignment
-from backend.domain.planning.proposal import PlanNote, Proposal, applied, check_untouched
+from backend.domain.planning.proposal import PlanNote, Proposal
 from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.domain.replicas.snapshot import DTYPES, BrokerStatus, Replicas, Snapshot
 from backend.domain.throttles.configs import Throttles
@@ -19,7 +19,7 @@ from backend.placement.plans.drain import drain
 from backend.placement.plans.scope import Scope
 from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 from backend.placement.plans.snapshot_situation import situation_of
-from tests.support.placement.plans import GB, outcome, tp, world
+from tests.support.placement.plans import GB, applied, check_untouched, outcome, tp, world
 
 FOUND = world([[1, 2], [2, 3], [3, 1]], [GB, GB, GB], {1: "a", 2: "b", 3: "c", 4: "a"})
 

@@ -33,7 +33,6 @@ from backend.telemetry.recording.gaps import (
     GapLog,
     State,
     Why,
-    read_gaps,
     read_state,
     write_state,
 )
@@ -50,6 +49,7 @@ from backend.telemetry.recording.schema import (
 )
 from backend.telemetry.recording.write_buffer import WriteBuffer
 from tests.support.recording.files import older, one_file, opened
+from tests.support.recording.gaps import read_gaps
 from tests.support.recording.samples import START_MS, keys_in, later, many, queried, table_of
 
 
@@ -321,7 +321,7 @@ while True:
     last = later(last, 1)
     for piece in sink.pieces(Table.REPLICAS, table_of(last)):
         sink.write(Table.REPLICAS, piece)
-    sink.settle([], last.taken_ms)
+    sink.note_written([], last.taken_ms)
     print(last.version, flush=True)
 """
 
@@ -352,7 +352,7 @@ def test_killed_in_the_middle_of_a_write_what_was_settled_is_whole(
 
 def test_a_run_that_did_not_end_is_found_out_and_one_that_did_is_not(tmp_path: Path) -> None:
     first = opened(tmp_path)
-    first.settle([], START_MS + 5_000)
+    first.note_written([], START_MS + 5_000)
     first.close()
     second = FolderSink(tmp_path)
     (gap,) = second.open("cluster", START_MS + 60_000)

@@ -35,7 +35,7 @@ def record(folder: Path, hours: int = 2, files: int = FILES) -> None:
             one = later(many(3), hour * 3_600 + number)
             sink.write(Table.REPLICAS, table_of(one))
             sink.write(Table.BROKERS, broker_rows(one))
-    sink.settle([], START_MS)
+    sink.note_written([], START_MS)
     sink.end()
     sink.close()
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from backend.api.routes.replica_rows import RowFilter, matching_rows, row_json
 from backend.api.schema.frames.writer import SCHEMA, FrameWriter, encode_frame, read_snapshots
+from backend.api.service.replica_rows import RowFilter, matching_rows, row_json
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.replicas.snapshot import Snapshot

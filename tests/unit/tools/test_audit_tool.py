@@ -18,12 +18,13 @@ from confluent_kafka.admin import AdminClient
 
 from backend.access.cluster_keys import KEYS_VARIABLE, ClusterKeys, write_keys
 from backend.api.client.backend_client import BackendClient
+from backend.api.schema.audit import audit_json
+from backend.domain.audit.lines import AuditEntry, AuditEvent, Touched, audit_key
+from backend.domain.audit.report import as_markdown, local_time
 from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.service.journal import JOURNAL_TOPIC
 from backend.errors import BadInput
-from backend.journals.topic.clients import JOURNAL_TOPIC
-from backend.operations.audit.lines import AuditEntry, AuditEvent, Touched, audit_json
-from backend.operations.audit.report import as_markdown, local_time
-from backend.operations.journal.entries import audit_key, operation_key
+from backend.operations.journal.entries import operation_key
 from backend.tools import audit
 from backend.tools.audit import EMPTY, FLAGS, NONE_FOUND, build_parser, parse_options
 from backend.tools.shared import new_files as writing

@@ -27,8 +27,6 @@ class Candidate:
     """A throttle that could be taken, and how it went with it."""
 
     rehearsal: Rehearsal
-    for_deadline: bool = False
-    """It is the one that a deadline takes; or, where none is enough, the fastest."""
 
     @property
     def title(self) -> str:
@@ -51,11 +49,9 @@ def candidates(answer: RehearsalAnswer) -> tuple[Candidate, ...]:
     if answer.deadline is None:
         return tuple(found)
     ours = answer.deadline.rehearsal
-    for place, one in enumerate(found):
-        if one.rehearsal.throttle_bytes_per_s == ours.throttle_bytes_per_s:
-            found[place] = Candidate(one.rehearsal, for_deadline=True)
-            return tuple(found)
-    return (*found, Candidate(ours, for_deadline=True))
+    if any(one.rehearsal.throttle_bytes_per_s == ours.throttle_bytes_per_s for one in found):
+        return tuple(found)
+    return (*found, Candidate(ours))
 
 
 def least_s(impact: Impact, throttle_bytes_per_s: int | None) -> float | None:

@@ -31,8 +31,8 @@ from tui.changes.plan.proposal_part import PickForm, ProposalPart, Proposed
 from tui.changes.plan.rehearsal_part import RehearsalPart
 from tui.changes.plan.save_dialog import SavePlanScreen
 from tui.changes.verbs.wizards import Planned, planned_wizard
-from tui.changes.wizard.change_service import Desk
-from tui.changes.wizard.intent import Target
+from tui.changes.wizard.change_service import ChangeService
+from tui.changes.wizard.intent import TargetCluster
 from tui.changes.wizard.next_step import NextStep
 from tui.changes.wizard.pages import step_line
 from tui.changes.wizard.question_parts import error_lines
@@ -90,7 +90,7 @@ class PlanScreen(Dialog[NextStep | None]):
     ]
     AUTO_FOCUS = None
 
-    def __init__(self, app: Dashboard, desk: Desk, beginning: Beginning) -> None:
+    def __init__(self, app: Dashboard, service: ChangeService, beginning: Beginning) -> None:
         super().__init__("Plan")
         self.step = PlanStep.GOAL
         """Where the operator is."""
@@ -98,7 +98,7 @@ class PlanScreen(Dialog[NextStep | None]):
         """True once something was sent, and answered."""
         self.failed = False
         """True once something was sent, and not answered or refused."""
-        self._kshunt, self._desk = app, desk
+        self._kshunt, self._service = app, service
         self._goal = beginning.goal
         self._texts = {"throttles": THROTTLES, "deadline": NOTHING, **beginning.texts}
         self._again: Callable[[], None] | None = None
@@ -248,7 +248,7 @@ class PlanScreen(Dialog[NextStep | None]):
                 proposal_tables.DiffTable(answer.proposal, app.store.facts, app.glyphs),
             )
         )
-        part = ProposalPart(proposed, app.glyphs, read_only=self._desk.read_only)
+        part = ProposalPart(proposed, app.glyphs, read_only=self._service.read_only)
         await self._show(PlanStep.PROPOSAL, part)
         self._proposed = proposed
 
@@ -427,10 +427,10 @@ class PlanScreen(Dialog[NextStep | None]):
     async def _in_earnest(self, proposed: Proposed, throttle: str) -> None:
         app, answer = self._kshunt, proposed.answer
         assert app.store.facts is not None
-        target = Target(answer.cluster_id, app.store.bootstrap_servers)
+        target = TargetCluster(answer.cluster_id, app.store.bootstrap_servers)
         planned = Planned(answer.plan, answer.proposal.goal, throttle)
         wizard = planned_wizard(app.store.facts, target, app.glyphs, planned)
-        screen = WizardScreen(app, wizard, self._desk)
+        screen = WizardScreen(app, wizard, self._service)
         try:
             then = await self.app.push_screen_wait(screen)
         finally:

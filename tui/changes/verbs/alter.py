@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 from backend.domain.reassignment.answers import ChangeAnswer
 from backend.domain.topics.alteration import UNCHANGED, AlteredTopic
 from backend.errors import BadInput
-from tui.changes.wizard.intent import Intent, Sending, Target
+from tui.changes.wizard.intent import Intent, Sending, TargetCluster
 from tui.text.formatting import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
     from backend.api.client.backend_client import BackendClient
+    from backend.domain.operations.preview import Preview
     from backend.domain.reassignment.plan import ReassignmentPlan
-    from backend.domain.service.status import Preview
 
 SEEN_WITHIN_S: Final = 20.0
 """So long it may take until the backend has seen partitions that were just added."""
@@ -51,7 +51,7 @@ class Wanted:
     reason: str = ""
 
 
-def alter_intent(present: Present, target: Target, wanted: Wanted, glyphs: Glyphs) -> Intent:
+def alter_intent(present: Present, target: TargetCluster, wanted: Wanted, glyphs: Glyphs) -> Intent:
     """Give a topic more partitions, or another replication factor, or both.
 
     Raises:

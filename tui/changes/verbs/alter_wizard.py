@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tui.changes.verbs.alter import Present, Wanted, alter_intent
-from tui.changes.wizard.intent import Intent, Target
+from tui.changes.wizard.intent import Intent, TargetCluster
 from tui.changes.wizard.pages import Page, Wizard
 from tui.changes.wizard.parsing import RATE_HINT, a_rate, number_within
 from tui.dialogs.form import FormField
@@ -13,7 +13,7 @@ PARTITIONS_MOST = 100_000
 """More than one request can add."""
 
 
-def alter_wizard(target: Target, present: Present, glyphs: Glyphs) -> Wizard:
+def alter_wizard(target: TargetCluster, present: Present, glyphs: Glyphs) -> Wizard:
     """More partitions, another replication factor, and a throttle for what is copied."""
 
     def build(partitions: int, factor: int, throttle: int | None, reason: str) -> Intent:

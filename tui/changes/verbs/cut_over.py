@@ -13,7 +13,7 @@ from textual.widgets import Input
 from tui.changes.wizard.intent import Intent
 from tui.changes.wizard.question_parts import AskPart
 from tui.dialogs.dialog import Dialog, Lines
-from tui.facts.shrink_phases import course_of, cut_over_lines, waits_for_name
+from tui.facts.shrink_phases import cut_over_lines, shrink_progress_of, waits_for_name
 from tui.feed.messages import ConnectionState
 from tui.grid.pane import Pane
 
@@ -79,12 +79,12 @@ class CutOverScreen(Dialog[bool]):
         if operation is None or not waits_for_name(operation):
             self._end(_over_words(operation))
             return
-        course = course_of(operation)
-        assert course is not None
+        progress = shrink_progress_of(operation)
+        assert progress is not None
         room = max(self.app.size.height - AROUND, 3)
-        lines = cut_over_lines(course, self._kshunt.store.cluster_id, room)
-        what = "it differs" if course.past_no_return else "point of no return"
-        self.query_one("#watched", Pane).show(f"{course.topic}: {what}", lines)
+        lines = cut_over_lines(progress, self._kshunt.store.cluster_id, room)
+        what = "it differs" if progress.past_no_return else "point of no return"
+        self.query_one("#watched", Pane).show(f"{progress.topic}: {what}", lines)
         self._warn()
 
     def _warn(self) -> None:
@@ -120,6 +120,6 @@ def _over_words(operation: Operation | None) -> str:
     """What became of it meanwhile."""
     if operation is None:
         return "It is gone. Esc closes."
-    course = course_of(operation)
-    phase = "" if course is None or operation.state.ended else f", in {course.phase.value}"
+    progress = shrink_progress_of(operation)
+    phase = "" if progress is None or operation.state.ended else f", in {progress.phase.value}"
     return f"It waits for this no more: it is {operation.state.value}{phase}. Esc closes."

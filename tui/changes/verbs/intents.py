@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.reassignment.answers import ChangeAnswer
+from backend.domain.reassignment.move_caps import MoveCaps
 from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.service.status import MoveCaps
 from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from tui.changes.verbs.leader_skew import leader_skew, skew_lines
-from tui.changes.wizard.intent import Intent, Sending, Target, counted, short_name
+from tui.changes.wizard.intent import Intent, Sending, TargetCluster, counted, short_name
 from tui.text.formatting import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Start:
     reason: str = ""
 
 
-def reassign_intent(facts: Facts, target: Target, start: Start, glyphs: Glyphs) -> Intent:
+def reassign_intent(facts: Facts, target: TargetCluster, start: Start, glyphs: Glyphs) -> Intent:
     """Start moving partitions as a plan says."""
     plan, throttle = start.plan, start.throttle_bytes_per_s
     moving = facts.summary.moving_partitions
@@ -79,7 +79,11 @@ def reassign_intent(facts: Facts, target: Target, start: Start, glyphs: Glyphs) 
 
 
 def cancel_intent(
-    facts: Facts, target: Target, partitions: Sequence[TopicPartition], *, every: bool = False
+    facts: Facts,
+    target: TargetCluster,
+    partitions: Sequence[TopicPartition],
+    *,
+    every: bool = False,
 ) -> Intent:
     """Return moving partitions to their original replicas; `every` one has to be meant."""
     brokers = {broker for partition in partitions for broker in facts.replicas_of(partition)}
@@ -100,7 +104,7 @@ def cancel_intent(
 
 
 def election_intent(
-    facts: Facts, target: Target, partitions: Sequence[TopicPartition] | None
+    facts: Facts, target: TargetCluster, partitions: Sequence[TopicPartition] | None
 ) -> Intent:
     """Give the lead to the preferred replicas; of every partition if None."""
 
@@ -140,7 +144,7 @@ def _elected(facts: Facts, answer: ChangeAnswer) -> tuple[TopicPartition, ...]:
 
 
 def rates_intent(
-    facts: Facts, target: Target, rates: Mapping[int, ThrottledRate], glyphs: Glyphs
+    facts: Facts, target: TargetCluster, rates: Mapping[int, ThrottledRate], glyphs: Glyphs
 ) -> Intent:
     """Set brokers' throttled rates."""
     from backend.domain.replicas.what_if import what_if
@@ -179,7 +183,9 @@ def rates_intent(
     )
 
 
-def lists_intent(facts: Facts, target: Target, topic: str, lists: ThrottledReplicas) -> Intent:
+def lists_intent(
+    facts: Facts, target: TargetCluster, topic: str, lists: ThrottledReplicas
+) -> Intent:
     """Set a topic's throttled replicas."""
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:

@@ -9,17 +9,25 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from backend.domain.operations.operation import Operation, OperationKind
+from backend.domain.operations.preview import Preview
 from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.service.status import Preview, ShownDrift, ShownOrphan
-from tui.changes.wizard.intent import NAMES_MOST, Intent, Sending, Target, counted, short_name
+from backend.domain.throttles.owners import ShownDrift, ShownOrphan
+from tui.changes.wizard.intent import (
+    NAMES_MOST,
+    Intent,
+    Sending,
+    TargetCluster,
+    counted,
+    short_name,
+)
 from tui.facts.drift_words import change_words, owner_words, readable, setting_words
-from tui.shell.dashboard import Verb
+from tui.shell.dashboard import OperationVerb
 from tui.text.formatting import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
     from backend.api.client.backend_client import BackendClient
 
-_VERBS: Final[tuple[Verb, ...]] = ("pause", "resume", "cancel", "undo")
+_VERBS: Final[tuple[OperationVerb, ...]] = ("pause", "resume", "cancel", "undo")
 _TITLES: Final = {
     "pause": "Pause",
     "resume": "Resume",
@@ -39,13 +47,13 @@ _SHRINK_EFFECTS: Final = {
 }
 
 
-def verb_named(name: str) -> Verb:
+def verb_named(name: str) -> OperationVerb:
     """One of the verbs, by its name."""
-    found: Verb = next(verb for verb in _VERBS if verb == name)
+    found: OperationVerb = next(verb for verb in _VERBS if verb == name)
     return found
 
 
-def operation_intent(target: Target, operation: Operation, verb: Verb) -> Intent:
+def operation_intent(target: TargetCluster, operation: Operation, verb: OperationVerb) -> Intent:
     """Pause, resume, cancel or undo an operation."""
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
@@ -78,7 +86,7 @@ def operation_lines(operation: Operation) -> tuple[tuple[str, str], ...]:
     )
 
 
-def abandon_intent(target: Target, operation: Operation, brokers: Sequence[int]) -> Intent:
+def abandon_intent(target: TargetCluster, operation: Operation, brokers: Sequence[int]) -> Intent:
     """End an operation although brokers that are gone for good still have its throttle."""
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
@@ -97,7 +105,7 @@ def abandon_intent(target: Target, operation: Operation, brokers: Sequence[int])
 
 
 def drift_intent(
-    target: Target, drift: Sequence[ShownDrift], glyphs: Glyphs, *, ours: bool
+    target: TargetCluster, drift: Sequence[ShownDrift], glyphs: Glyphs, *, ours: bool
 ) -> Intent:
     """Put our throttle back where it drifted (`ours`), or keep what somebody else set."""
     ids = [one.id for one in drift]
@@ -123,7 +131,7 @@ def drift_intent(
 
 
 def orphans_intent(
-    target: Target, orphans: Sequence[ShownOrphan], *, every: bool = False
+    target: TargetCluster, orphans: Sequence[ShownOrphan], *, every: bool = False
 ) -> Intent:
     """Take off throttles that no move justifies; `every` one has to be meant."""
     ids = [one.id for one in orphans]
@@ -152,7 +160,7 @@ def _orphan_lines(orphans: Sequence[ShownOrphan]) -> tuple[tuple[str, str], ...]
     return (*lines, *([("and", f"{more:,} more")] if more else ()))
 
 
-def adopt_intent(target: Target, moves: int) -> Intent:
+def adopt_intent(target: TargetCluster, moves: int) -> Intent:
     """Take over the throttle of moves that somebody else started."""
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:

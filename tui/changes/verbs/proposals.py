@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from backend.domain.operations.approval import ShownProposal
+from backend.domain.operations.preview import Preview
 from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.service.status import Preview
-from tui.changes.wizard.intent import Intent, Sending, Target
+from tui.changes.wizard.intent import Intent, Sending, TargetCluster
 from tui.data.team import left_text
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ LOSSES: Final[Mapping[str, str]] = {
 """By what is proposed; nothing is lost by the start of a shrink."""
 
 
-def approve_intent(target: Target, proposal: ShownProposal, now_ms: int) -> Intent:
+def approve_intent(target: TargetCluster, proposal: ShownProposal, now_ms: int) -> Intent:
     """Let what another one proposed happen."""
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:

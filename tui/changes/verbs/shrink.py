@@ -12,7 +12,7 @@ from backend.domain.shrink.delete_partitions import (
     ShrinkAnswer,
 )
 from backend.domain.shrink.phases import CutOver, ShrinkProgress, ShrinkRequest
-from tui.changes.wizard.intent import Intent, Sending, Target
+from tui.changes.wizard.intent import Intent, Sending, TargetCluster
 from tui.text.formatting import duration_text, plural
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WITHOUT_RETURN = "Nothing is deleted before somebody types the topic's name; until then it can be"
 
 
-def shrink_intent(target: Target, request: ShrinkRequest, there: int, reason: str) -> Intent:
+def shrink_intent(target: TargetCluster, request: ShrinkRequest, there: int, reason: str) -> Intent:
     """Let a topic have fewer partitions, by copying it."""
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
@@ -41,7 +41,7 @@ def shrink_intent(target: Target, request: ShrinkRequest, there: int, reason: st
     )
 
 
-def delete_intent(target: Target, request: ShrinkRequest, there: int, reason: str) -> Intent:
+def delete_intent(target: TargetCluster, request: ShrinkRequest, there: int, reason: str) -> Intent:
     """Let the cluster itself delete a topic's last partitions, with what they hold."""
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
@@ -81,21 +81,21 @@ def as_change(answer: ShrinkAnswer) -> ChangeAnswer:
     return ChangeAnswer(answer.validate_only, answer.operation_id, results, answer.notes)
 
 
-def confirm_intent(target: Target, operation: Operation, course: ShrinkProgress) -> Intent:
+def confirm_intent(target: TargetCluster, operation: Operation, progress: ShrinkProgress) -> Intent:
     """Agree to what a shrink cannot take back."""
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
         words = {name: value for name, value in sending.words.items() if name != "validate_only"}
-        return client.confirm_shrink(operation.id, course.topic, **words)
+        return client.confirm_shrink(operation.id, progress.topic, **words)
 
-    what = "Go on with" if course.past_no_return else "Cut over"
+    what = "Go on with" if progress.past_no_return else "Cut over"
     return Intent(
-        title=f"{what} {course.topic}: operation {operation.id}",
+        title=f"{what} {progress.topic}: operation {operation.id}",
         button=what,
         target=target,
-        touches=(("Topic", course.topic),),
+        touches=(("Topic", progress.topic),),
         send=send,
-        typed=(course.topic,),
+        typed=(progress.topic,),
     )
 
 

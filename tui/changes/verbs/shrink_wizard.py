@@ -8,7 +8,7 @@ from typing import Final
 
 from backend.domain.shrink.phases import ShrinkRequest
 from tui.changes.verbs.shrink import delete_intent, shrink_intent, way_of
-from tui.changes.wizard.intent import Intent, Target
+from tui.changes.wizard.intent import Intent, TargetCluster
 from tui.changes.wizard.pages import Page, Wizard
 from tui.changes.wizard.parsing import (
     DELAY_HINT,
@@ -40,7 +40,7 @@ class Shrunk:
     """Every topic that there is."""
 
 
-def shrink_wizard(target: Target, about: Shrunk) -> Wizard:
+def shrink_wizard(target: TargetCluster, about: Shrunk) -> Wizard:
     """Copy, verify, and cut over: no record is lost."""
     name = FormField(
         "Name",
@@ -70,7 +70,7 @@ def shrink_wizard(target: Target, about: Shrunk) -> Wizard:
     )
 
 
-def delete_wizard(target: Target, about: Shrunk) -> Wizard:
+def delete_wizard(target: TargetCluster, about: Shrunk) -> Wizard:
     """The cluster deletes partitions itself: what they hold is lost."""
 
     def build(count: int, delay_ms: int, insisted: tuple[str, ...], why: str) -> Intent:

@@ -14,7 +14,7 @@ from backend.domain.reassignment.plan import ReassignmentPlan
 from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from tui.changes.verbs import intents, operations
 from tui.changes.verbs.intents import Start
-from tui.changes.wizard.intent import Intent, Sending, Target
+from tui.changes.wizard.intent import Intent, Sending, TargetCluster
 from tui.changes.wizard.pages import Page, Wizard
 from tui.changes.wizard.parsing import (
     CAPS_HINT,
@@ -52,7 +52,7 @@ class Planned:
     """The rate that was chosen, as it is typed; empty where none was."""
 
 
-def start_wizard(facts: Facts, target: Target, glyphs: Glyphs) -> Wizard:
+def start_wizard(facts: Facts, target: TargetCluster, glyphs: Glyphs) -> Wizard:
     """Start moving partitions as a JSON file says."""
     goal = FormField(
         "Plan file",
@@ -69,7 +69,7 @@ def start_wizard(facts: Facts, target: Target, glyphs: Glyphs) -> Wizard:
     return Wizard("Start a reassignment", build, _goal(target, goal), Page(fields=_how()))
 
 
-def planned_wizard(facts: Facts, target: Target, glyphs: Glyphs, planned: Planned) -> Wizard:
+def planned_wizard(facts: Facts, target: TargetCluster, glyphs: Glyphs, planned: Planned) -> Wizard:
     """Start moving partitions as a plan says that was made here."""
 
     def build(*values: Any) -> Intent:
@@ -93,7 +93,9 @@ def _how(throttle: str = "", reason: str = "") -> tuple[FormField, ...]:
     )
 
 
-def rates_wizard(facts: Facts, target: Target, glyphs: Glyphs, brokers: Sequence[int]) -> Wizard:
+def rates_wizard(
+    facts: Facts, target: TargetCluster, glyphs: Glyphs, brokers: Sequence[int]
+) -> Wizard:
     """Set the rates of these brokers."""
     present = facts.snapshot.throttles.rates
     rates = {present[id].rate if id in present else None for id in brokers}
@@ -113,7 +115,7 @@ def rates_wizard(facts: Facts, target: Target, glyphs: Glyphs, brokers: Sequence
     return Wizard(f"Throttle of {who}", build, _goal(target), Page(fields=fields))
 
 
-def lists_wizard(facts: Facts, target: Target, topic: str) -> Wizard:
+def lists_wizard(facts: Facts, target: TargetCluster, topic: str) -> Wizard:
     """Set a topic's throttled replicas."""
     present = facts.snapshot.throttles.replicas.get(topic, ThrottledReplicas())
 
@@ -128,7 +130,7 @@ def lists_wizard(facts: Facts, target: Target, topic: str) -> Wizard:
 
 
 def election_wizard(
-    facts: Facts, target: Target, partitions: Sequence[TopicPartition] | None
+    facts: Facts, target: TargetCluster, partitions: Sequence[TopicPartition] | None
 ) -> Wizard:
     """Elect preferred leaders: there is nothing to choose."""
     count = len(facts.starts) if partitions is None else len(partitions)
@@ -140,7 +142,7 @@ def election_wizard(
     )
 
 
-def abandon_wizard(facts: Facts, target: Target, operation: Operation) -> Wizard:
+def abandon_wizard(facts: Facts, target: TargetCluster, operation: Operation) -> Wizard:
     """End an operation although brokers that are gone for good still have its throttle."""
     gone = [id for id, one in sorted(facts.snapshot.brokers.items()) if one.stale]
     field = FormField(
@@ -158,7 +160,7 @@ def abandon_wizard(facts: Facts, target: Target, operation: Operation) -> Wizard
 
 
 def audit_wizard(
-    target: Target, known: Sequence[str], chosen: str, downloads: Downloads | None = None
+    target: TargetCluster, known: Sequence[str], chosen: str, downloads: Downloads | None = None
 ) -> Wizard:
     """Write the audit to a new file, or have the browser download it.
 
@@ -187,7 +189,7 @@ def _audit_download(text: str) -> Path:
 
 
 def audit_intent(
-    target: Target, operation: str, path: Path, downloads: Downloads | None = None
+    target: TargetCluster, operation: str, path: Path, downloads: Downloads | None = None
 ) -> Intent:
     """Read the audit, and write it to a file: nothing in the cluster changes."""
     id = "" if operation == EVERY_OPERATION else operation
@@ -213,6 +215,6 @@ def audit_intent(
     )
 
 
-def _goal(target: Target, *fields: FormField) -> Page:
+def _goal(target: TargetCluster, *fields: FormField) -> Page:
     where = f"Cluster {target.cluster_id} at {servers_text(target.bootstrap_servers)}"
     return Page((where,), fields)

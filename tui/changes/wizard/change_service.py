@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from backend.domain.operations.preview import Preview
 from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.service.status import Preview
 from backend.domain.shrink.check import ShrinkCheck
 from backend.domain.shrink.phases import ShrinkRequest
 from backend.errors import BackendError, BackendUnreachable, KshuntError
@@ -45,7 +45,7 @@ class ChangePreview:
         return any(result.ok for result in self.rehearsal.results)
 
 
-class Desk:
+class ChangeService:
     """See the module's text."""
 
     def __init__(self, app: Dashboard) -> None:
@@ -105,7 +105,7 @@ class Desk:
             if preview is not None and await self._is_stale(error, intent, preview):
                 raise Stale(error.message) from None
             raise
-        self._app.rounds.nudge()
+        self._app.polling.nudge()
         return answer
 
     async def _preview(self, intent: Intent) -> Preview | None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from backend.domain.operations.preview import Preview
 from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.service.status import Preview
 from backend.domain.shrink.phases import ShrinkRequest
 from tui.text.formatting import names_text
 
@@ -21,7 +21,7 @@ NAMES_MOST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetCluster:
     """The cluster that was on the screen when the operator asked."""
 
     cluster_id: str
@@ -32,7 +32,7 @@ class Target:
 class Sending:
     """How a change is sent: to be rehearsed, or in earnest and by whom."""
 
-    target: Target
+    target: TargetCluster
     validate_only: bool
     fingerprint: str = ""
     """Of the preview that was agreed to; empty where there was none."""
@@ -63,7 +63,7 @@ class Intent:
     """What will be done, as a heading."""
     button: str
     """What the button says that does it."""
-    target: Target
+    target: TargetCluster
     touches: tuple[tuple[str, str], ...]
     """Label and names: what it touches."""
     send: Callable[[BackendClient, Sending], ChangeAnswer]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from backend.domain.service.status import MoveCaps
+from backend.domain.reassignment.move_caps import MoveCaps
 from backend.domain.throttles.configs import parse_rate
 from backend.errors import BadInput
 

@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from backend.domain.reassignment.answers import ChangeAnswer
 from backend.errors import KshuntError
-from tui.changes.wizard.change_service import READ_ONLY, ChangePreview, Desk, Stale
+from tui.changes.wizard.change_service import READ_ONLY, ChangePreview, ChangeService, Stale
 from tui.changes.wizard.intent import Intent
 from tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_course
 from tui.changes.wizard.pages import Step, Wizard, step_line
@@ -61,14 +61,14 @@ class WizardScreen(Dialog[NextStep | None]):
     ]
     AUTO_FOCUS = None
 
-    def __init__(self, app: Dashboard, wizard: Wizard, desk: Desk) -> None:
+    def __init__(self, app: Dashboard, wizard: Wizard, service: ChangeService) -> None:
         super().__init__(wizard.title)
         self.wizard = wizard
         self.step = wizard.first
         """Where the operator is."""
         self.answer: ChangeAnswer | None = None
         """What came back, once it was sent."""
-        self._kshunt, self._desk = app, desk
+        self._kshunt, self._service = app, service
         self._values: dict[Step, tuple[Any, ...]] = {}
         self._intent: Intent | None = None
         self._looked: ChangePreview | None = None
@@ -177,7 +177,7 @@ class WizardScreen(Dialog[NextStep | None]):
             # Thousands of partitions take a while to describe.
             self._intent = await asyncio.to_thread(self.wizard.build, *typed)
             self.call_it(self._intent.title)
-            self._looked = await self._desk.look(self._intent)
+            self._looked = await self._service.look(self._intent)
         except KshuntError as error:
             await self._show(Step.PREVIEW, *error_lines(error, sent=False))
             if self.step is Step.PREVIEW:
@@ -185,7 +185,7 @@ class WizardScreen(Dialog[NextStep | None]):
             return
         finally:
             self._busy = False
-        read_only = self._desk.read_only
+        read_only = self._service.read_only
         glyphs = self._kshunt.glyphs
         if self._looked.check is not None:
             await self._show_safety(self._looked, read_only=read_only)
@@ -221,7 +221,7 @@ class WizardScreen(Dialog[NextStep | None]):
             if asked.reason != asked.intent.reason:
                 # It was said at the question, before it had to be asked again.
                 self._intent = replace(self._intent, reason=asked.reason)
-        part = AskPart(self._intent, read_only=self._desk.read_only, leave="Back")
+        part = AskPart(self._intent, read_only=self._service.read_only, leave="Back")
         target = self._intent.target
         lines = [f"{self._intent.title}?", f"Cluster {target.cluster_id}"]
         if self._intent.effect:
@@ -247,7 +247,7 @@ class WizardScreen(Dialog[NextStep | None]):
         agreed = replace(self._intent, reason=reason or self._intent.reason)
         self._say_keys("Sent; waiting for the answer.")
         try:
-            self.answer = await self._desk.send(agreed, self._looked.preview)
+            self.answer = await self._service.send(agreed, self._looked.preview)
         except Stale as stale:
             self._go(Step.PREVIEW, str(stale))
             return
@@ -295,7 +295,7 @@ class WizardScreen(Dialog[NextStep | None]):
             await self._ask()
 
     def _may_ask(self) -> bool:
-        if self._desk.read_only and self._intent is not None and not self._intent.local:
+        if self._service.read_only and self._intent is not None and not self._intent.local:
             self._say_keys(READ_ONLY)
             return False
         return not self._busy

@@ -11,7 +11,7 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Input
 
-from backend.domain.service.status import AuditLine
+from backend.domain.audit.shown_line import AuditLine
 from backend.errors import BadInput, KshuntError
 from tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_lines
 from tui.grid.grid import Grid
@@ -146,7 +146,7 @@ class AuditScreen(Dialog[None]):
         store = self._kshunt.store
         operation = store.operation(self._first.removeprefix("op:"))
         self.dismiss(None)
-        self._kshunt.flows.export(operation)
+        self._kshunt.workflows.export(operation)
 
 
 class EntryScreen(Dialog[None]):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from backend.domain.service.status import AuditLine
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.text.formatting import moment_text
 from backend.errors import BadInput
 from tui.facts.drift_words import readable

@@ -33,7 +33,7 @@ class BrokersScreen(PaneScreen):
     # Who feeds whom
 
     def action_matrix(self) -> None:
-        """Flows between brokers, then places of partitions, then the brokers again."""
+        """ChangeWorkflows between brokers, then places of partitions, then the brokers again."""
         from tui.views.brokers.matrix import MATRICES
 
         query = self.kshunt.store.queries[self.VIEW]
@@ -115,15 +115,15 @@ class BrokersScreen(PaneScreen):
         """Make a plan for the broker under the cursor."""
         broker = self.grid.cursor_key
         if not self.refused("plan"):
-            self.kshunt.flows.plan(brokers=(broker,) if isinstance(broker, int) else ())
+            self.kshunt.workflows.plan(brokers=(broker,) if isinstance(broker, int) else ())
 
     def action_edit(self) -> None:
         """Edit the rates of the broker under the cursor."""
         broker = self.grid.cursor_key
         if not self.refused("edit") and isinstance(broker, int):
-            self.kshunt.flows.edit_rates((broker,))
+            self.kshunt.workflows.edit_rates((broker,))
 
     def action_edit_all(self) -> None:
         """Edit the rates of every broker."""
         if not self.refused("edit_all"):
-            self.kshunt.flows.edit_rates(None)
+            self.kshunt.workflows.edit_rates(None)

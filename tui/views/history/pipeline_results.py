@@ -25,7 +25,7 @@ from tui.facts.forecast import Forecast, age_text, end_text, of_operation
 from tui.facts.row_keys import ReplicaKey
 from tui.tables.lines import Line, Part, fitted, labelled, wrapped
 from tui.tables.model import Cell
-from tui.tables.targets import Target
+from tui.tables.targets import ScreenTarget
 from tui.text.formatting import (
     Glyphs,
     bytes_text,
@@ -189,7 +189,7 @@ def _eta(
         Cell(end_text(forecast), "bad" if forecast.never else ""),
         *(Cell(words, "dim") for words in (source, *about) if words),
     ]
-    target = Target(OPERATIONS, id)
+    target = ScreenTarget(OPERATIONS, id)
     return [
         Line((Cell(fit("" if number else id, room + 1, glyphs), "strong"), *line.spans))._replace(
             key=("forecast", id, number), target=target
@@ -275,7 +275,7 @@ def _stall(one: StallRow, now_ms: int, width: int, glyphs: Glyphs) -> Line:
         Part(Cell(ended, "warn" if one.open else "dim"), 10),
         Part(Cell(cause_text(one.cause)), 0 if width >= 100 else 22, 2),
     ]
-    target = Target(PARTITIONS, key)
+    target = ScreenTarget(PARTITIONS, key)
     return Line(fitted(parts, width, glyphs), ("stall", key, one.start_ms), target)
 
 
@@ -332,7 +332,7 @@ def _load(one: LoadRow, now_ms: int, width: int, glyphs: Glyphs) -> Line:
         Part(Cell(f"out {_rate(one.out_bytes_per_s)}"), 12, 4),
         Part(Cell(f"leads {leads}", "dim"), 10, 5),
     ]
-    target = Target(BROKERS, one.broker)
+    target = ScreenTarget(BROKERS, one.broker)
     return Line(fitted(parts, width, glyphs), ("load", one.broker), target)
 
 

@@ -17,7 +17,7 @@ from tui.text.formatting import duration_text
 from tui.views.board_screen import BoardScreen
 
 if TYPE_CHECKING:
-    from tui.facts.transfer_history import Moment
+    from tui.facts.transfer_history import TransferPoint
     from tui.tables.lines import Line
     from tui.views.history.sections import Chosen
 
@@ -46,7 +46,7 @@ class HistoryScreen(BoardScreen):
         return self._chosen
 
     @property
-    def course(self) -> tuple[Moment, ...]:
+    def course(self) -> tuple[TransferPoint, ...]:
         """What was seen so far."""
         home = self.kshunt.store.home
         return home.course if home is not None else ()

@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 from backend.domain.pipeline.delivered import PipelinePast, PipelineStatus, TransferHistory
 from tui.actions.view_names import BROKERS
-from tui.facts.transfer_history import Moment, broker_course, permitted, rates, remaining, within
+from tui.facts.transfer_history import (
+    TransferPoint,
+    broker_history,
+    permitted,
+    rates,
+    remaining,
+    within,
+)
 from tui.tables.lines import BLANK, Line, Part, fitted, labelled
 from tui.tables.model import Cell
-from tui.tables.targets import Target
+from tui.tables.targets import ScreenTarget
 from tui.text.formatting import Glyphs, bytes_text, count_text, rate_text, sparkline
 from tui.views.history.pipeline_results import even, section_lines, sections
 
@@ -61,7 +68,7 @@ def draw_days(course: TransferHistory, kind: str, glyphs: Glyphs, width: int, he
 
 
 def draw_course(
-    course: Sequence[Moment], chosen: Chosen, glyphs: Glyphs, width: int, height: int
+    course: Sequence[TransferPoint], chosen: Chosen, glyphs: Glyphs, width: int, height: int
 ) -> Text:
     """A plot of what is chosen; for a thread."""
     from tui.text.plots import Series, plot_course
@@ -83,7 +90,7 @@ def draw_course(
 
 
 def history_lines(
-    course: Sequence[Moment],
+    course: Sequence[TransferPoint],
     chosen: Chosen,
     pipeline: PipelineStatus | None,
     delivered: PipelinePast | None,
@@ -109,15 +116,15 @@ def history_lines(
 # Brokers
 
 
-def _brokers(moments: Sequence[Moment], width: int, glyphs: Glyphs) -> list[Line]:
+def _brokers(moments: Sequence[TransferPoint], width: int, glyphs: Glyphs) -> list[Line]:
     load = next((moment.load for moment in reversed(moments) if moment.load is not None), None)
     if load is None:
         return [Line((Cell("No snapshot yet.", "dim"),))]
     return [_broker(moments, id, width, glyphs) for id in load.brokers]
 
 
-def _broker(moments: Sequence[Moment], id: int, width: int, glyphs: Glyphs) -> Line:
-    received, sent = broker_course(moments, id)
+def _broker(moments: Sequence[TransferPoint], id: int, width: int, glyphs: Glyphs) -> Line:
+    received, sent = broker_history(moments, id)
     room = min(max((width - 40) // 2, 0), 40)
     parts = [Part(Cell(f"broker {id}", "strong"), 11)]
     for word, values in (("in", received), ("out", sent)):
@@ -127,4 +134,4 @@ def _broker(moments: Sequence[Moment], id: int, width: int, glyphs: Glyphs) -> L
         quiet = values[-1] == 0
         text = "-" if quiet else rate_text(values[-1], tight=True) + "/s"
         parts.append(Part(Cell(text, "dim" if quiet else ""), 8, right=True))
-    return Line(fitted(parts, width, glyphs), ("broker", id), Target(BROKERS, id))
+    return Line(fitted(parts, width, glyphs), ("broker", id), ScreenTarget(BROKERS, id))

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from backend.domain.audit.shown_line import AuditLine
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.service.status import AuditLine
 from backend.domain.shrink.phases import ShrinkProgress
 from backend.domain.text.formatting import moment_text
 from tui.actions import ACTIONS, can, key_of
 from tui.facts.drift_words import drift_words, readable
 from tui.facts.forecast import LIVE, full_text
 from tui.facts.progress import held, moving_first, originals
-from tui.facts.shrink_phases import course_of, phase_lines
+from tui.facts.shrink_phases import phase_lines, shrink_progress_of
 from tui.facts.snapshot_facts import Facts
 from tui.tables.lines import PaneLine
 from tui.text.formatting import NEVER_TEXT, Glyphs, bytes_text, duration_text, plural, rate_text
@@ -51,7 +51,7 @@ def about(
     `audit` None: nobody has said; `unknown` is why, where nobody will. `looks`: the keys that look
     at the audit are named; `shared`: somebody else is here, and so are those that they would see.
     """
-    course, keys = course_of(row.operation), _can(row, looks=looks, shared=shared)
+    course, keys = shrink_progress_of(row.operation), _can(row, looks=looks, shared=shared)
     if course is not None:
         return _shrink(row, course, audit, glyphs, room, keys)
     head = [*_drift(row), *_facts(row)][: room - 1]

@@ -47,11 +47,11 @@ async def operation_lines(
 def progress_text(facts: Facts | None, operation: Operation) -> str:
     """`running: 2/6 replicas, 31.2 GB left, ETA 14m to 22m`."""
     from tui.facts.progress import held, progress_of
-    from tui.facts.shrink_phases import brief, course_of
+    from tui.facts.shrink_phases import brief, shrink_progress_of
     from tui.views.operations.table import eta_words, left_text
 
     state = operation.state.value
-    course = course_of(operation)
+    course = shrink_progress_of(operation)
     if course is not None and not operation.state.ended:
         return f"It is {state}: {brief(course)}"
     progress = None if facts is None else progress_of(facts, operation)

@@ -100,7 +100,7 @@ class OperationsScreen(TableScreen):
         wanted = (operation.id, operation.state.value, operation.outcome, *said)
         if wanted != self._audit_of:
             self._audit_of = wanted
-            audit = partial(self.kshunt.rounds.audit, operation.id)
+            audit = partial(self.kshunt.polling.audit, operation.id)
             # Not a coroutine: where a newer wish comes first, it would never be awaited.
             self.run_worker(audit, group="audit", exclusive=True)  # type: ignore[arg-type]
 
@@ -168,31 +168,31 @@ class OperationsScreen(TableScreen):
         resumes = operation is not None and "resume" in operation.actions
         able = self._able("pause", "resume" if resumes else "pause")
         if able is not None:
-            self.kshunt.flows.steer(able, "resume" if resumes else "pause")
+            self.kshunt.workflows.steer(able, "resume" if resumes else "pause")
 
     def action_cancel_operation(self) -> None:
         """Return what the operation still moves."""
         operation = self._able("cancel_operation", "cancel")
         if operation is not None:
-            self.kshunt.flows.steer(operation, "cancel")
+            self.kshunt.workflows.steer(operation, "cancel")
 
     def action_confirm_shrink(self) -> None:
         """Type the name of the topic that a shrink is about to replace."""
         operation = self._able("confirm_shrink", "confirm")
         if operation is not None:
-            self.kshunt.flows.confirm_shrink(operation)
+            self.kshunt.workflows.confirm_shrink(operation)
 
     def action_undo(self) -> None:
         """Move back what the operation moved."""
         operation = self._able("undo", "undo")
         if operation is not None:
-            self.kshunt.flows.steer(operation, "undo")
+            self.kshunt.workflows.steer(operation, "undo")
 
     def action_abandon(self) -> None:
         """End the operation although brokers that are gone have its throttle."""
         operation = self._able("abandon", "abandon")
         if operation is not None:
-            self.kshunt.flows.abandon(operation)
+            self.kshunt.workflows.abandon(operation)
 
     def action_audit(self) -> None:
         """Who did what, newest first; of the operation under the cursor at first."""
@@ -216,4 +216,4 @@ class OperationsScreen(TableScreen):
 
     def action_export(self) -> None:
         """Write the audit to a file."""
-        self.kshunt.flows.export(self.chosen)
+        self.kshunt.workflows.export(self.chosen)

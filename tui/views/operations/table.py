@@ -9,11 +9,11 @@ from typing import Final
 
 from backend.domain.operations.operation import Operation, OperationState
 from backend.domain.pipeline.delivered import EtaRow
-from backend.domain.service.status import ShownDrift
 from backend.domain.shrink.phases import ShrinkProgress
+from backend.domain.throttles.owners import ShownDrift
 from tui.facts.forecast import Forecast, of_operation, range_text
 from tui.facts.progress import Progress, held, progress_of
-from tui.facts.shrink_phases import course_of, eta_range, percent, phase_now, share_of
+from tui.facts.shrink_phases import eta_range, percent, phase_now, share_of, shrink_progress_of
 from tui.facts.snapshot_facts import Facts
 from tui.tables.list_table import Field, ListTable
 from tui.tables.model import Cell, Column, Order, RowKey
@@ -132,14 +132,14 @@ def eta_words(progress: Progress, to: str, never: str) -> str:
     return f">{text}" if more and not math.isnan(progress.eta_s) else text
 
 
-def _course(row: OperationRow) -> ShrinkProgress | None:
+def _shrink_progress(row: OperationRow) -> ShrinkProgress | None:
     """How a shrink stands that has not ended."""
-    return None if row.operation.state.ended else course_of(row.operation)
+    return None if row.operation.state.ended else shrink_progress_of(row.operation)
 
 
 def _state(row: OperationRow, width: int) -> Cell:
     state = row.operation.state
-    course = _course(row)
+    course = _shrink_progress(row)
     if course is not None and course.needs:
         return Cell(f"{state.brief} !", "warn")
     tone = "bad" if row.drift else TONES.get(state, "strong")
@@ -147,7 +147,7 @@ def _state(row: OperationRow, width: int) -> Cell:
 
 
 def _arrived(row: OperationRow, width: int) -> Cell:
-    course = _course(row)
+    course = _shrink_progress(row)
     if course is not None:
         share = share_of(phase_now(course))
         words = course.phase.value if math.isnan(share) else percent(share)
@@ -163,7 +163,7 @@ def _left(row: OperationRow, width: int) -> Cell:
 
 
 def _eta(row: OperationRow, width: int) -> Cell:
-    course = _course(row)
+    course = _shrink_progress(row)
     if course is not None:
         return _phase_eta(row, course, width)
     if row.progress is None:

@@ -12,7 +12,7 @@ Algorithm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -98,7 +98,7 @@ def _builders(
 ) -> Mapping[str, tuple[str, Builder]]:
     """Title and builder of each section."""
     moving = overview.summary.moving_replicas > 0
-    counts = parts.Counts(sight.drift, sight.orphans, sight.data_age)
+    counts = parts.ThrottleCounts(sight.drift, sight.orphans, sight.data_age)
     listed = overview.running or overview.ended
     return {
         "health": ("Health", lambda w, n: parts.health(overview, counts, w, n, glyphs)),
@@ -129,8 +129,3 @@ def _granted(wanted: Mapping[str, int], height: int) -> dict[str, int]:
         granted[name] = present + more
         left -= more
     return granted
-
-
-def selectable(lines: Sequence[Line]) -> list[int]:
-    """Places of the lines that the cursor stops at."""
-    return [place for place, line in enumerate(lines) if line.key is not None]

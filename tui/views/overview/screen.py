@@ -89,4 +89,4 @@ class OverviewScreen(BoardScreen):
     def action_plan(self) -> None:
         """Make a plan."""
         if not self.refused("plan"):
-            self.kshunt.flows.plan()
+            self.kshunt.workflows.plan()

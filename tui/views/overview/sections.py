@@ -15,11 +15,11 @@ from tui.facts.eta_words import joined, shown_etas
 from tui.facts.forecast import LIVE, PIPELINE, Forecast, range_text
 from tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica, share_text
 from tui.facts.progress import Progress, held
-from tui.facts.shrink_phases import brief, course_of, phase_now, share_of
-from tui.facts.transfer_history import Moment, permitted, rates, steady, within
+from tui.facts.shrink_phases import brief, phase_now, share_of, shrink_progress_of
+from tui.facts.transfer_history import TransferPoint, permitted, rates, steady, within
 from tui.tables.lines import Line, Part, fitted, wrapped
 from tui.tables.model import Cell
-from tui.tables.targets import Item, Target
+from tui.tables.targets import Item, ScreenTarget
 from tui.text.bars import LIMIT_MARKS, area, bar
 from tui.text.formatting import (
     NEVER_SHORT,
@@ -44,7 +44,7 @@ OPERATIONS_MOST: Final = 3
 """So many that run are listed before the rest is counted."""
 
 
-class Counts(NamedTuple):
+class ThrottleCounts(NamedTuple):
     """What the health line says beside the snapshot."""
 
     drift: int | None
@@ -55,7 +55,9 @@ class Counts(NamedTuple):
 # Health
 
 
-def health(overview: Overview, counts: Counts, width: int, most: int, glyphs: Glyphs) -> list[Line]:
+def health(
+    overview: Overview, counts: ThrottleCounts, width: int, most: int, glyphs: Glyphs
+) -> list[Line]:
     """Sentences, those with something bad in them first; what is fine stays quiet."""
     groups = [
         _brokers(overview),
@@ -116,7 +118,7 @@ def _moves(overview: Overview) -> list[Cell]:
     return sorted(cells, key=lambda cell: -_RANKS.get(cell.tone, 0))
 
 
-def _throttles(counts: Counts, overview: Overview) -> list[Cell]:
+def _throttles(counts: ThrottleCounts, overview: Overview) -> list[Cell]:
     noun = "orphan throttle" if counts.orphans == 1 else "orphan throttles"
     # While moves run, lists name what has arrived already until somebody verifies.
     tone = "" if overview.summary.moving_partitions else "warn"
@@ -179,7 +181,7 @@ def _eta_line(overview: Overview, etas: list[Cell], width: int, glyphs: Glyphs) 
 
 
 def plot(
-    course: Sequence[Moment], moving: bool, width: int, most: int, glyphs: Glyphs
+    course: Sequence[TransferPoint], moving: bool, width: int, most: int, glyphs: Glyphs
 ) -> list[Line]:
     """What was moved, under what was allowed; nothing while nothing moves."""
     moments = within(steady(course), PLOT_SPAN_S)
@@ -220,11 +222,13 @@ def operations(overview: Overview, width: int, most: int, glyphs: Glyphs) -> lis
     if overview.running:
         sourced = width >= 90 and any(one.forecast is not None for one in overview.running)
         lines = [_running(one, width, glyphs, sourced=sourced) for one in overview.running]
-        return _cut(lines, most, overview.running_more, "operation", Target(OPERATIONS))
+        return _cut(lines, most, overview.running_more, "operation", ScreenTarget(OPERATIONS))
     return [_ended(one, overview.now_ms, width, glyphs) for one in overview.ended[:3]][:most]
 
 
-def _cut(lines: list[Line], most: int, more: int, noun: str, target: Target | None) -> list[Line]:
+def _cut(
+    lines: list[Line], most: int, more: int, noun: str, target: ScreenTarget | None
+) -> list[Line]:
     """As many as there is room for; the last line counts the rest."""
     left = len(lines) - most + more
     if left <= 0:
@@ -256,7 +260,7 @@ def _running(one: OperationLine, width: int, glyphs: Glyphs, *, sourced: bool) -
             Part(Cell(share_text(total)), 4, right=True),
             Part(Cell(eta, "bad" if never else ""), 28 if sourced else 19 if width > 60 else 10, 1),
         ]
-    course = course_of(operation)
+    course = shrink_progress_of(operation)
     if course is not None:
         share, tone = share_of(phase_now(course)), "warn" if course.needs else ""
         words = brief(course)
@@ -300,7 +304,7 @@ def _id_width(operation: Operation) -> int:
 def _operation_line(
     operation: Operation, parts: Sequence[Part], width: int, glyphs: Glyphs
 ) -> Line:
-    target = Target(OPERATIONS, operation.id)
+    target = ScreenTarget(OPERATIONS, operation.id)
     return Line(fitted(parts, width, glyphs), ("operation", operation.id), target)
 
 
@@ -311,7 +315,7 @@ def worst(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Lin
     """Stuck ones first, then the furthest from done."""
     lines = [_replica(one, width, glyphs) for one in overview.worst]
     more = overview.behind - len(lines)
-    target = Target(
+    target = ScreenTarget(
         PARTITIONS, filter_text=OUT_OF_SYNC if not overview.summary.moving_partitions else "-insync"
     )
     return _cut(lines, most, more, "replica", target) if most < 5 else lines[:most]
@@ -330,7 +334,7 @@ def _replica(one: WorstReplica, width: int, glyphs: Glyphs) -> Line:
         Part(Cell(eta, one.tone), 6, 4, right=True),
         Part(Cell(_state_words(one), one.tone or "dim"), 0 if wide else 18, 3),
     ]
-    return Line(fitted(parts, width, glyphs), one.key, Target(PARTITIONS, one.key))
+    return Line(fitted(parts, width, glyphs), one.key, ScreenTarget(PARTITIONS, one.key))
 
 
 def _state_words(one: WorstReplica) -> str:

@@ -202,31 +202,31 @@ class PartitionsScreen(PaneScreen):
         """Make a plan for the topics of the chosen partitions."""
         chosen = self._chosen_or_refused("plan")
         if chosen is not None:
-            self.kshunt.flows.plan(topics=sorted({partition.topic for partition in chosen}))
+            self.kshunt.workflows.plan(topics=sorted({partition.topic for partition in chosen}))
 
     def action_cancel(self) -> None:
         """Cancel the moves of the chosen partitions."""
         chosen = self._chosen_or_refused("cancel")
         if chosen is not None:
-            self.kshunt.flows.cancel(chosen)
+            self.kshunt.workflows.cancel(chosen)
 
     def action_elect(self) -> None:
         """Elect the preferred leaders of the chosen partitions."""
         chosen = self._chosen_or_refused("elect")
         if chosen is not None:
-            self.kshunt.flows.elect(chosen)
+            self.kshunt.workflows.elect(chosen)
 
     def action_shrink(self) -> None:
         """Let the topic of the row have fewer partitions."""
         topic = self._one_topic("shrink", "A shrink")
         if topic is not None:
-            self.kshunt.flows.shrink(topic)
+            self.kshunt.workflows.shrink(topic)
 
     def action_alter(self) -> None:
         """Give the topic of the row more partitions, or another replication factor."""
         topic = self._one_topic("alter", "This")
         if topic is not None:
-            self.kshunt.flows.alter(topic)
+            self.kshunt.workflows.alter(topic)
 
     def _one_topic(self, action: str, what: str) -> str | None:
         """The topic of what is chosen, where it is one."""
@@ -243,4 +243,4 @@ class PartitionsScreen(PaneScreen):
         """Edit the throttled replicas of the row's topic."""
         chosen = self._chosen_or_refused("edit")
         if chosen:
-            self.kshunt.flows.edit_lists(chosen[0].topic)
+            self.kshunt.workflows.edit_lists(chosen[0].topic)

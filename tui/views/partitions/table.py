@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from backend.domain.operations.operation import Operation
 
 _STUCK_RANK: Final = max(ReplicaStatus) + 1
-FOLLOW_ORDER: Final = Order("lag_bytes", reverse=True)
-"""How the moving replicas are sorted while they are followed: the furthest behind first."""
 
 
 class PartitionTable:
@@ -120,21 +118,6 @@ def matching_rows(
     if follow:
         mask = facts.moving if mask is None else mask & facts.moving
     return np.arange(len(facts.rows)) if mask is None else np.flatnonzero(mask)
-
-
-def partition_table(
-    facts: Facts,
-    terms: tuple[Term, ...],
-    order: Order,
-    follow: bool,
-    operations: Sequence[Operation] = (),
-    inside: GroupKey | None = None,
-) -> PartitionTable:
-    """The replicas that pass the filter, sorted; only those `inside` a group if one is given."""
-    rows = matching_rows(facts, terms, follow, operations)
-    if inside is not None:
-        rows = rows[group_rows(facts, inside, operations)[rows]]
-    return PartitionTable(facts, sorted_rows(facts, rows, order), order, operations)
 
 
 def sorted_rows(facts: Facts, rows: NDArray[np.intp], order: Order) -> NDArray[np.intp]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from backend.domain.pipeline.delivered import EffectRow, TableStatus
-from backend.domain.service.status import ShownDrift, ShownOrphan
+from backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from tui.actions import key_of
 from tui.data.questions import DRIFT, ORPHANS, OWNED
 from tui.facts.drift_words import drift_words, orphan_words, owner_words

@@ -21,8 +21,8 @@ from tui.tables.lines import PaneLine
 from tui.views.table_screen import TableScreen
 
 if TYPE_CHECKING:
-    from backend.domain.service.status import ShownOrphan
     from backend.domain.throttles.configs import ThrottledRate
+    from backend.domain.throttles.owners import ShownOrphan
     from tui.facts.pending_rates import Pending
     from tui.views.throttles.table import ThrottleRow, ThrottleTable
 
@@ -254,7 +254,7 @@ class ThrottlesScreen(TableScreen):
         if not self.pending:
             super().action_details()
         elif not self.refused("edit"):
-            self.kshunt.flows.set_rates(dict(self.pending), done=self.drop_pending)
+            self.kshunt.workflows.set_rates(dict(self.pending), done=self.drop_pending)
 
     # Rates and lists in a dialogue, and what nobody needs
 
@@ -264,9 +264,9 @@ class ThrottlesScreen(TableScreen):
         if key is None or self.refused("edit"):
             return
         if isinstance(key, RateKey):
-            self.kshunt.flows.edit_rates((key.broker,))
+            self.kshunt.workflows.edit_rates((key.broker,))
         elif isinstance(key, ListKey):
-            self.kshunt.flows.edit_lists(key.topic)
+            self.kshunt.workflows.edit_lists(key.topic)
 
     def action_remove_orphans(self) -> None:
         """Take off what no move justifies, of the row, else everywhere."""
@@ -283,6 +283,6 @@ class ThrottlesScreen(TableScreen):
 
     def _remove(self, orphans: tuple[ShownOrphan, ...], *, every: bool = False) -> None:
         if orphans:
-            self.kshunt.flows.remove_orphans(orphans, every=every)
+            self.kshunt.workflows.remove_orphans(orphans, every=every)
         else:
             self.say("There is no orphan throttle: each one that stands is needed.", "warn")

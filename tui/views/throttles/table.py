@@ -10,14 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from backend.domain.service.status import ShownDrift, ShownOrphan
 from backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
 )
-from backend.domain.throttles.owners import OwnedThrottle
+from backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
 from tui.facts.drift_words import drift_words, orphan_words, owner_words, readable
 from tui.facts.pending_rates import Foresight, Pending, needs_of
 from tui.facts.row_keys import ListKey, RateKey

@@ -12,10 +12,11 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.api.schema import documents
+from backend.api.schema.cluster import read_broker, read_log_dir
 from backend.api.schema.frames.arrow import Batch, read_batches
 from backend.api.schema.frames.header import read_header
 from backend.api.schema.stuck_causes import read_explained
+from backend.api.schema.throttles import read_throttles
 from backend.domain.cluster.metadata import TopicPartition
 from backend.domain.replicas.snapshot import (
     COLUMNS,
@@ -155,8 +156,8 @@ def _snapshot(
         topics=topics,
         replicas=rows,
         brokers={status.broker.id: status for status in statuses},
-        throttles=documents.read_throttles(header["throttles"]),
-        log_dirs=tuple(documents.read_log_dir(entry) for entry in header["log_dirs"]),
+        throttles=read_throttles(header["throttles"]),
+        log_dirs=tuple(read_log_dir(entry) for entry in header["log_dirs"]),
         log_dir_paths=tuple(header["log_dir_paths"]),
         history=history,
         problems=tuple(header["problems"]),
@@ -182,7 +183,7 @@ def _read_min_isr(header: dict[str, Any], previous: Snapshot | None) -> tuple[in
 
 def _broker_status(document: dict[str, Any]) -> BrokerStatus:
     return BrokerStatus(
-        documents.read_broker(document),
+        read_broker(document),
         document["answered_ms"],
         document["stale"],
         document["problem"],

@@ -17,9 +17,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from backend.api.schema import documents
+from backend.api.schema.cluster import broker_json, log_dir_json
 from backend.api.schema.frames.reader import HEADER_KEY, MEDIA_TYPE, read_snapshots
 from backend.api.schema.stuck_causes import explained_json
+from backend.api.schema.throttles import throttles_json
 from backend.domain.replicas.snapshot import (
     COLUMNS,
     DTYPES,
@@ -125,8 +126,8 @@ def _header(snapshot: Snapshot, previous: Snapshot | None) -> dict[str, Any]:
         "cluster_id": snapshot.cluster_id,
         "controller": snapshot.controller,
         "brokers": [broker_status_json(status) for status in snapshot.brokers.values()],
-        "throttles": documents.throttles_json(snapshot.throttles),
-        "log_dirs": [documents.log_dir_json(directory) for directory in snapshot.log_dirs],
+        "throttles": throttles_json(snapshot.throttles),
+        "log_dirs": [log_dir_json(directory) for directory in snapshot.log_dirs],
         "log_dir_paths": list(snapshot.log_dir_paths),
         "problems": list(snapshot.problems),
         "explained": explained_json(snapshot.explained.values()),
@@ -166,7 +167,7 @@ def _deletes_json(snapshot: Snapshot) -> dict[str, Any]:
 def broker_status_json(status: BrokerStatus) -> dict[str, Any]:
     """A broker as `GET /v1/brokers` lists it."""
     return {
-        **documents.broker_json(status.broker),
+        **broker_json(status.broker),
         "answered_ms": status.answered_ms,
         "stale": status.stale,
         "problem": status.problem,

@@ -212,14 +212,14 @@ class _Produce:
         waiting = [outcome for outcome in outcomes if not outcome.error]
 
         def settled() -> bool:
-            waiting[:] = [outcome for outcome in waiting if not self._settled(broker, outcome)]
+            waiting[:] = [outcome for outcome in waiting if not self._is_answered(broker, outcome)]
             return not waiting
 
         if not await self._world.until(settled, max(timeout_ms, 0) / 1000, moves_clock=True):
             for outcome in waiting:
                 outcome.error = Code.REQUEST_TIMED_OUT
 
-    def _settled(self, broker: int, outcome: _Outcome) -> bool:
+    def _is_answered(self, broker: int, outcome: _Outcome) -> bool:
         """Whether it is decided what became of an append; an error is put into the outcome."""
         place = outcome.place and place_again(self._world, outcome.place)
         if place is None:

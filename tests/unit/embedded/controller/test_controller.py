@@ -13,7 +13,6 @@ from backend.embedded.controller.brokers import (
     fail_log_dirs,
     fence_broker,
     register_broker,
-    remove_broker,
     unfence_broker,
 )
 from backend.embedded.controller.configs import (
@@ -39,7 +38,7 @@ from backend.embedded.controller.topics import (
 )
 from backend.embedded.metadata.config_keys import ConfigSource
 from backend.embedded.metadata.records import NO_LEADER, BrokerFenced, ResourceType
-from tests.support.embedded.controller import Controller, errors, tp
+from tests.support.embedded.controller import Controller, errors, remove_broker, tp
 
 T, B = ResourceType.TOPIC, ResourceType.BROKER
 SET, DELETE, APPEND, SUBTRACT = ConfigOp

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from backend.embedded.controller.brokers import fence_broker, remove_broker
+from backend.embedded.controller.brokers import fence_broker
 from backend.embedded.controller.decision import KafkaError as E
 from backend.embedded.controller.reassign import alter_partition_reassignments
 from backend.embedded.controller.shrink import (
     delete_partitions,
     finish_replica_deletion,
-    replicas_to_delete,
 )
 from backend.embedded.controller.tick import tick
 from backend.embedded.controller.topics import NewPartitions, create_partitions
@@ -21,7 +20,13 @@ from backend.embedded.metadata.records import (
     ReplicaState,
     ResourceType,
 )
-from tests.support.embedded.controller import Controller, errors, tp
+from tests.support.embedded.controller import (
+    Controller,
+    errors,
+    remove_broker,
+    replicas_to_delete,
+    tp,
+)
 
 INTERVAL_MS = 1000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.kips.shrink_checks import Partitions, Shrink, decided
+from backend.admin.kips.partition_deletion import Partitions, Shrink, decided
 from backend.domain.cluster.partition_modes import PartitionMode
 from backend.domain.shrink.delete_partitions import DeletePartitions
 from backend.embedded.controller.reassign import alter_partition_reassignments

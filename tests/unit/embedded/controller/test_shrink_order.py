@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from backend.embedded.controller.brokers import remove_broker
 from backend.embedded.controller.reassign import alter_partition_reassignments
 from backend.embedded.controller.shrink import delete_partitions, finish_replica_deletion
 from backend.embedded.controller.tick import tick
 from backend.embedded.metadata.records import PartitionMode, ReplicaState, ResourceType
-from tests.support.embedded.controller import Controller, tp
+from tests.support.embedded.controller import Controller, remove_broker, tp
 
 INTERVAL_MS = 1_000
 

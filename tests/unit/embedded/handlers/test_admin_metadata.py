@@ -9,7 +9,6 @@ from uuid import UUID
 
 import pytest
 
-from backend.embedded.controller.brokers import remove_broker
 from backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
@@ -23,6 +22,7 @@ from backend.embedded.metadata.image_values import TopicImage
 from backend.embedded.metadata.records import PartitionMode, ResourceType
 from backend.embedded.net.api import KAFKA_APIS
 from backend.wire import seeds
+from tests.support.embedded.controller import remove_broker
 from tests.support.embedded.handlers_admin import (
     CLUSTER_ID,
     DESCRIBE_CLUSTER,

@@ -16,10 +16,12 @@ from typing import Any, Final
 import pytest
 
 from backend.access.cluster_keys import ClusterKeys
-from backend.api.schema import documents
-from backend.api.schema.team import proposal_json
+from backend.api.schema.audit import audit_json
+from backend.api.schema.operations import operation_json
+from backend.api.schema.proposals import proposal_json
 from backend.domain.operations.approval import Person
-from backend.operations.audit.lines import audit_json, read_audit
+from backend.domain.service.journal import UnreadableReason
+from backend.operations.audit.lines import read_audit
 from backend.operations.core.known_operations import (
     KnownOperations,
     has_unfinished,
@@ -35,7 +37,6 @@ from backend.operations.journal.entries import (
     Provenance,
     Record,
     Unreadable,
-    Why,
     kind_of,
     operation_key,
 )
@@ -46,6 +47,7 @@ from backend.operations.shrink.progress import shrink_progress
 from backend.operations.steering import actions_of
 from backend.settings import LIMITS
 from tests.support.keys import KEYS
+from tests.support.keys import rotated as with_new_key
 from tests.support.operations.hostile_journal import (
     BEAT,
     BODIES,
@@ -82,7 +84,7 @@ def served(state: JournalState) -> KnownOperations:
     for operation in known.operations.values():
         work, shrink = known.works.get(operation.id), known.shrinks.get(operation.id)
         actions_of(operation, work, shrink)
-        _bytes(documents.operation_json(operation))
+        _bytes(operation_json(operation))
         if shrink is not None:
             _bytes(shrink_progress(operation, shrink, None).as_json())
     for proposal in known.proposals.values():
@@ -195,12 +197,12 @@ def test_an_entry_that_was_replaced_does_not_come_back() -> None:
     for after in ([*log, old], [*log, old, OURS[-1]], [*log[1:], old]):
         state = fold_of(after).state()
         assert state.entries[key].body["state"] == "done"
-        assert state.aside[key].why is Why.REPLAYED
+        assert state.aside[key].why is UnreadableReason.REPLAYED
     # Compaction has left the old one only.
     compacted = [record for record in log if record[0] != key.encode()]
     state = fold_of([*compacted, old]).state()
     assert key not in state.entries
-    assert state.aside[key].why is Why.REPLAYED
+    assert state.aside[key].why is UnreadableReason.REPLAYED
     assert state.missing == (key,)
 
 
@@ -211,7 +213,7 @@ def test_an_entry_that_was_removed_does_not_come_back() -> None:
     for log in ([*OURS, *gone, old], [*(r for r in OURS if r[0] != key.encode()), *gone, old]):
         state = fold_of(log).state()
         assert key not in state.entries
-        assert state.aside[key].why is Why.REPLAYED
+        assert state.aside[key].why is UnreadableReason.REPLAYED
         assert state.missing == ()
 
 
@@ -291,7 +293,7 @@ def test_an_operator_can_begin_beside_an_unsigned_journal() -> None:
 
 
 def test_keys_that_were_rotated_still_count_and_are_replaced() -> None:
-    rotated = KEYS.rotated()
+    rotated = with_new_key(KEYS)
     fold = fold_of(OURS, rotated)
     assert fold.state().entries == BEFORE.entries
     waiting = {key: BEFORE.entries[key].body for key in fold.unsigned()}
@@ -350,5 +352,5 @@ def test_a_journal_that_is_too_large_loses_its_largest_by_name(
     monkeypatch.setattr(journal_fold, "LIMITS", replace(LIMITS, journal_bytes=1_000_000))
     state = fold_of(records).state()
     assert next(iter(state.unreadable)) == operation_key("o59")
-    assert {one.why for one in state.unreadable.values()} == {Why.TOO_LARGE}
+    assert {one.why for one in state.unreadable.values()} == {UnreadableReason.TOO_LARGE}
     assert operation_key("o1") in state.entries

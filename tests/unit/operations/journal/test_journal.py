@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend.access.cluster_keys import Purpose
+from backend.domain.audit.lines import audit_key
 from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.service.journal import UnreadableReason
 from backend.errors import BadInput, Conflict
 from backend.operations.journal import records as codec
 from backend.operations.journal.entries import (
@@ -26,8 +28,6 @@ from backend.operations.journal.entries import (
     Kind,
     Record,
     Unreadable,
-    Why,
-    audit_key,
     broker_throttle_key,
     operation_key,
     topic_throttle_key,
@@ -177,33 +177,43 @@ def manifest_of(key: str, number: int = 7) -> Record:
 @pytest.mark.parametrize(
     ("value", "why", "words"),
     [
-        (b"", Why.DAMAGED, "no JSON"),
-        (b"[1]", Why.DAMAGED, "no JSON object"),
-        (b"\xff\xfe{", Why.DAMAGED, "no JSON"),
-        (b"[" * 100_000, Why.DAMAGED, "no JSON"),
-        (b'{"format":NaN}', Why.DAMAGED, "no JSON"),
-        (b'{"format":1e999}', Why.DAMAGED, "number"),
-        (b'{"format":1,"format":1}', Why.DAMAGED, "no JSON"),
-        (head()[:-2], Why.DAMAGED, "no JSON"),
-        (head().replace(b"b1", b"b2"), Why.FORGED, "does not fit"),
-        (head(scope="operation/y"), Why.FORGED, "does not fit"),
-        (head(writer=7), Why.DAMAGED, "lacks"),
-        (head(time_ms=True), Why.DAMAGED, "lacks"),
-        (head(format=0), Why.DAMAGED, "lacks"),
-        (head(body=...), Why.DAMAGED, "lacks"),
-        (head(body=[1]), Why.DAMAGED, "lacks"),
-        (head(more=1), Why.DAMAGED, "lacks"),
-        (head(cluster_id=...), Why.DAMAGED, "lacks"),
-        (head(body=..., packed={"parts": 1}), Why.DAMAGED, "parts"),
-        (head(body=..., packed={"parts": [], "bytes": 1}), Why.DAMAGED, "cannot have 0 parts"),
-        (head(body=..., packed={"parts": ["", ""], "bytes": 1}), Why.DAMAGED, "2 of its 2 parts"),
-        (head(format=3), Why.NEWER, "upgrade"),
-        (b'{"format":3,"anything":[]}', Why.NEWER, "upgrade"),
-        (head(cluster_id="other"), Why.FOREIGN, "cluster other"),
-        (head(key="operation/y"), Why.FOREIGN, "operation/y"),
+        (b"", UnreadableReason.DAMAGED, "no JSON"),
+        (b"[1]", UnreadableReason.DAMAGED, "no JSON object"),
+        (b"\xff\xfe{", UnreadableReason.DAMAGED, "no JSON"),
+        (b"[" * 100_000, UnreadableReason.DAMAGED, "no JSON"),
+        (b'{"format":NaN}', UnreadableReason.DAMAGED, "no JSON"),
+        (b'{"format":1e999}', UnreadableReason.DAMAGED, "number"),
+        (b'{"format":1,"format":1}', UnreadableReason.DAMAGED, "no JSON"),
+        (head()[:-2], UnreadableReason.DAMAGED, "no JSON"),
+        (head().replace(b"b1", b"b2"), UnreadableReason.FORGED, "does not fit"),
+        (head(scope="operation/y"), UnreadableReason.FORGED, "does not fit"),
+        (head(writer=7), UnreadableReason.DAMAGED, "lacks"),
+        (head(time_ms=True), UnreadableReason.DAMAGED, "lacks"),
+        (head(format=0), UnreadableReason.DAMAGED, "lacks"),
+        (head(body=...), UnreadableReason.DAMAGED, "lacks"),
+        (head(body=[1]), UnreadableReason.DAMAGED, "lacks"),
+        (head(more=1), UnreadableReason.DAMAGED, "lacks"),
+        (head(cluster_id=...), UnreadableReason.DAMAGED, "lacks"),
+        (head(body=..., packed={"parts": 1}), UnreadableReason.DAMAGED, "parts"),
+        (
+            head(body=..., packed={"parts": [], "bytes": 1}),
+            UnreadableReason.DAMAGED,
+            "cannot have 0 parts",
+        ),
+        (
+            head(body=..., packed={"parts": ["", ""], "bytes": 1}),
+            UnreadableReason.DAMAGED,
+            "2 of its 2 parts",
+        ),
+        (head(format=3), UnreadableReason.NEWER, "upgrade"),
+        (b'{"format":3,"anything":[]}', UnreadableReason.NEWER, "upgrade"),
+        (head(cluster_id="other"), UnreadableReason.FOREIGN, "cluster other"),
+        (head(key="operation/y"), UnreadableReason.FOREIGN, "operation/y"),
     ],
 )
-def test_an_entry_that_is_not_ours_says_why(value: bytes, why: Why, words: str) -> None:
+def test_an_entry_that_is_not_ours_says_why(
+    value: bytes, why: UnreadableReason, words: str
+) -> None:
     found = only(fold_of([manifest_of("operation/x"), (b"operation/x", value)]), "operation/x")
     assert found.why is why
     assert words in found.detail
@@ -223,7 +233,7 @@ def test_an_entry_that_is_not_ours_says_why(value: bytes, why: Why, words: str) 
 def test_an_unknown_kind_is_foreign(key: bytes | None, shown: str) -> None:
     fold = JournalReplay(CLUSTER, KEYS)
     fold.take(key, unsigned(shown))
-    assert only(fold.state(), shown).why is Why.FOREIGN
+    assert only(fold.state(), shown).why is UnreadableReason.FOREIGN
     if key is not None:
         assert fold.records({shown: None}, HEADER)[0] == (key, None)
 
@@ -257,7 +267,7 @@ def test_half_a_character_is_replaced() -> None:
         fold_of([manifest_of("operation/x"), (b"operation/x", head(body={"a": "\ud800"}))]),
         "operation/x",
     )
-    assert found.why is Why.DAMAGED
+    assert found.why is UnreadableReason.DAMAGED
 
 
 def test_a_body_with_numbers_for_keys_is_read_as_json_has_it() -> None:
@@ -305,7 +315,7 @@ def damaged_parts(records: list[Record]) -> Mapping[str, list[Record]]:
 def test_a_large_entry_is_whole_or_unreadable(what: str) -> None:
     records = damaged_parts(written("operation/x", large(1, 3_000_000)))[what]
     found = only(fold_of(records), "operation/x")
-    assert found.why is Why.DAMAGED
+    assert found.why is UnreadableReason.DAMAGED
     assert "part" in found.detail
 
 
@@ -326,7 +336,7 @@ def test_a_part_that_says_a_wrong_size_is_not_unpacked(size: int) -> None:
     about = {**json.loads(value or b"")["packed"], "bytes": size}
     first = (b"operation/x", head(body=..., packed=about))
     found = only(fold_of([first, *parts, manifest_of("operation/x")]), "operation/x")
-    assert found.why in (Why.DAMAGED, Why.TOO_LARGE)
+    assert found.why in (UnreadableReason.DAMAGED, UnreadableReason.TOO_LARGE)
 
 
 @given(st.lists(st.sampled_from([0, 100, 400_000, 2_500_000]), max_size=3))

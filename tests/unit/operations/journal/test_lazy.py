@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from backend.domain.service.journal import UnreadableReason
 from backend.errors import (
     JournalUnavailable,
     JournalUnusable,
     KshuntError,
-    NotActing,
+    NotActive,
     NotAuthorized,
 )
 from backend.operations.journal.entries import (
@@ -22,7 +23,6 @@ from backend.operations.journal.entries import (
     JournalState,
     Kind,
     Unreadable,
-    Why,
 )
 from backend.operations.lease.lease import LeaseState, ProcessTime
 from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
@@ -70,7 +70,7 @@ async def test_who_only_looks_leaves_no_trace(
     assert one.duty is LeaseState.IDLE
     assert await meanwhile(clock, one.other(5)) is None
     assert (log.epoch, log.writers) == (0, [])
-    with pytest.raises(NotActing, match="does not act yet"):
+    with pytest.raises(NotActive, match="does not act yet"):
         one.require()
 
 
@@ -114,9 +114,9 @@ async def test_an_old_heartbeat_is_given_the_time_that_silence_takes(
     log.put("old", {BACKEND_KEY: old_heartbeat().body()})
     async with keeping(log, clock, "one") as one:
         await clock.until(lambda: one.duty is LeaseState.FOLLOW)
-        with pytest.raises(NotActing, match="not act yet") as late:
+        with pytest.raises(NotActive, match="not act yet") as late:
             await meanwhile(clock, one.ready(1))
-        assert late.value.acting is None
+        assert late.value.active is None
         asked = asyncio.create_task(one.other(10))
         await meanwhile(clock, one.ready(10))
         assert await asked is None
@@ -131,10 +131,10 @@ async def test_the_backend_that_acts_is_named(
         found = await meanwhile(clock, two.other(10))
         assert found is not None
         assert replace(found, beat_ms=0) == self_of("one").heartbeat(moment(0))
-        with pytest.raises(NotActing, match="one on host acts, at unix") as refused:
+        with pytest.raises(NotActive, match="one on host acts, at unix") as refused:
             await meanwhile(clock, two.ready(10))
-        assert refused.value.acting is not None
-        assert refused.value.acting.backend == "one"
+        assert refused.value.active is not None
+        assert refused.value.active.backend == "one"
         assert 0 < two.patience_s <= 6
         assert (one.duty, log.epoch) == (LeaseState.ACT, 1)
         assert await meanwhile(clock, one.other(5)) is None
@@ -155,9 +155,9 @@ async def test_who_has_just_begun_to_act_is_not_fenced(
         two.want()
         await clock.passes(1)
         log.shown = None
-        with pytest.raises(NotActing) as refused:
+        with pytest.raises(NotActive) as refused:
             await meanwhile(clock, two.ready(5))
-        assert refused.value.acting is not None
+        assert refused.value.active is not None
         assert (one.duty, log.epoch) == (LeaseState.ACT, 1)
 
 
@@ -194,7 +194,7 @@ async def test_what_an_operator_must_help_is_said_and_tried_again(
         with pytest.raises(NotAuthorized, match="Needs Write"):
             await meanwhile(clock, one.ready(30))
     assert (one.duty, one.trouble) == (LeaseState.BLOCKED, refusal)
-    with pytest.raises(NotActing, match="Not you"):
+    with pytest.raises(NotActive, match="Not you"):
         one.require()
     log.failing.clear()
     began_s = clock.seconds
@@ -212,7 +212,7 @@ async def test_a_backend_whose_journal_is_gone_acts_no_more(
         await one.append({"operation/a": {}})
     assert one.duty is LeaseState.BLOCKED
     await clock.passes(20)
-    with pytest.raises(NotActing, match="topic is gone"):
+    with pytest.raises(NotActive, match="topic is gone"):
         one.require()
     assert log.epoch == 1
 
@@ -220,10 +220,10 @@ async def test_a_backend_whose_journal_is_gone_acts_no_more(
 async def test_a_heartbeat_that_cannot_be_read_is_not_waited_for(
     log: MemoryLog, clock: TestClock, one: LeaseManager
 ) -> None:
-    newer = Unreadable(BACKEND_KEY, Why.NEWER, "It has format 9.")
+    newer = Unreadable(BACKEND_KEY, UnreadableReason.NEWER, "It has format 9.")
     log.committed = JournalState({}, {BACKEND_KEY: newer})
     await clock.until(lambda: one.duty is LeaseState.BLOCKED)
-    with pytest.raises(NotActing, match="format 9"):
+    with pytest.raises(NotActive, match="format 9"):
         await meanwhile(clock, one.ready(50))
     assert log.epoch == 0
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.operations.journal.entries import BACKEND_KEY, Heartbeat, Unreadable, Why
+from backend.domain.service.journal import UnreadableReason
+from backend.operations.journal.entries import BACKEND_KEY, Heartbeat, Unreadable
 from backend.operations.lease.lease import Lease, LeaseState, LeaseTimes, ProcessTime
 from tests.support.examples import many
 
@@ -66,7 +67,7 @@ def test_silence_begins_when_a_heartbeat_was_surely_sent() -> None:
 
 
 def test_a_stand_by_does_not_take_over_from_one_it_cannot_read() -> None:
-    newer = Unreadable(BACKEND_KEY, Why.NEWER, "It is newer.")
+    newer = Unreadable(BACKEND_KEY, UnreadableReason.NEWER, "It is newer.")
     assert followed(newer, 0, 60).duty(at(60)) is LeaseState.BLOCKED
 
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from backend.clock import SystemClock
-from backend.errors import JournalFenced, NotActing
+from backend.errors import JournalFenced, NotActive
 from backend.operations.lease.lease import LeaseState, LeaseTimes
 from backend.operations.lease.lease_manager import STUCK_S, BackendIdentity, LeaseManager
 from backend.operations.lease.own_event_loop import apart
@@ -97,7 +97,7 @@ async def test_a_loop_that_does_not_come_back_loses_its_lease(
             hold_up(DEADLINE_S, until=other.acted)
             assert other.acted.is_set()
             assert one.duty is LeaseState.PAUSE
-            with pytest.raises((NotActing, JournalFenced)):
+            with pytest.raises((NotActive, JournalFenced)):
                 await one.append({"operation/a": {}})
             await wait_until_async(lambda: one.duty is LeaseState.FOLLOW, DEADLINE_S, "it follows")
     assert "has not answered for 1 s" in caplog.text
@@ -120,8 +120,8 @@ async def test_work_on_a_thread_of_its_own_ends_with_its_reader() -> None:
 
 async def test_what_fails_on_a_thread_of_its_own_is_raised() -> None:
     async def work() -> None:
-        raise NotActing("no")
+        raise NotActive("no")
 
-    with pytest.raises(NotActing, match="no"):
+    with pytest.raises(NotActive, match="no"):
         async with apart(work, "work") as end:
             await wait_until_async(end.done, DEADLINE_S, "it ended")

@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from backend.domain.audit.lines import AuditEntry
 from backend.domain.operations.operation import OperationState
 from backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest, phases_of
-from backend.embedded.background import running
 from backend.embedded.core.spec import ClusterSpec, plain_brokers
 from backend.errors import BadInput, Conflict
-from backend.operations.audit.lines import AuditEntry, read_audit
+from backend.operations.audit.lines import read_audit
 from backend.operations.shrink import topic_settings
 from backend.operations.shrink.job_port import JobStatus
 from backend.operations.shrink.requests import shrink_actions
+from tests.support.embedded.background import running
 from tests.support.shrink import driver as shrink_driver
 from tests.support.shrink.cases import (
     EARLY,
@@ -61,7 +62,7 @@ def test_a_topic_is_shrunk_and_keeps_its_name(servers: str, tmp_path: Path) -> N
     assert driver.done, driver.operation
     is_shrunk(before)
     nothing_left(before, driver)
-    course = driver.runner.course(driver.operation, driver.work)
+    course = driver.runner.progress(driver.operation, driver.work)
     assert {one.state for one in course.phases} == {"done"}
     assert all(group.committed for group in course.groups)
     lines = [one for one in read_audit(driver.book.state) if isinstance(one, AuditEntry)]
@@ -146,7 +147,7 @@ def test_with_a_new_name_the_old_topic_stays_and_takes_no_records(
     assert held(servers, "renamed") == before.records
     assert overrides(servers, "renamed") == {**SETTINGS, **topic_settings.SEAL}
     nothing_left(before, driver)
-    phases = [one.phase for one in driver.runner.course(driver.operation, driver.work).phases]
+    phases = [one.phase for one in driver.runner.progress(driver.operation, driver.work).phases]
     assert phases == list(phases_of(CutOver.NEW_NAME))
 
 

@@ -20,7 +20,6 @@ from backend.domain.shrink.phases import (
     ShrinkRequest,
     after,
     phases_of,
-    phases_table,
 )
 from backend.domain.shrink.sealing import LIMIT
 from backend.operations.core.known_operations import known_operations
@@ -36,6 +35,7 @@ from backend.operations.state.shrink_work import (
     document,
     read_shrink,
 )
+from tests.support.written_tables import phases_table
 
 offsets = st.dictionaries(st.integers(0, 20), st.integers(0, 2**60), max_size=4)
 texts = st.text(max_size=8)

@@ -1,0 +1,87 @@
+"""Elections of preferred leaders: by ElectPreferredLeaders (KIP-183), or else by ElectLeaders.
+
+KIP-183 answers NONE too where the preferred replica leads already; the leaders that are read right
+before tell those apart. If they are out of date by then, an election that took place may be
+ELECTION_NOT_NEEDED, or the reverse: the preferred replica leads anyway. A refusal of the RPC itself
+is logged, and ElectLeaders is asked; so it is where the connection was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from backend.admin.kips import seed_requests
+from backend.admin.port.cluster_admin import (
+    PartitionResults,
+)
+from backend.admin.rpc.broker_calls import (
+    LOST,
+    BrokerCalls,
+    RpcNotServed,
+    answered,
+    has,
+    log_fallback,
+    timed_out,
+)
+from backend.admin.rpc.error_mapping import item_result
+from backend.domain.cluster.assignment import Assignment
+from backend.domain.cluster.metadata import TopicPartition
+from backend.errors import (
+    BrokerUnreachable,
+    ClusterUnreachable,
+)
+from backend.wire import seeds
+
+ELECTION_NOT_NEEDED: Final = 84
+
+
+async def elect_preferred_leaders(
+    cluster: BrokerCalls, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
+) -> PartitionResults:
+    """See `ClusterAdmin.elect_preferred_leaders`, and the module's text.
+
+    Raises:
+        ClusterUnreachable: it did not answer in time.
+    """
+    if not await has(cluster, seeds.ELECT_PREFERRED_LEADERS_KEY, timeout_s):
+        return await cluster.elect_leaders(partitions, timeout_s=timeout_s)
+    asked = None if partitions is None else list(dict.fromkeys(partitions))
+    topics = None if asked is None else sorted({partition.topic for partition in asked})
+    state = await cluster.describe(topics, timeout_s=timeout_s)
+    led = _led_by_preferred(state.assignment)
+    try:
+        results = await answered(
+            cluster,
+            lambda: seed_requests.election_request(asked, timeout_s),
+            lambda answer: seed_requests.elected(answer, asked),
+            timeout_s=timeout_s,
+            lane="write",
+        )
+    except (*LOST, RpcNotServed) as why:
+        if isinstance(why, BrokerUnreachable) and timed_out(why):
+            raise ClusterUnreachable(
+                f"The election was not answered. {why.message}",
+                advice="It may still take place; look at the leaders before asking again.",
+            ) from why
+        log_fallback("ElectPreferredLeaders", why)
+        return await cluster.elect_leaders(partitions, timeout_s=timeout_s)
+    not_needed = item_result(ELECTION_NOT_NEEDED, "Leader election not needed.")
+    return {
+        partition: not_needed if result.ok and partition in led else result
+        for partition, result in results.items()
+        # Of all partitions, ElectLeaders lists those where there was something to do.
+        if asked is not None or not (result.ok and partition in led)
+    }
+
+
+def _led_by_preferred(assignment: Assignment) -> set[TopicPartition]:
+    preferred = (assignment.position == 0) & (assignment.broker == assignment.leader)
+    return {
+        TopicPartition(
+            assignment.topics[int(assignment.topic_index[row])], int(assignment.partition[row])
+        )
+        for row in np.flatnonzero(preferred).tolist()
+    }

@@ -1,0 +1,1 @@
+"""Reassignments: the RPC of KIP-179, or composed."""

@@ -1,0 +1,191 @@
+"""A reassignment by the cluster's own ReassignPartitions (KIP-179), or else composed (`emulated`).
+
+Goals
+    A caller cannot tell which way was taken: results, errors and guarantees are the port's. But
+    a throttle that the cluster knows to remove goes with its move even if kshunt is dead by then.
+Constraints
+    - ApiVersions of the controller says whether it has the RPC; it may refuse it even so, and an
+      answer may be lost.
+    - The cluster removes a throttle by deleting whole keys, and nobody can read from it which
+      ones it will delete. So what is not ours alone must not come under its removal.
+Algorithm
+    The same checks either way (`check_plan`). What is fit goes by the RPC, if
+    - no log directory and no rate for them is given, which the RPC cannot express;
+    - no partition of it moves already: the port replaces such a move, the RPC refuses it;
+    - no broker that takes part has a rate of its own and no topic a list, and all brokers
+      say so: what an operator had set is kept, and restored by the operation's ledger.
+    What the controller refuses gets no throttle, and nothing is left to take back: it writes the
+    throttle of what it takes, together with the moves.
+    If the answer is lost, it is read back what moves; what does not move has no throttle, as the
+    controller that succeeds a dead one removes it (KIP-179, "On Controller Failover").
+    A refusal of the RPC itself is no answer: it is logged, and the move composed. So is a lost
+    connection, but only when it is seen that nothing moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from backend.admin.kips import seed_requests
+from backend.admin.kips.reassignment import emulated
+from backend.admin.kips.reassignment.checks import (
+    ReassignmentFacts,
+    check_plan,
+    fit_part,
+    meant_options,
+    moves_of,
+    with_notes,
+    with_refused,
+)
+from backend.admin.port.cluster_admin import (
+    OK,
+    PartitionResults,
+    ReassignOptions,
+    ReassignOutcome,
+)
+from backend.admin.rpc.broker_calls import (
+    LOST,
+    BrokerCalls,
+    RpcNotServed,
+    answered,
+    has,
+    log_fallback,
+    timed_out,
+)
+from backend.admin.rpc.configs import (
+    INTERBROKER_RATE_KEYS,
+    REPLICA_KEYS,
+    owners,
+)
+from backend.admin.rpc.connections import Lane
+from backend.domain.cluster.metadata import TopicPartition
+from backend.domain.throttles.configs import (
+    Move,
+    brokers_of,
+    throttled_replicas_of,
+)
+from backend.offload import offload
+from backend.wire import seeds
+
+
+async def reassign_partitions(
+    cluster: BrokerCalls,
+    assignments: Mapping[TopicPartition, Sequence[int]],
+    options: ReassignOptions,
+    log_dirs: Mapping[tuple[TopicPartition, int], str],
+) -> ReassignOutcome:
+    """See `ClusterAdmin.reassign_partitions`, and the module's text."""
+    options = meant_options(options)
+    situation = await emulated.read_situation(cluster, assignments, log_dirs, options.timeout_s)
+    checked = await offload(len(assignments), check_plan, assignments, log_dirs, options, situation)
+    fit, dirs = fit_part(assignments, log_dirs, checked)
+    if not fit:
+        return ReassignOutcome(checked, {}, {}, {})
+    native = _expressible(fit, options, dirs, situation) and await has(
+        cluster, seeds.REASSIGN_PARTITIONS_KEY, options.timeout_s
+    )
+    if options.validate_only:
+        found = await _validated(cluster, fit, options, checked) if native else checked
+        return with_refused(ReassignOutcome(found, {}, {}, {}), checked)
+    outcome = None
+    moves = moves_of(fit, situation)
+    if native and await _nobody_throttles(cluster, moves, options):
+        try:
+            outcome = await _start(cluster, moves, options, checked)
+        except RpcNotServed as why:
+            log_fallback("ReassignPartitions", why)
+    if outcome is None:
+        outcome = await emulated.start_checked(cluster, situation, checked, fit, options, dirs)
+    return with_refused(outcome, checked)
+
+
+def _expressible(
+    assignments: Mapping[TopicPartition, Sequence[int]],
+    options: ReassignOptions,
+    log_dirs: Mapping[tuple[TopicPartition, int], str],
+    situation: ReassignmentFacts,
+) -> bool:
+    """True where ReassignPartitions can mean what the port means."""
+    return (
+        bool(assignments)
+        and not log_dirs
+        and options.log_dirs_throttle_bytes_per_s is None
+        and not any(partition in situation.ongoing for partition in assignments)
+    )
+
+
+async def _nobody_throttles(
+    cluster: BrokerCalls, moves: Sequence[Move], options: ReassignOptions
+) -> bool:
+    """True if the throttle's keys are surely free on every topic and broker that takes part."""
+    if options.throttle_bytes_per_s is None:
+        return True
+    topics = sorted({move.partition.topic for move in moves})
+    brokers = brokers_of(moves)
+    of_topics = await cluster.read_topics(topics, timeout_s=options.timeout_s)
+    of_brokers = await cluster.read_brokers(brokers, timeout_s=options.timeout_s)
+    return (
+        of_brokers.keys() == set(brokers)
+        and not owners(of_topics, REPLICA_KEYS)
+        and not owners(of_brokers, INTERBROKER_RATE_KEYS)
+    )
+
+
+async def _validated(
+    cluster: BrokerCalls,
+    assignments: Mapping[TopicPartition, Sequence[int]],
+    options: ReassignOptions,
+    checked: PartitionResults,
+) -> PartitionResults:
+    """What the controller says besides our own checks, where it says anything."""
+    try:
+        return with_notes(await _reassigned(cluster, assignments, options, "read"), checked)
+    except (*LOST, RpcNotServed) as why:
+        log_fallback("ReassignPartitions", why)
+        return checked
+
+
+async def _start(
+    cluster: BrokerCalls,
+    moves: Sequence[Move],
+    options: ReassignOptions,
+    checked: PartitionResults,
+) -> ReassignOutcome:
+    """Start the moves.
+
+    Raises:
+        RpcNotServed: nothing moves, because the cluster does not serve the call.
+    """
+    targets = {move.partition: move.target for move in moves}
+    known = True
+    try:
+        results = await _reassigned(cluster, targets, options, "write")
+    except LOST as lost:
+        results, known = await emulated.read_back(cluster, targets, lost, options.timeout_s)
+        if known and not timed_out(lost) and not any(result.ok for result in results.values()):
+            raise RpcNotServed(str(lost)) from None
+    taken = [move for move in moves if results[move.partition].ok or not known]
+    throttled = taken if options.throttle_bytes_per_s is not None else []
+    return ReassignOutcome(
+        with_notes(results, checked),
+        dict.fromkeys(throttled_replicas_of(throttled), OK),
+        dict.fromkeys(brokers_of(throttled), OK),
+        {},
+        undone=not taken,
+        unknown=not known,
+    )
+
+
+async def _reassigned(
+    cluster: BrokerCalls,
+    targets: Mapping[TopicPartition, Sequence[int]],
+    options: ReassignOptions,
+    lane: Lane,
+) -> PartitionResults:
+    return await answered(
+        cluster,
+        lambda: seed_requests.reassign_request(targets, options),
+        lambda answer: seed_requests.reassigned(answer, targets),
+        timeout_s=options.timeout_s,
+        lane=lane,
+    )

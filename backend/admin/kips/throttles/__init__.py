@@ -1,0 +1,1 @@
+"""Throttles: the RPCs of KIP-179, or configurations; what speaks against them."""

@@ -1,0 +1,59 @@
+"""The client's questions about the audit."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Literal
+
+from backend.api.client.answer_checks import ANSWER_BYTES_MAX
+from backend.api.client.requests import Requests
+from backend.api.schema.audit import read_audit_json, read_audit_line
+from backend.domain.audit.lines import AuditRow
+from backend.domain.audit.shown_line import AuditLine
+from backend.domain.untrusted.strict_json import read_json
+
+Format = Literal["json", "markdown"]
+
+
+class AuditClient(Requests):
+    """Who asked for what, and what came of it."""
+
+    def audit(
+        self,
+        *,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        operation_id: str = "",
+    ) -> tuple[str, tuple[AuditRow, ...]]:
+        """The cluster's id, and the lines of its audit, newest last.
+
+        Args:
+            since_ms: the first millisecond; None for the beginning.
+            until_ms: the first millisecond that is left out; None for the end.
+            operation_id: of one operation only; empty for all.
+        """
+        asked = {"since_ms": since_ms, "until_ms": until_ms, "operation": operation_id or None}
+        named = {name: str(value) for name, value in asked.items() if value is not None}
+        document = self._get("/v1/audit", named)
+        return document["cluster_id"], read_audit_json(document)
+
+    def audit_lines(self, operation_id: str = "") -> tuple[AuditLine, ...]:
+        """The audit of one operation, or of all, newest last."""
+        text = self.audit_text("json", operation_id)
+        entries = read_json(text, bytes_max=ANSWER_BYTES_MAX)["entries"]
+        return tuple(map(read_audit_line, entries))
+
+    def audit_text(self, format: Format, operation_id: str = "") -> str:
+        """The audit as a document, of one operation or of all."""
+        asked = {"format": format} | ({"operation": operation_id} if operation_id else {})
+        return self._get_text("/v1/audit", asked)
+
+    def verify_audit(self) -> tuple[int, tuple[str, ...]]:
+        """How many lines are proven, and what was found wrong, a sentence each."""
+        found = self._get("/v1/audit/verification")
+        return found["lines"], tuple(found["problems"])
+
+    @abstractmethod
+    def _get_text(self, path: str, parameters: Mapping[str, str]) -> str:
+        """Ask for a path whose answer is read as text."""

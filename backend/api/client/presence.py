@@ -1,0 +1,45 @@
+"""The client's part for who is connected to a backend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from backend.api.client.requests import Requests
+from backend.api.schema.presence import read_presence
+from backend.domain.operations.team import Presence
+
+
+class PresenceClient(Requests):
+    """Who is here, and what they look at."""
+
+    def presence(self) -> Presence:
+        """Who is connected to the backend, and what they look at."""
+        return read_presence(self._get("/v1/presence"))
+
+    def be_present(
+        self,
+        session: str,
+        *,
+        who: str = "",
+        screen: str = "",
+        selected: str = "",
+        leaves: bool = False,
+    ) -> Presence:
+        """Say that one is here, and what one looks at; who else is.
+
+        Args:
+            session: letters and digits chosen at random; the same as long as the session lasts.
+            who: a name, for a backend that asks for no credentials.
+            screen: the view that is shown.
+            selected: what is under its cursor, in words.
+            leaves: True to say that one goes.
+        """
+        body = {
+            "session": session,
+            "who": who,
+            "screen": screen,
+            "selected": selected,
+            "leaves": leaves,
+        }
+        found = read_presence(self._post("/v1/presence", body))
+        return replace(found, session=session)

@@ -1,0 +1,78 @@
+"""Elections of preferred leaders, and unclean ones."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from backend.api.models.base import WHOLE, ChangeModel, ClusterId, Intent, PartitionModel, TimeoutMs
+from backend.settings import LIMITS
+
+BatchSize = Annotated[
+    int, Field(ge=1, le=200_000, description="elections at once; each batch ends first"), WHOLE
+]
+PauseMs = Annotated[
+    int, Field(ge=0, le=60_000, description="milliseconds between two batches"), WHOLE
+]
+
+
+class ElectionRequestModel(Intent):
+    """KIP-183; null partitions mean every partition of the cluster."""
+
+    partitions: list[PartitionModel] | None = Field(max_length=LIMITS.partitions_per_request)
+    batch_size: BatchSize | None = None
+    pause_ms: PauseMs = 0
+    timeout_ms: TimeoutMs = 10_000
+    validate_only: bool = False
+    cluster_id: ClusterId = None
+
+
+class UncleanRequestModel(Intent):
+    """KIP-460, type UNCLEAN; never of every partition."""
+
+    partitions: list[PartitionModel] = Field(min_length=1, max_length=1_000)
+    confirm: list[str] = Field(
+        default=[],
+        max_length=1_000,
+        description="exactly the partitions, each as topic-partition; a preview needs none",
+    )
+    timeout_ms: TimeoutMs = 10_000
+    validate_only: bool = False
+    cluster_id: ClusterId = None
+
+
+class LeaderCountModel(BaseModel):
+    """How many partitions a broker leads before and after; skew is 0 for an even share."""
+
+    broker: int
+    leaders_before: int
+    leaders_after: int
+    leaders_preferred: int
+    skew_before: float
+    skew_after: float
+
+
+class ElectionModel(ChangeModel):
+    """What became of an election; a preview counts the leaders."""
+
+    leaders: list[LeaderCountModel]
+
+
+class UncleanLossModel(BaseModel):
+    """What a partition may lose; null means unknown, which is never 0."""
+
+    topic: str
+    partition: int
+    candidate: int
+    candidate_end: int | None
+    known_end: int | None
+    known_ms: int | None
+    lost_messages: int | None
+    lost_messages_min: int
+
+
+class UncleanModel(ChangeModel):
+    """What became of an unclean election, or what it would lose."""
+
+    losses: list[UncleanLossModel]

@@ -1,0 +1,38 @@
+"""Who is connected to a backend, and what they look at."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from backend.api.models.base import PLAIN, Strict, Who
+
+Session = Annotated[str, Field(min_length=8, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
+
+
+class PresenceRequestModel(Strict):
+    """A sign of life of a session, and what it looks at."""
+
+    session: Session = Field(description="chosen at random; the same as long as the session lasts")
+    who: Who = ""
+    screen: str = Field(default="", max_length=40, pattern=PLAIN)
+    selected: str = Field(default="", max_length=300, pattern=PLAIN)
+    leaves: bool = Field(default=False, description="true: the session ends")
+
+
+class PresentModel(BaseModel):
+    """One session that is here."""
+
+    session: str
+    who: str
+    screen: str
+    selected: str
+    since_ms: int
+
+
+class PresenceModel(BaseModel):
+    """Who is here, those that came first standing first."""
+
+    you: str = Field(description="what the backend calls you; empty where it asks for nothing")
+    present: list[PresentModel]

@@ -1,0 +1,153 @@
+"""Reassignments: started, cancelled, looked at."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from backend.api.models.base import (
+    WHOLE,
+    ClusterId,
+    Int32,
+    Intent,
+    PartitionModel,
+    PlanAnswerModel,
+    PlanModel,
+    RateOrNone,
+    Strict,
+    TimeoutMs,
+    Topic,
+)
+from backend.api.models.stuck_causes import CauseKey
+from backend.settings import LIMITS
+
+
+class PlanRequest(Strict):
+    """A plan to look at."""
+
+    plan: PlanModel
+
+
+class CapsModel(Strict):
+    """Moves in flight, those that others started included."""
+
+    per_broker: Annotated[int, Field(ge=1, le=10_000), WHOLE]
+    in_cluster: Annotated[int, Field(ge=1, le=200_000), WHOLE]
+    smallest_first: bool = False
+
+
+class ReassignRequestModel(PlanRequest, Intent):
+    """KIP-179, reassignPartitions."""
+
+    throttle_bytes_per_s: RateOrNone = None
+    log_dirs_throttle_bytes_per_s: RateOrNone = None
+    auto_remove_throttle: bool = True
+    additional: bool = False
+    caps: CapsModel | None = Field(default=None, description="null: all moves start at once")
+    allow_replication_factor_change: bool = True
+    all_or_nothing: bool = Field(
+        default=False, description="one partition that cannot be moved holds up the others"
+    )
+    validate_only: bool = False
+    timeout_ms: TimeoutMs = 10_000
+    cluster_id: ClusterId = None
+
+
+class CancelRequestModel(Intent):
+    """Partitions that shall return to their original replicas."""
+
+    partitions: list[PartitionModel] = Field(min_length=1, max_length=LIMITS.partitions_per_request)
+    preserve_throttles: bool = False
+    validate_only: bool = False
+    timeout_ms: TimeoutMs = 10_000
+    cluster_id: ClusterId = None
+
+
+class VerifyRequestModel(PlanRequest):
+    """A plan to verify; what it throttled is cleared when it is done."""
+
+    preserve_throttles: bool = False
+
+
+class GenerateRequestModel(Strict):
+    """Topics to spread over brokers."""
+
+    topics: list[Topic] = Field(min_length=1, max_length=10_000)
+    brokers: list[Int32] = Field(min_length=1, max_length=10_000)
+    rack_aware: bool = True
+
+
+class ReassignmentModel(BaseModel):
+    """A partition that moves."""
+
+    topic: str
+    partition: int
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+
+
+class ReassignmentsModel(BaseModel):
+    """Every partition that moves."""
+
+    reassignments: list[ReassignmentModel]
+
+
+class ProgressRowModel(BaseModel):
+    """One line of --progress."""
+
+    topic: str
+    partition: int
+    broker: int
+    status: str
+    lag_messages: int | None
+    in_sync: bool
+    cause: CauseKey | None = Field(description="why it is stuck; null where it is not")
+    reason: str
+    action: str
+
+
+class ProgressModel(BaseModel):
+    """The lines of --progress."""
+
+    rows: list[ProgressRowModel]
+
+
+class VerifyRowModel(BaseModel):
+    """One partition of --verify."""
+
+    topic: str
+    partition: int
+    state: Literal["completed", "in_progress", "differs", "missing"]
+    replicas: list[int]
+    target: list[int]
+
+
+class LogDirRowModel(BaseModel):
+    """One replica of --verify with a log directory."""
+
+    topic: str
+    partition: int
+    broker: int
+    text: str
+    done: bool
+
+
+class VerifyModel(BaseModel):
+    """What --verify found and did."""
+
+    rows: list[VerifyRowModel]
+    log_dirs: list[LogDirRowModel]
+    active_elsewhere: bool
+    cleared_brokers: list[int]
+    cleared_topics: list[str]
+    notes: list[str]
+
+
+class GeneratedModel(BaseModel):
+    """Both plans of --generate."""
+
+    current: PlanAnswerModel
+    proposed: PlanAnswerModel
+    notes: list[str]

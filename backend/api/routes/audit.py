@@ -1,0 +1,57 @@
+"""The routes of the audit: its lines, and whether its past was rewritten."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import FastAPI, Query, Response
+
+from backend.access.roles import Role
+from backend.api.http.route_roles import Routes
+from backend.api.models.audit import AuditModel, VerificationModel
+from backend.api.schema.audit import audit_json
+from backend.api.service.backend import Backend
+from backend.domain.audit.lines import selected
+from backend.domain.audit.report import as_markdown
+from backend.operations.audit.lines import read_audit
+from backend.operations.journal.audit_chain import verified
+from backend.operations.journal.second_copy import path_of, read_file
+
+MARKDOWN: Final = "text/markdown; charset=utf-8"
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the routes."""
+    views = Routes(app, Role.VIEWER)
+
+    @views.get(
+        "/v1/audit",
+        response_model=None,
+        responses={200: {"model": AuditModel, "content": {"text/markdown": {}}}},
+    )
+    async def audit(
+        since_ms: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+        until_ms: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+        operation: Annotated[str, Query(max_length=64)] = "",
+        format: Annotated[str, Query(pattern="^(json|markdown)$")] = "json",
+    ) -> Any:
+        """Who asked for what, when and why, and what came of it; newest last."""
+        rows = selected(
+            read_audit(backend.membership.state),
+            since_ms=since_ms,
+            until_ms=until_ms,
+            operation_id=operation,
+        )
+        cluster_id = (await backend.snapshot()).cluster_id
+        if format == "markdown":
+            return Response(as_markdown(rows, cluster_id), media_type=MARKDOWN)
+        return audit_json(rows, cluster_id)
+
+    @views.get("/v1/audit/verification", response_model=VerificationModel)
+    async def verification() -> Any:
+        """Whether lines of the audit were changed, removed or added since they were written."""
+        state = backend.membership.state
+        cluster_id = (await backend.snapshot()).cluster_id
+        known = read_file(path_of(cluster_id), cluster_id, backend.keys)
+        found = verified(state, "" if known is None else known.newest)
+        return {"lines": found.lines, "problems": list(found.problems)}

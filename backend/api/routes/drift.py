@@ -1,0 +1,50 @@
+"""The routes of throttles that somebody else changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from backend.access.roles import Role
+from backend.api.http.route_roles import Routes
+from backend.api.models.base import ChangeModel
+from backend.api.models.drift import DriftsModel, MendRequestModel
+from backend.api.schema.base import change_json
+from backend.api.service import engine_json
+from backend.api.service.backend import Backend
+from backend.api.service.change_checks import require_active
+from backend.api.service.request_values import asker_of
+from backend.operations.throttles.repair import still_there
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the routes."""
+    views = Routes(app, Role.VIEWER)
+    changes = Routes(app, Role.OPERATOR)
+    throttle_repair = backend.throttle_repair
+
+    @views.get("/v1/drift", response_model=DriftsModel)
+    async def drift() -> Any:
+        """What somebody else did to the throttles of running operations."""
+        return {"drift": [engine_json.drift_json(one) for one in await throttle_repair.drift()]}
+
+    async def settled(body: MendRequestModel, *, ours: bool) -> Any:
+        await require_active(backend, body.cluster_id, validate_only=body.validate_only)
+        asker = asker_of(body)
+        shown = still_there(await throttle_repair.drift(), body.ids)
+        backend.claims.require((id for one in shown.values() for id in one.operations), asker)
+        answer = await throttle_repair.settle_drift(
+            body.ids, ours=ours, validate_only=body.validate_only, asker=asker
+        )
+        return change_json(answer)
+
+    @changes.post("/v1/drift/reapply", response_model=ChangeModel)
+    async def reapply(body: MendRequestModel) -> Any:
+        """Put our throttle back where somebody else changed it."""
+        return await settled(body, ours=True)
+
+    @changes.post("/v1/drift/accept", response_model=ChangeModel)
+    async def accept(body: MendRequestModel) -> Any:
+        """Keep what somebody else set; it stays when the operation ends."""
+        return await settled(body, ours=False)

@@ -1,0 +1,53 @@
+"""The routes of elections: of preferred leaders, and unclean ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from backend.access.roles import Role
+from backend.api.http.route_roles import Routes
+from backend.api.models.elections import (
+    ElectionModel,
+    ElectionRequestModel,
+    UncleanModel,
+    UncleanRequestModel,
+)
+from backend.api.models.proposals import PROPOSED
+from backend.api.schema.elections import election_json
+from backend.api.service import two_person_changes
+from backend.api.service.backend import Backend
+from backend.api.service.change_checks import check_preview, refuse_other_cluster
+from backend.api.service.request_values import asker_of, partitions_of, timeout_s_of
+from backend.offload import offload
+from backend.operations.elections.preferred import Pacing
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the routes."""
+    changes = Routes(app, Role.OPERATOR)
+    admins = Routes(app, Role.ADMIN)
+    previews = backend.previews
+
+    @changes.post("/v1/elections/preferred", response_model=ElectionModel)
+    async def elect(body: ElectionRequestModel) -> Any:
+        """Elect preferred leaders; of every partition where `partitions` is null."""
+        await refuse_other_cluster(backend, body.cluster_id)
+        partitions = None if body.partitions is None else partitions_of(body.partitions)
+        await check_preview(backend, body, previews.elect(partitions))
+        answer = await backend.elections.elect(
+            partitions,
+            validate_only=body.validate_only,
+            pacing=Pacing(body.batch_size, body.pause_ms / 1000),
+            timeout_s=timeout_s_of(body.timeout_ms),
+            asker=asker_of(body),
+        )
+        return await offload(len(answer.results), election_json, answer)
+
+    @admins.post("/v1/elections/unclean", response_model=UncleanModel, responses=PROPOSED)
+    async def elect_unclean(body: UncleanRequestModel) -> Any:
+        """Elect leaders that may lack messages; `validate_only` says how many would be lost."""
+        return await two_person_changes.request_change(
+            backend, two_person_changes.UNCLEAN, "", body
+        )

@@ -1,0 +1,40 @@
+"""The routes of throttles that no move justifies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from backend.access.roles import Role
+from backend.api.http.route_roles import Routes
+from backend.api.models.base import ChangeModel
+from backend.api.models.drift import MendRequestModel, OrphansModel
+from backend.api.schema.base import change_json
+from backend.api.service import engine_json
+from backend.api.service.backend import Backend
+from backend.api.service.change_checks import require_active
+from backend.api.service.request_values import asker_of
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the routes."""
+    views = Routes(app, Role.VIEWER)
+    changes = Routes(app, Role.OPERATOR)
+    throttle_repair = backend.throttle_repair
+
+    @views.get("/v1/orphans", response_model=OrphansModel)
+    async def orphans() -> Any:
+        """Rates and listed replicas that no move justifies, with their likely origin."""
+        return {
+            "orphans": [engine_json.orphan_json(one) for one in await throttle_repair.orphans()]
+        }
+
+    @changes.post("/v1/orphans/remove", response_model=ChangeModel)
+    async def remove(body: MendRequestModel) -> Any:
+        """Take off orphan throttles, as far as they still are."""
+        await require_active(backend, body.cluster_id, validate_only=body.validate_only)
+        answer = await throttle_repair.remove_orphans(
+            body.ids, validate_only=body.validate_only, asker=asker_of(body)
+        )
+        return change_json(answer)

@@ -1,0 +1,40 @@
+"""The routes that say who is connected to this backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from backend.access.request_context import CURRENT_CALLER
+from backend.access.roles import Role
+from backend.api.http.route_roles import Routes
+from backend.api.models.presence import PresenceModel, PresenceRequestModel
+from backend.api.schema.base import Json
+from backend.api.schema.presence import presence_json
+from backend.api.service.backend import Backend
+from backend.domain.operations.team import Presence
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the routes."""
+    views = Routes(app, Role.VIEWER)
+    board = backend.presence
+
+    def here() -> Json:
+        return presence_json(Presence(board.listed(), CURRENT_CALLER.get().name))
+
+    @views.get("/v1/presence", response_model=PresenceModel)
+    async def present() -> Any:
+        """Who is connected to this backend, and what they look at."""
+        return here()
+
+    @views.post("/v1/presence", response_model=PresenceModel)
+    async def seen(body: PresenceRequestModel) -> Any:
+        """Say that one is here, every few seconds; who is silent for 45 is forgotten."""
+        caller = CURRENT_CALLER.get()
+        if body.leaves:
+            board.left(caller, body.session)
+        else:
+            board.seen(caller, body.session, body.who, body.screen, body.selected)
+        return here()

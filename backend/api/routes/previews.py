@@ -1,0 +1,58 @@
+"""The route of previews: what an action would touch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from backend.access.roles import Role
+from backend.api.http.route_roles import Routes
+from backend.api.models.previews import BlastRadiusModel, PreviewRequestModel
+from backend.api.service import engine_json
+from backend.api.service.backend import Backend
+from backend.api.service.request_values import partitions_of, plan_of, rates_of, replicas_of
+from backend.errors import BadInput
+from backend.operations.review.blast_radius import Request
+from backend.settings import LIMITS
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the route."""
+    views = Routes(app, Role.VIEWER)
+
+    @views.post(
+        "/v1/preview", response_model=BlastRadiusModel, body_bytes=LIMITS.request_body_bytes
+    )
+    async def preview(body: PreviewRequestModel) -> Any:
+        """What an action would touch; nothing is changed."""
+        radius = await backend.previews.radius(await _request(backend, body))
+        return engine_json.radius_json(radius)
+
+
+async def _request(backend: Backend, body: PreviewRequestModel) -> Request:
+    previews = backend.previews
+    partitions = None if body.partitions is None else partitions_of(body.partitions)
+    match body.action:
+        case "start" if body.plan is not None:
+            return previews.start(await plan_of(body.plan), body.throttle_bytes_per_s)
+        case "cancel" if partitions:
+            return await previews.cancel(partitions)
+        case "cancel" if body.operation_id:
+            return await previews.cancel(previews.partitions_of(body.operation_id))
+        case "pause" if body.operation_id:
+            return previews.pause(body.operation_id)
+        case "undo" if body.operation_id:
+            return await previews.undo(body.operation_id)
+        case "elect":
+            return previews.elect(partitions)
+        case "throttle":
+            return previews.throttle(
+                rates_of(body.rates), await replicas_of(backend, body.replicas)
+            )
+        case _:
+            raise BadInput(
+                f"A preview of '{body.action}' lacks what it is about.",
+                advice="start needs a plan, cancel partitions or an operation, pause and undo an "
+                "operation.",
+            )

@@ -1,0 +1,91 @@
+"""The routes of changes that take two people."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import FastAPI, Path
+
+from backend.access.request_context import CURRENT_CALLER
+from backend.access.roles import Role
+from backend.api.http.paths import ID_PATTERN
+from backend.api.http.route_roles import Routes
+from backend.api.models.proposals import (
+    ApprovedModel,
+    ApproveRequestModel,
+    ForeseenModel,
+    ProposalModel,
+    ProposalsModel,
+    SettleRequestModel,
+)
+from backend.api.schema.base import Json
+from backend.api.schema.proposals import foreseen_json, proposal_json
+from backend.api.service.backend import Backend
+from backend.api.service.change_checks import require_active
+from backend.api.service.two_person_changes import TwoPersonChange, person_of
+from backend.domain.operations.approval import Person, ProposedChange
+
+ProposalId = Annotated[
+    str, Path(min_length=1, max_length=64, json_schema_extra={"pattern": ID_PATTERN})
+]
+SETTLES: Final = Role.ADMIN
+"""Whatever can be proposed takes it."""
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the routes."""
+    _proposals(app, backend)
+    _settling(app, backend)
+
+
+def _me() -> Person:
+    return person_of(CURRENT_CALLER.get())
+
+
+def _shown(backend: Backend, proposal: ProposedChange) -> Json:
+    document = proposal_json(proposal, _me(), backend.clock.now_ms())
+    # What a role does not allow is not offered either.
+    return document if CURRENT_CALLER.get().role.may(SETTLES) else {**document, "actions": []}
+
+
+def _proposals(app: FastAPI, backend: Backend) -> None:
+    views = Routes(app, Role.VIEWER)
+    approvals = backend.approvals
+
+    @views.get("/v1/proposals", response_model=ProposalsModel)
+    async def listed() -> Any:
+        """Changes that take two people: those that wait, and what became of others."""
+        return {"proposals": [_shown(backend, one) for one in approvals.listed()]}
+
+    @views.get("/v1/proposals/{proposal_id}/preview", response_model=ForeseenModel)
+    async def preview(proposal_id: ProposalId) -> Any:
+        """What a proposal would do, by the cluster as it is; nothing is changed."""
+        deed = TwoPersonChange.of(backend, approvals.get(proposal_id), _me())
+        return foreseen_json(await approvals.foresee(proposal_id, deed))
+
+
+def _settling(app: FastAPI, backend: Backend) -> None:
+    admins = Routes(app, SETTLES)
+    approvals = backend.approvals
+
+    @admins.post("/v1/proposals/{proposal_id}/approve", response_model=ApprovedModel)
+    async def approve(proposal_id: ProposalId, body: ApproveRequestModel) -> Any:
+        """Let what another one proposed happen, once; the answer is that of its request."""
+        await require_active(backend, body.cluster_id)
+        deed = TwoPersonChange.of(backend, approvals.get(proposal_id), _me())
+        proposal, done = await approvals.approve(
+            proposal_id, _me(), body.reason, body.preview, deed
+        )
+        return {"proposal": _shown(backend, proposal), "answer": dict(done.answer)}
+
+    @admins.post("/v1/proposals/{proposal_id}/reject", response_model=ProposalModel)
+    async def reject(proposal_id: ProposalId, body: SettleRequestModel) -> Any:
+        """Say why what another one proposed shall not happen."""
+        await require_active(backend, body.cluster_id)
+        return _shown(backend, await approvals.reject(proposal_id, _me(), body.reason))
+
+    @admins.post("/v1/proposals/{proposal_id}/withdraw", response_model=ProposalModel)
+    async def withdraw(proposal_id: ProposalId, body: SettleRequestModel) -> Any:
+        """Take back what one proposed."""
+        await require_active(backend, body.cluster_id)
+        return _shown(backend, await approvals.withdraw(proposal_id, _me(), body.reason))

@@ -1,0 +1,148 @@
+"""The routes of reassignments: what moves, plans to look at, and those that start and stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from backend.access.roles import Role
+from backend.api.http.route_roles import Routes
+from backend.api.models.base import ChangeModel
+from backend.api.models.reassignments import (
+    CancelRequestModel,
+    GeneratedModel,
+    GenerateRequestModel,
+    PlanRequest,
+    ProgressModel,
+    ReassignmentsModel,
+    ReassignRequestModel,
+    VerifyModel,
+    VerifyRequestModel,
+)
+from backend.api.schema.base import change_json
+from backend.api.schema.reassignments import (
+    generated_json,
+    progress_json,
+    reassignment_json,
+    verify_json,
+)
+from backend.api.service.backend import Backend
+from backend.api.service.change_checks import check_preview, refuse_other_cluster
+from backend.api.service.replica_rows import stuck_in
+from backend.api.service.request_values import (
+    asker_of,
+    caps_of,
+    order_of,
+    partitions_of,
+    plan_of,
+    timeout_s_of,
+)
+from backend.domain.reassignment.progress import with_causes
+from backend.offload import offload
+from backend.operations.reassignment.starting import ReassignRequest
+from backend.settings import LIMITS
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the routes."""
+    _plans(app, backend)
+    _changes(app, backend)
+
+
+def _plans(app: FastAPI, backend: Backend) -> None:
+    views = Routes(app, Role.VIEWER)
+    changes = Routes(app, Role.OPERATOR)
+
+    @views.get("/v1/reassignments", response_model=ReassignmentsModel)
+    async def reassignments() -> Any:
+        """Every partition that moves, asked of the cluster."""
+        ongoing = await backend.queries.reassignments()
+        return {"reassignments": [reassignment_json(m) for m in ongoing.values()]}
+
+    @views.post(
+        "/v1/reassignments/progress",
+        response_model=ProgressModel,
+        body_bytes=LIMITS.request_body_bytes,
+    )
+    async def progress(body: PlanRequest) -> Any:
+        """How far each replica of the plan is (KIP-179, --progress), and why it is stuck."""
+        rows = await backend.queries.progress(await plan_of(body.plan))
+        found = await offload(len(rows), with_causes, rows, stuck_in(backend.hub.latest))
+        return {"rows": await offload(len(rows), progress_json, found)}
+
+    @changes.post(
+        "/v1/reassignments/verify",
+        response_model=VerifyModel,
+        body_bytes=LIMITS.request_body_bytes,
+    )
+    async def verify(body: VerifyRequestModel) -> Any:
+        """Whether the plan is done; clears what throttles it left, unless they are preserved."""
+        answer = await backend.queries.verify(
+            await plan_of(body.plan), preserve_throttles=body.preserve_throttles
+        )
+        backend.sampler.nudge()
+        return await offload(len(answer.rows), verify_json, answer)
+
+    @views.post(
+        "/v1/reassignments/generate",
+        response_model=GeneratedModel,
+        body_bytes=LIMITS.request_body_bytes,
+    )
+    async def generate(body: GenerateRequestModel) -> Any:
+        """A plan that spreads the topics over the brokers; nothing is changed."""
+        generated = await backend.queries.generate(
+            body.topics, body.brokers, rack_aware=body.rack_aware
+        )
+        return await offload(len(generated.current), generated_json, generated)
+
+
+def _changes(app: FastAPI, backend: Backend) -> None:
+    changes = Routes(app, Role.OPERATOR)
+    previews = backend.previews
+
+    @changes.post(
+        "/v1/reassignments", response_model=ChangeModel, body_bytes=LIMITS.request_body_bytes
+    )
+    async def reassign(body: ReassignRequestModel) -> Any:
+        """Start a reassignment, with a throttle that comes off when it ends."""
+        request = ReassignRequest(
+            plan=await plan_of(body.plan),
+            throttle_bytes_per_s=body.throttle_bytes_per_s,
+            log_dirs_throttle_bytes_per_s=body.log_dirs_throttle_bytes_per_s,
+            auto_remove_throttle=body.auto_remove_throttle,
+            additional=body.additional,
+            allow_replication_factor_change=body.allow_replication_factor_change,
+            all_or_nothing=body.all_or_nothing,
+            validate_only=body.validate_only,
+            timeout_s=timeout_s_of(body.timeout_ms),
+            caps=caps_of(body.caps),
+            order=order_of(body.caps),
+            asker=asker_of(body),
+        )
+        await refuse_other_cluster(backend, body.cluster_id, body.plan.cluster_id)
+        await check_preview(
+            backend, body, previews.start(request.plan, request.throttle_bytes_per_s)
+        )
+        # In addition to what moves, a plan leads moves elsewhere, or throttles them anew.
+        backend.claims.require_moves(request.plan.replicas, request.asker)
+        answer = await backend.reassignments.start(request)
+        return await offload(len(answer.results), change_json, answer)
+
+    @changes.post("/v1/reassignments/cancel", response_model=ChangeModel)
+    async def cancel(body: CancelRequestModel) -> Any:
+        """Return partitions to their original replicas."""
+        await refuse_other_cluster(backend, body.cluster_id)
+        partitions = partitions_of(body.partitions)
+        await check_preview(
+            backend, body, await previews.cancel(partitions) if body.preview else None
+        )
+        backend.claims.require_moves(partitions, asker_of(body))
+        answer = await backend.reassignments.cancel(
+            partitions,
+            preserve_throttles=body.preserve_throttles,
+            validate_only=body.validate_only,
+            timeout_s=timeout_s_of(body.timeout_ms),
+            asker=asker_of(body),
+        )
+        return await offload(len(answer.results), change_json, answer)

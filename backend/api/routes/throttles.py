@@ -1,0 +1,139 @@
+"""The routes of throttles: those that stand, those that are set, and whose they are."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import FastAPI
+
+from backend.access.roles import Role
+from backend.api.http.route_roles import Routes
+from backend.api.models.base import ChangeModel
+from backend.api.models.throttles import (
+    AdoptRequestModel,
+    OwnedThrottlesModel,
+    PriorRequestModel,
+    RatesRequestModel,
+    ReplicasRequestModel,
+    ThrottlesModel,
+)
+from backend.api.schema.base import change_json
+from backend.api.schema.throttles import throttles_json
+from backend.api.service.backend import Backend
+from backend.api.service.change_checks import check_preview, refuse_other_cluster, require_active
+from backend.api.service.request_values import (
+    asker_of,
+    partitions_of,
+    rates_of,
+    replicas_of,
+    timeout_s_of,
+)
+from backend.domain.reassignment.answers import ChangeAnswer
+from backend.operations.core.journal_audit import discarded_line
+from backend.settings import LIMITS
+
+
+def install(app: FastAPI, backend: Backend) -> None:
+    """Add the routes."""
+    _reads(app, backend)
+    _changes(app, backend)
+    _prior(app, backend)
+
+
+def _reads(app: FastAPI, backend: Backend) -> None:
+    views = Routes(app, Role.VIEWER)
+
+    @views.get("/v1/throttles", response_model=ThrottlesModel)
+    async def throttles() -> Any:
+        """Every replication throttle, asked of the cluster."""
+        cluster = await backend.admin.describe(timeout_s=backend.settings.request_timeout_s)
+        found = await backend.admin.throttles(
+            sorted(cluster.brokers),
+            cluster.assignment.topics,
+            timeout_s=backend.settings.request_timeout_s,
+        )
+        return throttles_json(found)
+
+    @views.get("/v1/throttles/owned", response_model=OwnedThrottlesModel)
+    async def owned() -> Any:
+        """Whose each throttle is, and what comes back once it has come off."""
+        return {"throttles": [asdict(one) for one in await backend.throttle_repair.owned()]}
+
+
+def _changes(app: FastAPI, backend: Backend) -> None:
+    changes = Routes(app, Role.OPERATOR)
+    previews = backend.previews
+
+    @changes.post("/v1/throttles/rates", response_model=ChangeModel)
+    async def rates(body: RatesRequestModel) -> Any:
+        """Set brokers' throttled rates; null removes one."""
+        wanted = rates_of(body.rates)
+        await refuse_other_cluster(backend, body.cluster_id)
+        await check_preview(backend, body, previews.throttle(wanted, {}))
+        backend.claims.require_rates(wanted, asker_of(body))
+        answer = await backend.throttles.alter_rates(
+            wanted,
+            validate_only=body.validate_only,
+            auto_remove=body.auto_remove_throttle,
+            timeout_s=timeout_s_of(body.timeout_ms),
+            asker=asker_of(body),
+        )
+        return change_json(answer)
+
+    @changes.post(
+        "/v1/throttles/replicas",
+        response_model=ChangeModel,
+        body_bytes=LIMITS.request_body_bytes,
+    )
+    async def throttled_replicas(body: ReplicasRequestModel) -> Any:
+        """Set topics' throttled replicas; an empty side is removed."""
+        wanted = await replicas_of(backend, body.replicas)
+        await refuse_other_cluster(backend, body.cluster_id)
+        await check_preview(backend, body, previews.throttle({}, wanted))
+        backend.claims.require_lists(wanted, asker_of(body))
+        answer = await backend.throttles.alter_replicas(
+            wanted,
+            validate_only=body.validate_only,
+            auto_remove=body.auto_remove_throttle,
+            timeout_s=timeout_s_of(body.timeout_ms),
+            asker=asker_of(body),
+        )
+        return change_json(answer)
+
+    @changes.post("/v1/throttles/adopt", response_model=ChangeModel)
+    async def adopt(body: AdoptRequestModel) -> Any:
+        """Take over the throttle of moves that somebody else started, so that it comes off."""
+        await require_active(backend, body.cluster_id, validate_only=body.validate_only)
+        answer = await backend.steering.adopt(
+            None if body.partitions is None else partitions_of(body.partitions),
+            validate_only=body.validate_only,
+            asker=asker_of(body),
+        )
+        return change_json(answer)
+
+
+def _prior(app: FastAPI, backend: Backend) -> None:
+    views, admins = Routes(app, Role.VIEWER), Routes(app, Role.ADMIN)
+
+    @views.get("/v1/throttles/prior", response_model=OwnedThrottlesModel)
+    async def prior() -> Any:
+        """Settings whose value of before only this host remembers, as the journal was lost."""
+        found = await backend.throttle_repair.prior(backend.second_copy.lost)
+        return {"throttles": [asdict(one) for one in found]}
+
+    @admins.post("/v1/throttles/prior", response_model=ChangeModel)
+    async def settle_prior(body: PriorRequestModel) -> Any:
+        """Bring them back, as far as they are still what kshunt wrote; or discard them."""
+        await require_active(backend, body.cluster_id, validate_only=body.validate_only)
+        copy = backend.second_copy
+        answer = ChangeAnswer(body.validate_only, None, ())
+        if not body.discard:
+            answer = await backend.throttle_repair.restore_prior(
+                copy.lost, validate_only=body.validate_only, asker=asker_of(body)
+            )
+        elif copy.lost and not body.validate_only:
+            await backend.registry.tell(discarded_line(len(copy.lost), asker_of(body)))
+        if not body.validate_only:
+            copy.forget_lost()
+        return change_json(answer)

@@ -1,0 +1,1 @@
+"""The audit: its lines, and how they are written for people."""

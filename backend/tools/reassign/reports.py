@@ -1,0 +1,240 @@
+"""What `kafka-reassign-partitions` says: Kafka's words, or the same facts as JSON.
+
+Where Kafka's tool has a line for it, the line is Kafka's to the letter, trailing blanks included,
+because scripts compare them. Each report carries its exit code (`options.EPILOG`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from backend.api.schema.base import change_json, read_plan
+from backend.api.schema.reassignments import (
+    generated_json,
+    progress_json,
+    reassignment_json,
+    verify_json,
+)
+from backend.domain.cluster.metadata import OngoingReassignment
+from backend.domain.reassignment.answers import (
+    ChangeAnswer,
+    GeneratedPlan,
+    ProgressRow,
+    Result,
+    VerifyAnswer,
+)
+from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
+from backend.domain.reassignment.progress import (
+    NOT_AS_PLANNED,
+    format_log_dirs,
+    format_progress,
+    format_verify,
+    is_not_as_planned,
+)
+from backend.tools.reassign.options import Options
+from backend.tools.shared.output import DONE, FAILED, IN_PROGRESS, Report
+
+EXISTING_ASSIGNMENT: Final = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to "
+    "override this and create a new partition assignment in addition to the existing one. The "
+    "--additional flag can also be used to change the throttle by resubmitting the current "
+    "reassignment."
+)
+EXISTING_IN_ZOOKEEPER: Final = (
+    "There is an existing assignment running.  Through ZooKeeper nothing can be added to it: wait "
+    "until it has ended.  The --additional flag can be used to change the throttle by resubmitting "
+    "the current reassignment."
+)
+"""The first sentence is that of Kafka's tool, when it spoke to ZooKeeper."""
+NOT_MOVING: Final = "NO_REASSIGNMENT_IN_PROGRESS"
+
+
+def list_report(moves: Iterable[OngoingReassignment]) -> Report:
+    """`--list`."""
+    ordered = sorted(moves, key=lambda move: move.partition)
+    document = {"reassignments": [reassignment_json(move) for move in ordered]}
+    if not ordered:
+        return Report("No partition reassignments found.", document)
+    lines = [
+        f"{move.partition}: replicas: {_ids(move.replicas)}."
+        + (f" adding: {_ids(move.adding)}." if move.adding else "")
+        + (f" removing: {_ids(move.removing)}." if move.removing else "")
+        for move in ordered
+    ]
+    return Report("\n".join(["Current partition reassignments:", *lines]), document)
+
+
+def progress_report(rows: Sequence[ProgressRow]) -> Report:
+    """`--progress`."""
+    code = DONE if all(row.in_sync for row in rows) else IN_PROGRESS
+    if any(row.status in NOT_AS_PLANNED for row in rows):
+        code = FAILED
+    return Report(format_progress(rows), {"rows": progress_json(rows)}, code)
+
+
+def verify_report(answer: VerifyAnswer) -> Report:
+    """`--verify`. The empty line where no log directory is in question is Kafka's."""
+    lines = [format_verify(answer.rows), format_log_dirs(answer.log_dirs)]
+    if answer.cleared_brokers:
+        lines.append(
+            f"Clearing broker-level throttles on broker{_s(answer.cleared_brokers)} "
+            f"{_ids(answer.cleared_brokers)}"
+        )
+    if answer.cleared_topics:
+        lines.append(
+            f"Clearing topic-level throttles on topic{_s(answer.cleared_topics)} "
+            f"{','.join(answer.cleared_topics)}"
+        )
+    if answer.active_elsewhere:
+        lines.append("Other partitions still move, so no throttle was touched.")
+    code = DONE if answer.done else IN_PROGRESS
+    if is_not_as_planned(answer):
+        code = FAILED
+    return Report("\n".join(lines), verify_json(answer), code, answer.notes)
+
+
+def generate_report(generated: GeneratedPlan) -> Report:
+    """`--generate`."""
+    text = (
+        "Current partition replica assignment\n"
+        f"{_kafka_json(generated.current)}\n\n"
+        "Proposed partition reassignment configuration\n"
+        f"{_kafka_json(generated.proposed)}"
+    )
+    return Report(text, generated_json(generated), problems=generated.notes)
+
+
+def execute_report(options: Options, plan: ReassignmentPlan, answer: ChangeAnswer) -> Report:
+    """`--execute`."""
+    outcomes = {result.item: result for result in answer.results}
+    ordered = _of_partitions(plan, outcomes)
+    refused = [result for result in ordered if not result.ok]
+    started = [result.item for result in ordered if result.ok]
+    lines = _rollback_lines(answer)
+    if started:
+        lines += _throttle_lines(options)
+        lines.append(
+            f"Successfully started partition reassignment{_s(started)} for {','.join(started)}"
+        )
+    problems = list(answer.notes)
+    if refused:
+        problems.append("\n".join(["Error reassigning partition(s):", *map(_failure, refused)]))
+    moved, unmoved = _log_dir_lines(plan, outcomes)
+    return Report(
+        "\n".join([*lines, *moved]),
+        change_json(answer),
+        FAILED if answer.failures else DONE,
+        (*problems, *unmoved),
+    )
+
+
+def _rollback_lines(answer: ChangeAnswer) -> list[str]:
+    rollback = read_plan(answer.rollback_plan or {"partitions": []})
+    if not rollback.replicas:
+        return []
+    return [
+        "Current partition replica assignment",
+        "",
+        _kafka_json(rollback),
+        "",
+        "Save this to use as the --reassignment-json-file option during rollback",
+    ]
+
+
+def _throttle_lines(options: Options) -> list[str]:
+    """Kafka warns here that --verify has to be run; kshunt has nothing to warn of."""
+    rates = (
+        ("inter-broker", options.throttle_bytes_per_s),
+        ("replica-alter-dir", options.log_dirs_throttle_bytes_per_s),
+    )
+    lines = [
+        f"The {name} throttle limit was set to {rate} B/s"
+        for name, rate in rates
+        if rate is not None
+    ]
+    if lines:
+        lines.append(
+            "The throttle will be removed automatically when the reassignment completes; "
+            "--verify is not needed for that."
+        )
+    return lines
+
+
+def _log_dir_lines(
+    plan: ReassignmentPlan, outcomes: Mapping[str, Result]
+) -> tuple[list[str], list[str]]:
+    """What to say of each replica with a directory of its own: begun, and failed."""
+    moved, failed = [], []
+    for (partition, broker), directory in sorted(
+        plan.log_dirs.items(), key=lambda item: (item[0][1], item[0][0])
+    ):
+        outcome = outcomes.get(f"{partition} on broker {broker}")
+        if outcome is None:
+            continue
+        if outcome.ok:
+            moved.append(
+                f"Successfully started moving log directory to {directory} for replica "
+                f"{partition} with broker {broker} "
+            )
+        else:
+            why = outcome.message or outcome.error_name
+            failed.append(f"Failed to alter dir for {partition}-{broker}: {why}")
+    return moved, failed
+
+
+def cancel_report(plan: ReassignmentPlan, answer: ChangeAnswer) -> Report:
+    """`--cancel`. A partition that did not move is no failure, as in Kafka's tool."""
+    outcomes = {result.item: result for result in answer.results}
+    ordered = _of_partitions(plan, outcomes)
+    cancelled = [result.item for result in ordered if result.ok]
+    failed = [r for r in ordered if not r.ok and r.error_name != NOT_MOVING]
+    lines, problems = [], []
+    if cancelled:
+        lines.append(
+            f"Successfully cancelled partition reassignment{_s(cancelled)} for: "
+            f"{','.join(cancelled)}"
+        )
+    elif not failed:
+        lines.append("None of the specified partition reassignments are active.")
+    if failed:
+        problems.append(
+            "\n".join(
+                [
+                    f"Error cancelling partition reassignment{_s(failed)} for:",
+                    *map(_failure, failed),
+                ]
+            )
+        )
+    if plan.log_dirs:
+        problems.append("Moves between log directories are not cancelled by this version.")
+    else:
+        lines.append("None of the specified partition moves are active.")
+    return Report(
+        "\n".join([*lines, *answer.notes]),
+        change_json(answer),
+        FAILED if failed or plan.log_dirs else DONE,
+        tuple(problems),
+    )
+
+
+def _of_partitions(plan: ReassignmentPlan, outcomes: Mapping[str, Result]) -> list[Result]:
+    """The results of the plan's partitions in Kafka's order: by topic, then by number."""
+    names = map(str, sorted(plan.replicas))
+    return [outcomes[name] for name in names if name in outcomes]
+
+
+def _failure(result: Result) -> str:
+    return f"{result.item}: {result.message or result.error_name}"
+
+
+def _kafka_json(plan: ReassignmentPlan) -> str:
+    return format_plan(plan.replicas, plan.log_dirs)
+
+
+def _ids(ids: Iterable[int]) -> str:
+    return ",".join(map(str, ids))
+
+
+def _s(items: Sequence[object]) -> str:
+    return "" if len(items) == 1 else "s"
