@@ -68,7 +68,7 @@ def pytest_collection_finish() -> None:
     """Leave modules and tests out of later collections of garbage: a quarter of the time else."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 10, 10)
+    gc.set_threshold(5_000, 10, 5)
 
 
 def _is_short(item: pytest.Item) -> bool:

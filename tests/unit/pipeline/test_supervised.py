@@ -56,7 +56,10 @@ async def test_it_runs_while_the_backend_does_and_ends_with_it(tmp_path: Path) -
     supervised = PipelineSupervisor(child(STAYS, str(noted)), SystemClock())
     assert not supervised.standing().running
     async with supervised.beside():
-        await wait_until_async(lambda: pids(noted), DEADLINE_S, "the process has started")
+        # The process may write before its supervisor goes on.
+        await wait_until_async(
+            lambda: pids(noted) and supervised.standing().running, DEADLINE_S, "it has started"
+        )
         standing = supervised.standing()
         assert (standing.running, standing.restarts, standing.last_error) == (True, 0, "")
     (pid,) = pids(noted)
@@ -74,7 +77,11 @@ async def test_it_is_started_again_whenever_it_ends(tmp_path: Path) -> None:
                 f"it was started {times} times",
             )
             os.kill(pids(noted)[-1], signal.SIGKILL)
-        await wait_until_async(lambda: len(pids(noted)) == 4, DEADLINE_S, "it was started again")
+        await wait_until_async(
+            lambda: len(pids(noted)) == 4 and supervised.standing().running,
+            DEADLINE_S,
+            "it was started again",
+        )
         standing = supervised.standing()
         assert (standing.running, standing.restarts) == (True, 3)
         assert standing.last_error == "it stays"
