@@ -156,8 +156,8 @@ HEAVY = """
 import sys, tui.app, tui.__main__
 from tui.actions.view_names import VIEWS
 
-HEAVY = {"numpy", "pyarrow", "plotext", "httpx", "backend.domain.replicas.snapshot", "fastapi",
-    "confluent_kafka", "kafka", "backend.api.client.backend_client"}
+HEAVY = {"numpy", "pyarrow", "plotext", "httpx", "fastapi", "confluent_kafka", "kafka",
+    "backend.api.client.backend_client", "backend.domain.replicas.snapshot"}
 
 def found(where):
     if HEAVY & set(sys.modules):
