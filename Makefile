@@ -32,7 +32,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(RUN) ## the dashboard on a cluster in memory with a move under way (ARGS="--scenario drain")
-	@$(PY) -m backend demo $(ARGS)
+	@$(PY) -m kshunt demo $(ARGS)
 
 test: $(DEV) kafka-jars ## the quick tier: what needs Python alone, and one story on real Kafka
 	@$(PY) $(PYTEST) $(ARGS)

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from backend.errors import ConfigError
-from backend.settings import ZOOKEEPER_SCHEME
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.settings import ZOOKEEPER_SCHEME
 
 ZOOKEEPER_WARNING = (
     "Warning: --zookeeper is deprecated and will be removed in a future version; "

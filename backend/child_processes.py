@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import backend
+import kshunt
 
 OURS: Final = "kshunt: "
 """Begins an error of ours in a process's words."""
@@ -26,8 +26,8 @@ LINE_BYTES_MAX: Final = 1 << 16
 
 def command_of(*words: str) -> list[str]:
     """The command line of this very kshunt; `--until-end-of-input` has to be among its words."""
-    # -P: a folder named `backend` in the working directory is not taken for ours.
-    return [sys.executable, "-P", "-m", "backend", *words]
+    # -P: a folder named `kshunt` in the working directory is not taken for ours.
+    return [sys.executable, "-P", "-m", "kshunt", *words]
 
 
 async def begun(
@@ -87,7 +87,7 @@ def environment() -> dict[str, str]:
     `-P` for whatever the process starts in turn, and entries of `PYTHONPATH` that stand for the
     working directory (empty or relative ones) are left out.
     """
-    root = str(Path(backend.__file__).absolute().parent.parent)
+    root = str(Path(kshunt.__file__).absolute().parent.parent)
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     search = [root, *filter(os.path.isabs, given)]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(search), "PYTHONSAFEPATH": "1"}

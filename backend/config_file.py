@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError
 
 FILE: Final = "KSHUNT_CONFIG"
 CONTEXT: Final = "KSHUNT_CONTEXT"
@@ -141,7 +141,7 @@ def load(environment: Mapping[str, str]) -> Configuration:
     # Loaded where there is a file only.
     import tomllib
 
-    from backend.secret_files import refuse_writable
+    from kshunt.backend.secret_files import refuse_writable
 
     # It names commands that are run, and backends that are believed.
     refuse_writable(path, "The configuration")

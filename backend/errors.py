@@ -7,37 +7,37 @@ Our exception hierarchy::
     │   ├── PlanError            a reassignment plan does not parse or contradicts itself
     │   ├── ConfigError          a setting or a client property file cannot be used
     │   ├── NoSamples            nothing is recorded there (`pipeline.samples.replica_samples`)
-    │   ├── UnreadableSamples    no recording of samples (`backend.telemetry.recording.schema`)
-    │   ├── UsageError           flags that cannot stand together (`backend.tools.reassign.options`)
+    │   ├── UnreadableSamples    no recording of samples (`telemetry.recording.schema`)
+    │   ├── UsageError           flags that cannot stand together (`tools.reassign.options`)
     │   └── WrongCluster         the cluster is not the one the request names
     ├── ClusterError             a whole call to the cluster failed
     │   ├── ClusterUnreachable   no broker answered in time                (retriable)
-    │   │   └── InDoubt          a change was not answered (`backend.admin.zookeeper.session`)
+    │   │   └── InDoubt          a change was not answered (`admin.zookeeper.session`)
     │   ├── BrokerUnreachable    one broker did not answer in time         (retriable)
-    │   │   └── BrokerDown       it does not run (`backend.admin.rpc.error_mapping`)  (retriable)
+    │   │   └── BrokerDown       it does not run (`admin.rpc.error_mapping`)  (retriable)
     │   ├── NotAuthorized        the cluster refuses this principal
     │   ├── JournalUnavailable   the journal took or gave nothing in time  (retriable)
-    │   │   └── ReadBehind       its end was not reached (`backend.journals.topic.transactions`)
+    │   │   └── ReadBehind       its end was not reached (`journals.topic.transactions`)
     │   ├── JournalFenced        another backend writes the journal
     │   ├── JournalUnusable      the journal's topic would lose entries
     │   ├── UnreadableZnode      a znode holds no JSON of Kafka's (`admin.zookeeper.znode_layout`)
-    │   └── WireError            an answer breaks its protocol (`backend.wire.reader`)
-    ├── LogError                 a partition's log refuses (`backend.embedded.logs.errors`)
+    │   └── WireError            an answer breaks its protocol (`wire.reader`)
+    ├── LogError                 a partition's log refuses (`embedded.logs.errors`)
     ├── Conflict                 the cluster's state forbids what was asked
     │   ├── NotActive            another backend acts, or it is not certain that this one may
     │   ├── ResultsBusy          another run writes the results (`pipeline.results.result_runs`)
-    │   ├── Refused              what a shrink has to do is refused (`backend.operations.shrink`)
+    │   ├── Refused              what a shrink has to do is refused (`operations.shrink`)
     │   └── StillThere           what a shrink takes away is not gone yet          (retriable)
     ├── AwaitsApproval           it takes two people, and one has asked; nothing was changed yet
     ├── UnreadableOwnership      a stored throttle record cannot be understood
     ├── TooManyStreams           every place for a stream is taken             (retriable)
     ├── NotSupported             this cluster or this version cannot do it
-    │   ├── JavaMissing          no Java that Spark runs on (`backend.pipeline.spark.java`)
-    │   └── SparkMissing         Spark is not installed (`backend.pipeline.spark.session`)
-    ├── InvalidReplicationFactor more replicas than brokers (`backend.placement.placer`)
-    ├── ReplicaPlacementFailed   a placer could not place, or not so (`backend.placement.placer`)
+    │   ├── JavaMissing          no Java that Spark runs on (`pipeline.spark.java`)
+    │   └── SparkMissing         Spark is not installed (`pipeline.spark.session`)
+    ├── InvalidReplicationFactor more replicas than brokers (`placement.placer`)
+    ├── ReplicaPlacementFailed   a placer could not place, or not so (`placement.placer`)
     ├── SparkFailed              a job of the pipeline ended early (`pipeline.spark.session`)
-    ├── CopyFailed               a copy of records stopped (`backend.pipeline.kernels.copy_errors`)
+    ├── CopyFailed               a copy of records stopped (`pipeline.kernels.copy_errors`)
     │   ├── RecordTooLarge       the target does not take a record of its size
     │   ├── CopyRefused          the cluster refuses this principal
     │   ├── CopyFenced           another copy of the same operation took over

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError
 
 PATH_BYTES_MAX: Final = 107
 """AF_UNIX takes 108 bytes on Linux, the closing zero byte among them."""

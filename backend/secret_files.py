@@ -14,7 +14,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError
 
 SECRET_BYTES_MAX: Final = 16_384
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from backend.two_person import TwoPersonRule
+from kshunt.backend.two_person import TwoPersonRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,8 @@ class RecordingSettings:
     """Whether and how samples are recorded: to a folder, to topics, or (neither) not at all."""
 
     folder: Path | None = None
-    """A recording of one cluster; see `backend.domain.pipeline.sample_columns` for its layout."""
+    """A recording of one cluster; see `kshunt.backend.domain.pipeline.sample_columns` for its
+    layout."""
     topic: str = ""
     """Rows go to the topics `TOPIC-replicas` and `TOPIC-brokers` instead."""
     flush_s: float = 5.0

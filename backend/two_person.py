@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError
 
 
 class TwoPersonKind(enum.StrEnum):

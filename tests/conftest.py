@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.access.cluster_keys import KEYS_VARIABLE, write_keys
+from kshunt.backend.access.cluster_keys import KEYS_VARIABLE, write_keys
 from tests.support import examples, tiers
 from tests.support.brokers.java import missing_reason
 from tests.support.keys import KEYS

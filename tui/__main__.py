@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from backend.errors import ConfigError
-from tui.data.operator_identity import who_am_i
-from tui.recorder.retention import recordings_folder
-from tui.settings import DashboardSettings, config_folder, load_settings
+from kshunt.backend.errors import ConfigError
+from kshunt.tui.data.operator_identity import who_am_i
+from kshunt.tui.recorder.retention import recordings_folder
+from kshunt.tui.settings import DashboardSettings, config_folder, load_settings
 
 SIXTEEN_COLOURS: Final = ("linux", "vt100", "vt220", "screen", "xterm", "ansi", "")
 """Terminals that show sixteen colours unless they say more in COLORTERM."""
@@ -83,7 +83,7 @@ def run(
     Raises:
         ConfigError: the settings file, a key in it or the theme cannot be used.
     """
-    from tui.recorder.recorder import Recorder
+    from kshunt.tui.recorder.recorder import Recorder
 
     settings = load_settings(os.environ)
     recorder = None
@@ -106,7 +106,7 @@ def replay(paths: Sequence[Path]) -> int:
     Raises:
         KshuntError: a file is no recording, or cannot be read.
     """
-    from tui.recorder.reader import RecordingReader
+    from kshunt.tui.recorder.reader import RecordingReader
 
     settings = load_settings(os.environ)
     reel = RecordingReader(paths)
@@ -125,8 +125,8 @@ def write_notes(paths: Sequence[Path], handover: Path | None, timeline: Path | N
     Raises:
         KshuntError: a file is no recording, or a note cannot be written.
     """
-    from tui.handover.writer import write_handover, write_timeline
-    from tui.recorder.reader import RecordingReader
+    from kshunt.tui.handover.writer import write_handover, write_timeline
+    from kshunt.tui.recorder.reader import RecordingReader
 
     with closing(RecordingReader(paths)) as reel:
         if handover is not None:
@@ -145,15 +145,15 @@ def _run(
     os.environ["TEXTUAL_COLOR_SYSTEM"] = terminal.colour_system
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
     # A process that only shows a dashboard; one that runs many of them must not do this.
-    from tui import memory
-    from tui.terminal import signals
+    from kshunt.tui import memory
+    from kshunt.tui.terminal import signals
 
     memory.prepare()
     signals.end_with_terminal()
-    from tui.actions import ACTIONS, use_keys
-    from tui.app import KshuntApp
-    from tui.shell.theme_files import ThemeFolder
-    from tui.text.formatting import ASCII, UNICODE
+    from kshunt.tui.actions import ACTIONS, use_keys
+    from kshunt.tui.app import KshuntApp
+    from kshunt.tui.shell.theme_files import ThemeFolder
+    from kshunt.tui.text.formatting import ASCII, UNICODE
 
     use_keys(ACTIONS, settings.keys)
     app = KshuntApp(

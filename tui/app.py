@@ -15,7 +15,7 @@ from textual.command import Provider
 from textual.message import Message
 from textual.signal import Signal
 
-from tui.actions.view_names import (
+from kshunt.tui.actions.view_names import (
     BROKERS,
     HISTORY,
     OPERATIONS,
@@ -24,12 +24,12 @@ from tui.actions.view_names import (
     THROTTLES,
     VIEWS,
 )
-from tui.data.playback import Playback
-from tui.data.polling import TICK_S, Polling
-from tui.data.store import Derived, DeriveFailed, Store
-from tui.deriver import REFRESH_S, Deriver
-from tui.feed.link import RETRY_S, Link
-from tui.feed.messages import (
+from kshunt.tui.data.playback import Playback
+from kshunt.tui.data.polling import TICK_S, Polling
+from kshunt.tui.data.store import Derived, DeriveFailed, Store
+from kshunt.tui.deriver import REFRESH_S, Deriver
+from kshunt.tui.feed.link import RETRY_S, Link
+from kshunt.tui.feed.messages import (
     AlertArrived,
     AnswerArrived,
     AnswerFailed,
@@ -44,24 +44,24 @@ from tui.feed.messages import (
     Scene,
     SnapshotArrived,
 )
-from tui.palette import ActionProvider, Palette, PlaceProvider
-from tui.shell.dashboard import Dashboard
-from tui.shell.theme_files import TONE_DEFAULTS, ThemeFolder
-from tui.shell.theme_manager import ThemeManager
-from tui.stylesheet import CachedStylesheet
-from tui.terminal.diff_output import SLOW_REFRESH_S
-from tui.terminal.downloads import Downloads
-from tui.text.formatting import UNICODE, Glyphs
-from tui.views.view_screen import ViewScreen, opener
+from kshunt.tui.palette import ActionProvider, Palette, PlaceProvider
+from kshunt.tui.shell.dashboard import Dashboard
+from kshunt.tui.shell.theme_files import TONE_DEFAULTS, ThemeFolder
+from kshunt.tui.shell.theme_manager import ThemeManager
+from kshunt.tui.stylesheet import CachedStylesheet
+from kshunt.tui.terminal.diff_output import SLOW_REFRESH_S
+from kshunt.tui.terminal.downloads import Downloads
+from kshunt.tui.text.formatting import UNICODE, Glyphs
+from kshunt.tui.views.view_screen import ViewScreen, opener
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from tui.changes.teamwork import Teamwork
-    from tui.changes.workflows import ChangeWorkflows
-    from tui.recorder.reader import RecordingReader
-    from tui.recorder.recorder import Recorder
-    from tui.tables.model import RowKey
+    from kshunt.tui.changes.teamwork import Teamwork
+    from kshunt.tui.changes.workflows import ChangeWorkflows
+    from kshunt.tui.recorder.reader import RecordingReader
+    from kshunt.tui.recorder.recorder import Recorder
+    from kshunt.tui.tables.model import RowKey
 
 
 class KshuntApp(Dashboard):
@@ -152,14 +152,14 @@ class KshuntApp(Dashboard):
     @cached_property
     def workflows(self) -> ChangeWorkflows:
         """What changes the cluster; loaded when it is first wanted."""
-        from tui.changes.workflows import ChangeWorkflows
+        from kshunt.tui.changes.workflows import ChangeWorkflows
 
         return ChangeWorkflows(self)
 
     @cached_property
     def teamwork(self) -> Teamwork:
         """What others see; loaded when it is first wanted."""
-        from tui.changes.teamwork import Teamwork
+        from kshunt.tui.changes.teamwork import Teamwork
 
         return Teamwork(self)
 
@@ -352,6 +352,6 @@ class KshuntApp(Dashboard):
 
 def _write_notes(reel: RecordingReader, time_ms: int, folder: Path) -> Sequence[Path]:
     """Write a hand-over note and a timeline; what that takes is loaded when it is first wanted."""
-    from tui.handover.writer import write_both
+    from kshunt.tui.handover.writer import write_both
 
     return write_both(reel, time_ms, folder)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from textual.message import Message
 
-from tui import memory
-from tui.actions.view_names import (
+from kshunt.tui import memory
+from kshunt.tui.actions.view_names import (
     BROKERS,
     HISTORY,
     OPERATIONS,
@@ -21,15 +21,15 @@ from tui.actions.view_names import (
     PARTITIONS,
     THROTTLES,
 )
-from tui.data.store import Derived, DeriveFailed
-from tui.facts.lag_history import LagHistory
-from tui.facts.view_query import Job, Query
-from tui.tables.model import Table
+from kshunt.tui.data.store import Derived, DeriveFailed
+from kshunt.tui.facts.lag_history import LagHistory
+from kshunt.tui.facts.view_query import Job, Query
+from kshunt.tui.tables.model import Table
 
 if TYPE_CHECKING:
-    from tui.facts.overview import Home, HomeBuilder
-    from tui.facts.snapshot_facts import Facts
-    from tui.views.partitions.incremental_table import IncrementalTable
+    from kshunt.tui.facts.overview import Home, HomeBuilder
+    from kshunt.tui.facts.snapshot_facts import Facts
+    from kshunt.tui.views.partitions.incremental_table import IncrementalTable
 
 REFRESH_S: Final = 0.25
 """Snapshots are shown at most this often."""
@@ -108,15 +108,15 @@ class Deriver:
             self._replicas = None
             return build(facts, job) if build is not None else None
         if self._replicas is None:
-            from tui.views.partitions.incremental_table import IncrementalTable
+            from kshunt.tui.views.partitions.incremental_table import IncrementalTable
 
             self._replicas = IncrementalTable()
         return self._replicas.table(facts, job)
 
     def _derive(self, job: Job) -> Derived:
-        from tui.facts.progress import foreign_moves
-        from tui.facts.snapshot_facts import Facts
-        from tui.views.throttles.table import throttle_hint
+        from kshunt.tui.facts.progress import foreign_moves
+        from kshunt.tui.facts.snapshot_facts import Facts
+        from kshunt.tui.views.throttles.table import throttle_hint
 
         if self._facts is None or self._facts.snapshot is not job.snapshot:
             self._facts = Facts(job.snapshot, self._facts)
@@ -131,7 +131,7 @@ class Deriver:
     def _home(self, facts: Facts, job: Job) -> Home:
         """What the head says in every view, and the home screen in its own."""
         if self._keeper is None:
-            from tui.facts.overview import HomeBuilder
+            from kshunt.tui.facts.overview import HomeBuilder
 
             self._keeper = HomeBuilder()
         return self._keeper.home(facts, job, plots=job.view in (OVERVIEW, HISTORY))
@@ -143,15 +143,15 @@ def _by_replica(query: Query) -> bool:
 
 
 def _groups(facts: Facts, job: Job) -> Table:
-    from tui.views.partitions.group_table import group_table
+    from kshunt.tui.views.partitions.group_table import group_table
 
     query = job.query
     return group_table(facts, query.terms, query.order, query.follow, query.group, job.operations)
 
 
 def _brokers(facts: Facts, job: Job) -> Table:
-    from tui.views.brokers.matrix import FLOWS, PLACES, flow_table, place_table
-    from tui.views.brokers.table import broker_table
+    from kshunt.tui.views.brokers.matrix import FLOWS, PLACES, flow_table, place_table
+    from kshunt.tui.views.brokers.table import broker_table
 
     query = job.query
     if query.group == FLOWS:
@@ -162,14 +162,14 @@ def _brokers(facts: Facts, job: Job) -> Table:
 
 
 def _throttles(facts: Facts, job: Job) -> Table:
-    from tui.views.throttles.table import throttle_table
+    from kshunt.tui.views.throttles.table import throttle_table
 
     query = job.query
     return throttle_table(facts, query.order, job.drift, job.orphans, job.owned, query.pending)
 
 
 def _operations(facts: Facts, job: Job) -> Table:
-    from tui.views.operations.table import operation_table
+    from kshunt.tui.views.operations.table import operation_table
 
     return operation_table(
         facts,

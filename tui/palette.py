@@ -10,14 +10,14 @@ from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.markup import escape
 
-from tui.actions import Action, actions_of, key_name
-from tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
-from tui.text.formatting import printable
-from tui.views.view_screen import ViewScreen
+from kshunt.tui.actions import Action, actions_of, key_name
+from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
+from kshunt.tui.text.formatting import printable
+from kshunt.tui.views.view_screen import ViewScreen
 
 if TYPE_CHECKING:
-    from tui.shell.dashboard import Dashboard
-    from tui.tables.targets import ScreenTarget
+    from kshunt.tui.shell.dashboard import Dashboard
+    from kshunt.tui.tables.targets import ScreenTarget
 
 PLACES_MOST: Final = 30
 """Places that are offered for what was typed; another letter makes them fewer."""
@@ -106,7 +106,7 @@ class PlaceProvider(Provider):
         app = _view_of(self).kshunt
 
         def run() -> None:
-            from tui.shell.navigation import go
+            from kshunt.tui.shell.navigation import go
 
             go(app, place.target)
 
@@ -115,7 +115,7 @@ class PlaceProvider(Provider):
 
 def places(app: Dashboard) -> Iterable[Place]:
     """Everything that has a name, but for replicas: the filter finds those."""
-    from tui.tables.targets import ScreenTarget
+    from kshunt.tui.tables.targets import ScreenTarget
 
     store = app.store
     for operation in store.operations:

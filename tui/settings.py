@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from backend.errors import ConfigError
-from tui.actions.view_names import OVERVIEW, VIEWS
+from kshunt.backend.errors import ConfigError
+from kshunt.tui.actions.view_names import OVERVIEW, VIEWS
 
 FILE = "dashboard.toml"
 
@@ -34,7 +34,7 @@ class DashboardSettings:
     theme: str = ""
     """The name of a theme; empty for the one that is shipped as the default."""
     start_view: str = OVERVIEW
-    """One of `tui.actions.view_names.VIEWS`."""
+    """One of `kshunt.tui.actions.view_names.VIEWS`."""
     read_only: bool = False
     record: bool = True
     """Whether what is seen and done is recorded, for `kshunt replay`."""

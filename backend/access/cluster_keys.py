@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from backend.errors import ConfigError
-from backend.files import make_folder, replace_file, turn
-from backend.secret_files import read_secret
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.files import make_folder, replace_file, turn
+from kshunt.backend.secret_files import read_secret
 
 KEYS_VARIABLE: Final = "KSHUNT_CLUSTER_KEYS"
 """Names the key file of private backends, and of tools that do without one."""

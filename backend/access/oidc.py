@@ -25,10 +25,10 @@ from typing import Any, Final
 import httpx
 import jwt
 
-from backend.access.roles import Caller, Role
-from backend.clock import Clock
-from backend.errors import ConfigError
-from backend.secret_files import refuse_writable
+from kshunt.backend.access.roles import Caller, Role
+from kshunt.backend.clock import Clock
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.secret_files import refuse_writable
 
 log = logging.getLogger(__name__)
 

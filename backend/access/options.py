@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from backend.access import socket_mode
-from backend.access.cluster_keys import (
+from kshunt.backend.access import socket_mode
+from kshunt.backend.access.cluster_keys import (
     KEYS_VARIABLE,
     ClusterKeys,
     default_path,
     named_path,
     read_or_make_keys,
 )
-from backend.access.roles import Role, role_of
-from backend.clock import Clock
-from backend.errors import BadInput, ConfigError
+from kshunt.backend.access.roles import Role, role_of
+from kshunt.backend.clock import Clock
+from kshunt.backend.errors import BadInput, ConfigError
 
 if TYPE_CHECKING:
-    from backend.access.oidc import Claims
-    from backend.access.tokens import TokenFile
+    from kshunt.backend.access.oidc import Claims
+    from kshunt.backend.access.tokens import TokenFile
 
 _TOGETHER: Final = ("oidc_issuer", "oidc_audience", "oidc_keys")
 
@@ -99,7 +99,7 @@ def credentials_of(options: argparse.Namespace, clock: Clock) -> list[TokenFile 
     """
     found: list[TokenFile | Claims] = []
     if options.tokens is not None:
-        from backend.access.tokens import TokenFile
+        from kshunt.backend.access.tokens import TokenFile
 
         found.append(TokenFile(options.tokens, clock))
     given = [name for name in _TOGETHER if getattr(options, name)]
@@ -107,7 +107,7 @@ def credentials_of(options: argparse.Namespace, clock: Clock) -> list[TokenFile 
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in _TOGETHER)
         raise ConfigError(f"{flags} go together; nothing was started.")
     if given:
-        from backend.access.oidc import Claims, Provider
+        from kshunt.backend.access.oidc import Claims, Provider
 
         roles = _roles(options.oidc_role)
         provider = Provider(

@@ -27,8 +27,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final
 
-from backend.clock import Clock
-from backend.settings import LIMITS
+from kshunt.backend.clock import Clock
+from kshunt.backend.settings import LIMITS
 
 log = logging.getLogger(__name__)
 

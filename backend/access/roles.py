@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from backend.errors import BadInput
+from kshunt.backend.errors import BadInput
 
 
 class Role(enum.StrEnum):

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError
 
 ALONE: Final = 0o600
 GROUP: Final = 0o660

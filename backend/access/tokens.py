@@ -28,11 +28,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from backend.access.roles import Caller, Role, role_of
-from backend.clock import Clock
-from backend.errors import BadInput, ConfigError
-from backend.files import replace_file, turn
-from backend.secret_files import refuse_writable
+from kshunt.backend.access.roles import Caller, Role, role_of
+from kshunt.backend.clock import Clock
+from kshunt.backend.errors import BadInput, ConfigError
+from kshunt.backend.files import replace_file, turn
+from kshunt.backend.secret_files import refuse_writable
 
 VERSION: Final = 1
 TOKENS_MAX: Final = 10_000

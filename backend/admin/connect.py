@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.clock import Clock
-from backend.settings import Settings
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.clock import Clock
+from kshunt.backend.settings import Settings
 
 
 async def reach(
@@ -18,6 +18,6 @@ async def reach(
     """
     if not settings.zookeeper:
         return KafkaAdmin(settings, clock, owned_throttles=owned_throttles)
-    from backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
+    from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
 
     return await ZooKeeperAdmin.opened(settings, clock)

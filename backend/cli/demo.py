@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Final
 
-from backend.child_processes import environment
-from backend.errors import BackendUnreachable, KshuntError
-from backend.local_sockets import runtime_dir
+from kshunt.backend.child_processes import environment
+from kshunt.backend.errors import BackendUnreachable, KshuntError
+from kshunt.backend.local_sockets import runtime_dir
 
 START_DEADLINE_S: Final = 60.0
 STOP_DEADLINE_S: Final = 5.0
@@ -114,8 +114,8 @@ def _child(*arguments: str) -> Iterator[_Child]:
     """A `kshunt` of its own; its log is a file without a name, which is gone with it."""
     with tempfile.TemporaryFile("w+", prefix="kshunt-") as log:
         process = subprocess.Popen(
-            # -P: a folder named `backend` in the working directory is not taken for ours.
-            [sys.executable, "-P", "-m", "backend", *arguments],
+            # -P: a folder named `kshunt` in the working directory is not taken for ours.
+            [sys.executable, "-P", "-m", "kshunt", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -178,8 +178,8 @@ class _Introduction(threading.Thread):
 
     def _submit(self, document: str) -> None:
         # Loaded when it is wanted: httpx takes a while, and the dashboard does not wait for it.
-        from backend.api.client.backend_client import BackendClient
-        from backend.domain.reassignment.plan import parse_plan
+        from kshunt.backend.api.client.backend_client import BackendClient
+        from kshunt.backend.domain.reassignment.plan import parse_plan
 
         move = json.loads(document)
         plan = parse_plan(json.dumps(move["plan"]))

@@ -13,16 +13,16 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from backend import __version__
-from backend.addresses import ZOOKEEPER_WARNING, cluster_options, loopback, take_zookeeper
-from backend.config_file import CLIENT_HELP, expanded
-from backend.errors import KshuntError
+from kshunt import __version__
+from kshunt.backend.addresses import ZOOKEEPER_WARNING, cluster_options, loopback, take_zookeeper
+from kshunt.backend.config_file import CLIENT_HELP, expanded
+from kshunt.backend.errors import KshuntError
 
 _DASHBOARD = (
-    "tui.app",
-    "tui.views.partitions.table",
-    "backend.api.client.backend_client",
-    "backend.api.schema.frames.writer",
+    "kshunt.tui.app",
+    "kshunt.tui.views.partitions.table",
+    "kshunt.backend.api.client.backend_client",
+    "kshunt.backend.api.schema.frames.writer",
 )
 
 TOOLS = """\
@@ -54,49 +54,51 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = expanded(sys.argv[1:] if argv is None else argv, os.environ)
         match arguments[:1]:
             case ["kafka-reassign-partitions"]:
-                from backend.tools.reassign.command import main as reassign
+                from kshunt.backend.tools.reassign.command import main as reassign
 
                 return reassign(arguments[1:])
             case ["kafka-preferred-replica-election"]:
-                from backend.tools.election import main as election
+                from kshunt.backend.tools.election import main as election
 
                 return election(arguments[1:])
             case ["kafka-topics"]:
-                from backend.tools.topics.command import main as topics
+                from kshunt.backend.tools.topics.command import main as topics
 
                 return topics(arguments[1:])
             case ["plan"]:
-                from backend.tools.plan.command import main as plan
+                from kshunt.backend.tools.plan.command import main as plan
 
                 return plan(arguments[1:])
             case ["audit"]:
-                from backend.tools.audit import main as audit
+                from kshunt.backend.tools.audit import main as audit
 
                 return audit(arguments[1:])
             case ["pipeline"]:
-                from backend.pipeline.command import main as pipeline
+                from kshunt.backend.pipeline.command import main as pipeline
 
                 return pipeline(arguments[1:])
             case ["config"]:
-                from backend.tools.config import main as config
+                from kshunt.backend.tools.config import main as config
 
                 return config(arguments[1:])
             case ["tokens" | "keys" | "proposals" | "webhooks" as name]:
-                tool: Callable[[Sequence[str]], int] = import_module(f"backend.tools.{name}").main
+                tool: Callable[[Sequence[str]], int] = import_module(
+                    f"kshunt.backend.tools.{name}"
+                ).main
                 return tool(arguments[1:])
             case ["web"]:
                 return _web(arguments[1:])
             case ["replay"]:
-                from backend.cli.replay import main as replay_tool
-                from tui.__main__ import replay, write_notes
+                from kshunt.backend.cli.replay import main as replay_tool
+                from kshunt.tui.__main__ import replay, write_notes
 
                 return replay_tool(arguments[1:], replay, write_notes)
             case ["serve"]:
-                from backend.serve.command import main as serve
+                from kshunt.backend.serve.command import main as serve
 
                 return serve(arguments[1:])
             case ["cluster"]:
-                from backend.embedded.command import main as cluster
+                from kshunt.backend.embedded.command import main as cluster
 
                 return cluster(arguments[1:])
             case ["demo"]:
@@ -141,7 +143,7 @@ def _dashboard(arguments: list[str]) -> int:
         parser.error("give either --bootstrap-server, --backend or --context")
     if in_zookeeper:
         sys.stderr.write(f"{ZOOKEEPER_WARNING}\n")
-    from tui.__main__ import run
+    from kshunt.tui.__main__ import run
 
     kept = {
         "record": not options.no_record,
@@ -150,7 +152,7 @@ def _dashboard(arguments: list[str]) -> int:
     }
     if options.backend is not None:
         return run(options.backend, read_only=options.read_only, **kept)
-    from backend.tools.shared.private_backend import private_backend
+    from kshunt.backend.tools.shared.private_backend import private_backend
 
     def start_backend() -> str:
         return private_backend(options.bootstrap_server, options.command_config)
@@ -169,13 +171,13 @@ def _demo(arguments: list[str]) -> int:
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
     options = parser.parse_args(arguments)
     if options.list:
-        from backend.embedded.command import main as cluster
+        from kshunt.backend.embedded.command import main as cluster
 
         return cluster(["--list"])
     from importlib import import_module
 
-    from backend.cli.demo import run_demo
-    from tui.__main__ import run
+    from kshunt.backend.cli.demo import run_demo
+    from kshunt.tui.__main__ import run
 
     def prepare() -> None:
         # All that the first rows need is loaded while the cluster and the backend start.
@@ -211,7 +213,7 @@ def _web(arguments: list[str]) -> int:
         parser.error("give either --bootstrap-server or --backend")
     from importlib.util import find_spec
 
-    from backend.errors import ConfigError
+    from kshunt.backend.errors import ConfigError
 
     host, port = loopback(options.listen)
     if find_spec("textual_serve") is None:
@@ -219,7 +221,7 @@ def _web(arguments: list[str]) -> int:
             "kshunt web needs textual-serve, which is not installed.",
             advice="Install it: pip install 'kshunt[web]'.",
         )
-    from tui.web.server import serve
+    from kshunt.tui.web.server import serve
 
     named = {
         "--bootstrap-server": options.bootstrap_server,

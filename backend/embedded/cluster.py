@@ -21,30 +21,30 @@ from random import Random
 from typing import Any, Final
 from uuid import UUID
 
-from backend.clock import Clock, SystemClock
-from backend.embedded.controller.acls import created
-from backend.embedded.controller.brokers import Registration
-from backend.embedded.controller.decision import Decision
-from backend.embedded.controller.replica_placement import NamedPlacer, striped_placement
-from backend.embedded.coordinator.group_coordinator import GroupCoordinator
-from backend.embedded.coordinator.transaction_coordinator import TransactionCoordinator
-from backend.embedded.core.cluster_core import ControllerLost, Core
-from backend.embedded.core.spec import SIMULATED_START_MS, BrokerSpec, ClusterSpec
-from backend.embedded.core.store import ClusterStore
-from backend.embedded.core.world import World
-from backend.embedded.data.data_plane import DataPlane
-from backend.embedded.data.hosted_partition import HostedPartition
-from backend.embedded.handler_table import handler_table
-from backend.embedded.handlers.coordination import transactions
-from backend.embedded.metadata.config_keys import PLACER_CLASS
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import Record
-from backend.embedded.net.api import WireClose
-from backend.embedded.net.server import LOOPBACK, BrokerServer, Handler, RequestContext
-from backend.embedded.security.authorizer import authorizer_of
-from backend.embedded.security.sasl_plain import PlainUsers
-from backend.errors import BadInput
-from backend.placement.placer_names import KAFKA_STRIPED
+from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.embedded.controller.acls import created
+from kshunt.backend.embedded.controller.brokers import Registration
+from kshunt.backend.embedded.controller.decision import Decision
+from kshunt.backend.embedded.controller.replica_placement import NamedPlacer, striped_placement
+from kshunt.backend.embedded.coordinator.group_coordinator import GroupCoordinator
+from kshunt.backend.embedded.coordinator.transaction_coordinator import TransactionCoordinator
+from kshunt.backend.embedded.core.cluster_core import ControllerLost, Core
+from kshunt.backend.embedded.core.spec import SIMULATED_START_MS, BrokerSpec, ClusterSpec
+from kshunt.backend.embedded.core.store import ClusterStore
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.data.data_plane import DataPlane
+from kshunt.backend.embedded.data.hosted_partition import HostedPartition
+from kshunt.backend.embedded.handler_table import handler_table
+from kshunt.backend.embedded.handlers.coordination import transactions
+from kshunt.backend.embedded.metadata.config_keys import PLACER_CLASS
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import Record
+from kshunt.backend.embedded.net.api import WireClose
+from kshunt.backend.embedded.net.server import LOOPBACK, BrokerServer, Handler, RequestContext
+from kshunt.backend.embedded.security.authorizer import authorizer_of
+from kshunt.backend.embedded.security.sasl_plain import PlainUsers
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.placer_names import KAFKA_STRIPED
 
 PUMP_S: Final = 0.01
 """How often the cluster catches up with the clock, where that costs little."""

@@ -15,20 +15,20 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.embedded.metadata.config_keys import (
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.embedded.metadata.config_keys import (
     AUTHORIZER_CLASS,
     PLACER_CLASS,
     STANDARD_AUTHORIZER,
     SUPER_USERS,
 )
-from backend.embedded.running import RunningCluster, run_cluster
-from backend.embedded.scenario.model import Scenario, scenario_names
-from backend.embedded.scenario.reading import load_scenario
-from backend.embedded.scenario.timeline import OwnMove
-from backend.embedded.security.principals import user
-from backend.errors import BadInput, ConfigError
-from backend.secret_files import read_secret
+from kshunt.backend.embedded.running import RunningCluster, run_cluster
+from kshunt.backend.embedded.scenario.model import Scenario, scenario_names
+from kshunt.backend.embedded.scenario.reading import load_scenario
+from kshunt.backend.embedded.scenario.timeline import OwnMove
+from kshunt.backend.embedded.security.principals import user
+from kshunt.backend.errors import BadInput, ConfigError
+from kshunt.backend.secret_files import read_secret
 
 BROKERS: Final = 3
 PORT_MAX: Final = 65_535
@@ -224,7 +224,7 @@ def _look_at_input(over: asyncio.Event) -> None:
 
 async def _serve_control(stack: AsyncExitStack, here: RunningCluster, port: int) -> None:
     # The web framework takes as long to load as the cluster to start.
-    from backend.embedded.control import control_api
+    from kshunt.backend.embedded.control import control_api
 
     address = await stack.enter_async_context(control_api(here, port))
     sys.stderr.write(f"control {address}\n")

@@ -22,10 +22,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from backend.domain.untrusted.strict_json import UnreadableJson, read_json
-from backend.embedded.net.server import LOOPBACK
-from backend.embedded.running import RunningCluster
-from backend.errors import BadInput, KshuntError
+from kshunt.backend.domain.untrusted.strict_json import UnreadableJson, read_json
+from kshunt.backend.embedded.net.server import LOOPBACK
+from kshunt.backend.embedded.running import RunningCluster
+from kshunt.backend.errors import BadInput, KshuntError
 
 HOSTS: Final = ["127.0.0.1", "localhost"]
 BODY_BYTES_MAX: Final = 65_536

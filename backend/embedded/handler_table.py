@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from backend.embedded.coordinator.group_coordinator import GroupCoordinator
-from backend.embedded.coordinator.transaction_coordinator import TransactionCoordinator
-from backend.embedded.core.world import World
-from backend.embedded.handlers.admin import acls, configs, log_dirs, metadata, topics
-from backend.embedded.handlers.admin import reassignments as moves
-from backend.embedded.handlers.admin import seed_rpcs as seeds
-from backend.embedded.handlers.coordination import groups, transactions
-from backend.embedded.handlers.data import fetch, produce
-from backend.embedded.handlers.data import list_offsets as offsets
-from backend.embedded.handlers.security import sasl
-from backend.embedded.handlers.security.guard import guarded
-from backend.embedded.handlers.security.rights import GUARDS
-from backend.embedded.net.server import Handler
+from kshunt.backend.embedded.coordinator.group_coordinator import GroupCoordinator
+from kshunt.backend.embedded.coordinator.transaction_coordinator import TransactionCoordinator
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.admin import acls, configs, log_dirs, metadata, topics
+from kshunt.backend.embedded.handlers.admin import reassignments as moves
+from kshunt.backend.embedded.handlers.admin import seed_rpcs as seeds
+from kshunt.backend.embedded.handlers.coordination import groups, transactions
+from kshunt.backend.embedded.handlers.data import fetch, produce
+from kshunt.backend.embedded.handlers.data import list_offsets as offsets
+from kshunt.backend.embedded.handlers.security import sasl
+from kshunt.backend.embedded.handlers.security.guard import guarded
+from kshunt.backend.embedded.handlers.security.rights import GUARDS
+from kshunt.backend.embedded.net.server import Handler
 
 
 def handler_table(

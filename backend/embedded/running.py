@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.core.spec import ClusterSpec
-from backend.embedded.net.server import LOOPBACK
-from backend.embedded.scenario.model import Scenario
-from backend.embedded.scenario.timeline import OwnMove, Timeline
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.embedded.core.spec import ClusterSpec
+from kshunt.backend.embedded.net.server import LOOPBACK
+from kshunt.backend.embedded.scenario.model import Scenario
+from kshunt.backend.embedded.scenario.timeline import OwnMove, Timeline
 
 STOP_GRACE_S = 1.0
 

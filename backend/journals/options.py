@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from backend.operations.journal.replay import Unproven
+from kshunt.backend.operations.journal.replay import Unproven
 
 _HELP: Final = "use once, with every other backend stopped, then remove the flag"
 

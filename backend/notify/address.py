@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from backend.addresses import is_loopback
-from backend.errors import ConfigError
+from kshunt.backend.addresses import is_loopback
+from kshunt.backend.errors import ConfigError
 
 SECRET_CHARACTERS: Final = 8
 """A part of an address that is shorter is no secret."""

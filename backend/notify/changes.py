@@ -9,7 +9,8 @@ Constraints
 Algorithm
     - An operation: each state that `_STATES` names, when it ends, and when it waits for somebody.
     - A proposal: when it waits for a second person, and what became of it.
-    - Partitions of a topic that are about to be deleted, or no more (`backend.notify.deletions`).
+    - Partitions of a topic that are about to be deleted, or no more
+      (`kshunt.backend.notify.deletions`).
     - Drift at once: engine and journal have agreed that it is not ours.
     - An orphan throttle once it was seen in two looks: a foreign tool sets its throttle before its
       move, and takes it off after.
@@ -23,12 +24,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from backend.domain.operations.approval import ProposalState, ProposedChange
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.text.formatting import listed, many
-from backend.notify.deletions import PendingDeletions, deletion_news
-from backend.notify.message import WORDS_MAX, News
-from backend.notify.proposals import proposal_news
+from kshunt.backend.domain.operations.approval import ProposalState, ProposedChange
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.notify.deletions import PendingDeletions, deletion_news
+from kshunt.backend.notify.message import WORDS_MAX, News
+from kshunt.backend.notify.proposals import proposal_news
 
 Facts: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Facts for the data by id; each has a `text`."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from backend.errors import BadInput
-from backend.files import make_folder, replace_file, sync_folder, turn
-from backend.notify.message import Message, encoded
+from kshunt.backend.errors import BadInput
+from kshunt.backend.files import make_folder, replace_file, sync_folder, turn
+from kshunt.backend.notify.message import Message, encoded
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.text.formatting import many, moment_text
-from backend.notify.message import News
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.text.formatting import many, moment_text
+from kshunt.backend.notify.message import News
 
 
 @dataclass(frozen=True, slots=True)

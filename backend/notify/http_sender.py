@@ -8,12 +8,12 @@ from typing import Final, Protocol
 
 import httpx
 
-from backend import __version__
-from backend.errors import ConfigError
-from backend.notify.address import WebhookAddress
-from backend.notify.message import Message, one_line
-from backend.notify.retries import Answer, AttemptResult, RetryPolicy, judged
-from backend.notify.signatures import headers_of
+from kshunt import __version__
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.notify.address import WebhookAddress
+from kshunt.backend.notify.message import Message, one_line
+from kshunt.backend.notify.retries import Answer, AttemptResult, RetryPolicy, judged
+from kshunt.backend.notify.signatures import headers_of
 
 ANSWER_BYTES_MAX: Final = 2_048
 """More of an answer is not read."""

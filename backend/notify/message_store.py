@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from backend.clock import Clock
-from backend.notify.dead_letters import DeadLetters, Letter
-from backend.notify.message import Message
-from backend.notify.spool import Spool
+from kshunt.backend.clock import Clock
+from kshunt.backend.notify.dead_letters import DeadLetters, Letter
+from kshunt.backend.notify.message import Message
+from kshunt.backend.notify.spool import Spool
 
 log = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from backend.clock import Clock
-from backend.domain.service.webhooks import WebhookStatus
-from backend.notify.message import Message, News
-from backend.notify.message_store import MessageStore
-from backend.notify.retries import RetryPolicy
-from backend.notify.webhook import Webhook
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.service.webhooks import WebhookStatus
+from kshunt.backend.notify.message import Message, News
+from kshunt.backend.notify.message_store import MessageStore
+from kshunt.backend.notify.retries import RetryPolicy
+from kshunt.backend.notify.webhook import Webhook
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from backend.clock import Clock
-from backend.errors import ConfigError
-from backend.secret_files import read_secret
+from kshunt.backend.clock import Clock
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.secret_files import read_secret
 
 if TYPE_CHECKING:
-    from backend.notify.address import WebhookAddress
-    from backend.notify.notifier import Notifier
+    from kshunt.backend.notify.address import WebhookAddress
+    from kshunt.backend.notify.notifier import Notifier
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def targets_of(
     Raises:
         ConfigError: an address, a key or a file cannot be used, or does not fit the others.
     """
-    from backend.notify.address import target_of
+    from kshunt.backend.notify.address import target_of
 
     urls = [*options.webhook, *_addresses(options.webhook_file)]
     if not urls:
@@ -120,7 +120,7 @@ def _addresses(path: Path | None) -> list[str]:
 def _keys(
     files: Sequence[Path], count: int, environment: Mapping[str, str]
 ) -> Sequence[tuple[bytes, ...]]:
-    from backend.notify.signatures import keys_of
+    from kshunt.backend.notify.signatures import keys_of
 
     if not files:
         text = environment.get(SECRET, "")
@@ -161,13 +161,13 @@ def notifier_of(
     targets = targets_of(options, environment)
     if not targets:
         return None
-    from backend.notify.dead_letters import DeadLetters
-    from backend.notify.http_sender import HttpSender
-    from backend.notify.message_store import MessageStore
-    from backend.notify.notifier import Notifier
-    from backend.notify.retries import RetryPolicy
-    from backend.notify.spool import Spool
-    from backend.notify.webhook import Webhook
+    from kshunt.backend.notify.dead_letters import DeadLetters
+    from kshunt.backend.notify.http_sender import HttpSender
+    from kshunt.backend.notify.message_store import MessageStore
+    from kshunt.backend.notify.notifier import Notifier
+    from kshunt.backend.notify.retries import RetryPolicy
+    from kshunt.backend.notify.spool import Spool
+    from kshunt.backend.notify.webhook import Webhook
 
     policy, path = RetryPolicy(), dead_letter_path(options, environment)
     keeping = MessageStore(Spool(waiting_path(path)), DeadLetters(path), clock)

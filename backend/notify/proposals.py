@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from backend.domain.operations.approval import ProposalState, ProposedChange
-from backend.domain.text.formatting import moment_text
-from backend.notify.message import WORDS_MAX, News
+from kshunt.backend.domain.operations.approval import ProposalState, ProposedChange
+from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.notify.message import WORDS_MAX, News
 
 _ENDED: Final[Mapping[ProposalState, str]] = {
     ProposalState.DONE: "was approved by {by} and carried out",

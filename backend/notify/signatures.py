@@ -14,8 +14,8 @@ import hmac
 from collections.abc import Sequence
 from typing import Final
 
-from backend.errors import ConfigError
-from backend.notify.message import Message
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.notify.message import Message
 
 PREFIX: Final = "whsec_"
 KEY_BYTES_MIN: Final = 16

@@ -23,9 +23,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
-from backend.errors import ConfigError
-from backend.files import locked, make_folder, replace_file, sync_folder
-from backend.notify.message import Message, encoded
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.files import locked, make_folder, replace_file, sync_folder
+from kshunt.backend.notify.message import Message, encoded
 
 log = logging.getLogger(__name__)
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from backend.clock import Clock
-from backend.domain.service.webhooks import WebhookStatus
-from backend.notify.address import WebhookAddress
-from backend.notify.http_sender import Sender
-from backend.notify.message import Message
-from backend.notify.message_store import MessageStore
-from backend.notify.retries import Answer, AttemptResult, RetryPolicy, given_up, pause_s
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.service.webhooks import WebhookStatus
+from kshunt.backend.notify.address import WebhookAddress
+from kshunt.backend.notify.http_sender import Sender
+from kshunt.backend.notify.message import Message
+from kshunt.backend.notify.message_store import MessageStore
+from kshunt.backend.notify.retries import Answer, AttemptResult, RetryPolicy, given_up, pause_s
 
 log = logging.getLogger(__name__)
 

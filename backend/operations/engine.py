@@ -9,8 +9,8 @@ Constraints
 Algorithm
     A tick reads what moves, writes those throttles that were decided and did not take hold, and
     then gives each operation its turn: `ReassignmentRunner` and `ShrinkRunner` take the step that
-    is due by `backend.domain.operations.lifecycle.STEPS`. What begins and ends with its verb, and
-    broke off, is ended here.
+    is due by `kshunt.backend.domain.operations.lifecycle.STEPS`. What begins and ends with its
+    verb, and broke off, is ended here.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActive
-from backend.offload import offload
-from backend.operations.core.context import Context
-from backend.operations.ownership.drift import ListDrift, RateDrift, drift
-from backend.operations.ownership.ownership import FoundSettings
-from backend.operations.reassignment.cancelling import Cancellations
-from backend.operations.reassignment.runner import ReassignmentRunner
-from backend.operations.shrink.runner import ShrinkRunner
-from backend.operations.throttles.drift_audit import DriftAudit
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActive
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift, drift
+from kshunt.backend.operations.ownership.ownership import FoundSettings
+from kshunt.backend.operations.reassignment.cancelling import Cancellations
+from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
+from kshunt.backend.operations.shrink.runner import ShrinkRunner
+from kshunt.backend.operations.throttles.drift_audit import DriftAudit
 
 log = logging.getLogger(__name__)
 

@@ -10,30 +10,30 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.operations.lifecycle import step_between
-from backend.domain.operations.operation import (
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.operations.lifecycle import step_between
+from kshunt.backend.domain.operations.operation import (
     UNKNOWN_REQUESTER,
     Operation,
     OperationKind,
     OperationState,
     Requester,
 )
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.text.formatting import listed, many
-from backend.domain.throttles.configs import Move, brokers_of, throttled_replicas_of
-from backend.errors import BadInput, Conflict
-from backend.operations.audit.operation_steps import throttles_changed
-from backend.operations.core.context import Context
-from backend.operations.core.throttle_writes import shares_held
-from backend.operations.moves.pause_throttles import pause_writes
-from backend.operations.moves.undo_plans import undo_plan
-from backend.operations.reassignment.pausing import Pausing, follower_share, moving
-from backend.operations.reassignment.runner import ReassignmentRunner
-from backend.operations.reassignment.starting import Reassignments, ReassignRequest
-from backend.operations.shrink.requests import Shrinks, shrink_actions
-from backend.operations.state.reassignment_work import ReassignmentWork
-from backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.throttles.configs import Move, brokers_of, throttled_replicas_of
+from kshunt.backend.errors import BadInput, Conflict
+from kshunt.backend.operations.audit.operation_steps import throttles_changed
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.throttle_writes import shares_held
+from kshunt.backend.operations.moves.pause_throttles import pause_writes
+from kshunt.backend.operations.moves.undo_plans import undo_plan
+from kshunt.backend.operations.reassignment.pausing import Pausing, follower_share, moving
+from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
+from kshunt.backend.operations.reassignment.starting import Reassignments, ReassignRequest
+from kshunt.backend.operations.shrink.requests import Shrinks, shrink_actions
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
 State = OperationState
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final, NoReturn
 
-from backend.clock import TIMES, SystemClock, time_ms
-from backend.domain.pipeline.result_columns import RESULTS
-from backend.pipeline.process.console import absolute, say
-from backend.pipeline.spark.session import PipelineSettings, require_spark, start_session
+from kshunt.backend.clock import TIMES, SystemClock, time_ms
+from kshunt.backend.domain.pipeline.result_columns import RESULTS
+from kshunt.backend.pipeline.process.console import absolute, say
+from kshunt.backend.pipeline.spark.session import PipelineSettings, require_spark, start_session
 
 DONE: Final = 0
 WRONG_USAGE: Final = 64
@@ -90,7 +90,7 @@ def main(argv: Sequence[str]) -> int:
         return _backfill(argv[1:])
     if name != "report":
         require_spark()
-    module = import_module(f"backend.pipeline.{_COMMANDS[name]}")
+    module = import_module(f"kshunt.backend.pipeline.{_COMMANDS[name]}")
     parser = _Parser(
         prog=f"kshunt pipeline {name}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -104,7 +104,7 @@ def _backfill(argv: Sequence[str]) -> int:
     now_ms = time.time_ns() // 1_000_000
     options = _backfill_parser(now_ms).parse_args(argv)
     require_spark()
-    from backend.pipeline.jobs.backfill import as_text, backfill, check, quality_lines
+    from kshunt.backend.pipeline.jobs.backfill import as_text, backfill, check, quality_lines
 
     results = options.results or options.samples / RESULTS
     period = check(options.samples, options.start, options.end)

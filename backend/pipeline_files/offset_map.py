@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.parquet as pq
 
-from backend.domain.shrink.offset_maps import OffsetMap
-from backend.errors import ConfigError
+from kshunt.backend.domain.shrink.offset_maps import OffsetMap
+from kshunt.backend.errors import ConfigError
 
 COLUMNS: Final = ("source_partition", "source_offset", "target_partition", "target_offset")
 

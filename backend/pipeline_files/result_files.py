@@ -1,7 +1,7 @@
 """Which files of the data pipeline's results hold: for whoever writes results, or reads them.
 
-The layout is that of `backend.domain.pipeline.result_columns`; nothing is opened here but the
-manifest.
+The layout is that of `kshunt.backend.domain.pipeline.result_columns`; nothing is opened here but
+the manifest.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from backend.domain.pipeline.result_columns import MANIFEST, Manifest
-from backend.errors import KshuntError
+from kshunt.backend.domain.pipeline.result_columns import MANIFEST, Manifest
+from kshunt.backend.errors import KshuntError
 
 SUFFIX: Final = ".parquet"
 BATCH: Final = "batch_id="

@@ -25,10 +25,10 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
-from backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
-from backend.placement.goals import AvoidingPlacer
-from backend.placement.options import flag, rate_bytes_per_s, share
-from backend.placement.placer import UsableBroker
+from kshunt.backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
+from kshunt.backend.placement.goals import AvoidingPlacer
+from kshunt.backend.placement.options import flag, rate_bytes_per_s, share
+from kshunt.backend.placement.placer import UsableBroker
 
 DISK_LIMIT: Final = "kshunt.placer.disk.limit"
 THROUGHPUT_LIMIT: Final = "kshunt.placer.throughput.limit.bytes"

@@ -22,9 +22,9 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
-from backend.placement.goals import AvoidingPlacer
-from backend.placement.options import broker_ids, flag
-from backend.placement.placer import UsableBroker
+from kshunt.backend.placement.goals import AvoidingPlacer
+from kshunt.backend.placement.options import broker_ids, flag
+from kshunt.backend.placement.placer import UsableBroker
 
 REMOVED_BROKERS: Final = "kshunt.placer.removed.brokers"
 REMOVED_STRICT: Final = "kshunt.placer.removed.strict"

@@ -24,11 +24,11 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from backend.errors import ConfigError
-from backend.placement.placer import ReplicaPlacementFailed, UsableBroker
-from backend.placement.requirements import check_demand
-from backend.placement.rules_file import Rule, Rules, parse_rules
-from backend.placement.striped import StripedReplicaPlacer
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.placement.placer import ReplicaPlacementFailed, UsableBroker
+from kshunt.backend.placement.requirements import check_demand
+from kshunt.backend.placement.rules_file import Rule, Rules, parse_rules
+from kshunt.backend.placement.striped import StripedReplicaPlacer
 
 RULES: Final = "kshunt.placer.rules"
 

@@ -13,7 +13,7 @@ from itertools import chain
 from numbers import Integral
 from typing import Final
 
-from backend.placement.placer import ReplicaPlacementFailed, UsableBroker
+from kshunt.backend.placement.placer import ReplicaPlacementFailed, UsableBroker
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from random import Random
 
-from backend.domain.cluster.metadata import Broker, TopicPartition
-from backend.errors import BadInput
+from kshunt.backend.domain.cluster.metadata import Broker, TopicPartition
+from kshunt.backend.errors import BadInput
 
 UNCHANGED = "Nothing was changed."
 

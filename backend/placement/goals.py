@@ -33,8 +33,8 @@ from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Final
 
-from backend.placement.placer import ReplicaPlacementFailed, UsableBroker
-from backend.placement.requirements import check_demand
+from kshunt.backend.placement.placer import ReplicaPlacementFailed, UsableBroker
+from kshunt.backend.placement.requirements import check_demand
 
 ALWAYS: Final = math.inf
 """The fill of a broker that is preferred however much it holds."""

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
-from backend.domain.planning.impact import BrokerImpact, Impact
-from backend.domain.reassignment.move_caps import MoveCaps
-from backend.errors import BadInput
-from backend.placement.plans.situation import Situation
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
+from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
+from kshunt.backend.domain.reassignment.move_caps import MoveCaps
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.situation import Situation
 
 
 def impact(

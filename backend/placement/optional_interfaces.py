@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from backend.domain.cluster.broker_loads import BrokerLoads
-from backend.placement.placer import UsableBroker
+from kshunt.backend.domain.cluster.broker_loads import BrokerLoads
+from kshunt.backend.placement.placer import UsableBroker
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError
 
 
 def broker_ids(configs: Mapping[str, str], key: str) -> frozenset[int]:

@@ -1,8 +1,9 @@
 """The pluggable placement of new partitions (KIP-660): its interface, and how one is loaded.
 
-A placer is named by `replica.placer.class.name`; `backend.placement.placer_names` says what may
-stand there. A placer is somebody else's code: it is asked by
-`backend.placement.placer_calls.place_with`, which waits only so long and checks every answer.
+A placer is named by `replica.placer.class.name`; `kshunt.backend.placement.placer_names` says what
+may stand there. A placer is somebody else's code: it is asked by
+`kshunt.backend.placement.placer_calls.place_with`, which waits only so long and checks every
+answer.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
-from backend.errors import ConfigError, KshuntError
-from backend.placement.placer_names import find_placer
+from kshunt.backend.errors import ConfigError, KshuntError
+from kshunt.backend.placement.placer_names import find_placer
 
 PLACER_CLASS: Final = "replica.placer.class.name"
 """The broker configuration that names the placer (KIP-660, New broker configuration)."""
@@ -52,7 +53,7 @@ class ReplicaPlacer(Protocol):
 
     A placer whose answers leave racks out of account says so by a class attribute
     `ignores_racks = True`; otherwise they are checked for racks.
-    `backend.placement.optional_interfaces` has what a placer may be told besides."""
+    `kshunt.backend.placement.optional_interfaces` has what a placer may be told besides."""
 
     def place(
         self,

@@ -30,15 +30,15 @@ from itertools import islice
 from threading import Lock, Thread
 from typing import Final, TypeVar
 
-from backend.domain.cluster.broker_loads import BrokerLoads
-from backend.placement.checker import Expected, check_answer
-from backend.placement.optional_interfaces import (
+from kshunt.backend.domain.cluster.broker_loads import BrokerLoads
+from kshunt.backend.placement.checker import Expected, check_answer
+from kshunt.backend.placement.optional_interfaces import (
     BrokerSelecting,
     ClusterAware,
     ExistingReplicasAware,
     RequestAware,
 )
-from backend.placement.placer import (
+from kshunt.backend.placement.placer import (
     InvalidReplicationFactor,
     ReplicaPlacementFailed,
     ReplicaPlacer,

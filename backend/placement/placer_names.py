@@ -17,17 +17,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError
 
 GROUP: Final = "kshunt.placers"
 """The group of entry points by which an installed package offers placers."""
 
 SHIPPED: Final[Mapping[str, str]] = {
-    "striped": "backend.placement.striped:StripedReplicaPlacer",
-    "prefer-new-brokers": "backend.placement.prefer_new:PreferNewBrokers",
-    "avoid-removed-brokers": "backend.placement.avoid_removed:AvoidRemovedBrokers",
-    "avoid-full-brokers": "backend.placement.avoid_full:AvoidFullBrokers",
-    "rules": "backend.placement.by_rules:RulesPlacer",
+    "striped": "kshunt.backend.placement.striped:StripedReplicaPlacer",
+    "prefer-new-brokers": "kshunt.backend.placement.prefer_new:PreferNewBrokers",
+    "avoid-removed-brokers": "kshunt.backend.placement.avoid_removed:AvoidRemovedBrokers",
+    "avoid-full-brokers": "kshunt.backend.placement.avoid_full:AvoidFullBrokers",
+    "rules": "kshunt.backend.placement.by_rules:RulesPlacer",
 }
 """The placers of kshunt itself. They are found by these names even where kshunt runs from a
 checkout, whose entry points may be those of an older installation."""

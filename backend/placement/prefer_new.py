@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
-from backend.domain.cluster.broker_loads import BrokerLoads
-from backend.placement.goals import ALWAYS, Candidate, GoalPlacer
-from backend.placement.options import broker_ids
-from backend.placement.placer import UsableBroker
+from kshunt.backend.domain.cluster.broker_loads import BrokerLoads
+from kshunt.backend.placement.goals import ALWAYS, Candidate, GoalPlacer
+from kshunt.backend.placement.options import broker_ids
+from kshunt.backend.placement.placer import UsableBroker
 
 NEW_BROKERS: Final = "kshunt.placer.new.brokers"
 

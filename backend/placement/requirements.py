@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backend.placement.placer import InvalidReplicationFactor, ReplicaPlacementFailed, UsableBroker
+from kshunt.backend.placement.placer import (
+    InvalidReplicationFactor,
+    ReplicaPlacementFailed,
+    UsableBroker,
+)
 
 
 def check_demand(num_replicas: int, brokers: Sequence[UsableBroker]) -> None:

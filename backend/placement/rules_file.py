@@ -22,8 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from backend.errors import ConfigError
-from backend.placement.placer import UsableBroker
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.placement.placer import UsableBroker
 
 
 @dataclass(frozen=True, slots=True)

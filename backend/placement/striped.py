@@ -41,8 +41,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, cycle
 from random import Random
 
-from backend.placement.placer import UsableBroker
-from backend.placement.requirements import check_demand
+from kshunt.backend.placement.placer import UsableBroker
+from kshunt.backend.placement.requirements import check_demand
 
 
 class StripedReplicaPlacer:

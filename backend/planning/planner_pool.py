@@ -12,21 +12,21 @@ import sys
 from collections.abc import Sequence
 from typing import Final, overload
 
-from backend.child_processes import begun, ended
-from backend.domain.planning.requests import (
+from kshunt.backend.child_processes import begun, ended
+from kshunt.backend.domain.planning.requests import (
     PlanAnswer,
     PlanRequest,
     RehearsalAnswer,
     RehearsalRequest,
 )
-from backend.domain.text.formatting import duration_text
-from backend.errors import BadInput, Conflict, KshuntError
-from backend.planning.planner_queue import ANYBODY, UNTOUCHED, PlannerQueue
-from backend.planning.worker import LENGTH, Answer, Question
-from backend.rehearsal.picture import Picture
-from backend.settings import LIMITS
+from kshunt.backend.domain.text.formatting import duration_text
+from kshunt.backend.errors import BadInput, Conflict, KshuntError
+from kshunt.backend.planning.planner_queue import ANYBODY, UNTOUCHED, PlannerQueue
+from kshunt.backend.planning.worker import LENGTH, Answer, Question
+from kshunt.backend.rehearsal.picture import Picture
+from kshunt.backend.settings import LIMITS
 
-COMMAND: Final = (sys.executable, "-P", "-m", "backend.planning.worker")
+COMMAND: Final = (sys.executable, "-P", "-m", "kshunt.backend.planning.worker")
 
 
 class Planners:

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from backend.errors import Conflict
+from kshunt.backend.errors import Conflict
 
 UNTOUCHED: Final = "The cluster is untouched."
 ANYBODY: Final = ""

@@ -6,22 +6,22 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from backend.domain.cluster.partition_modes import left_out_notes
-from backend.domain.planning.proposal import PlanNote, Proposal
-from backend.domain.planning.requests import Goal, PlanAnswer, PlanRequest
-from backend.placement.impact import impact
-from backend.placement.plans.check import check_proposal
-from backend.placement.plans.drain import drain
-from backend.placement.plans.expand import expand
-from backend.placement.plans.leaders import balance_leaders
-from backend.placement.plans.log_dirs import move_log_dirs
-from backend.placement.plans.racks import repair_racks
-from backend.placement.plans.rebalance import rebalance
-from backend.placement.plans.replace import replace
-from backend.placement.plans.replication import set_replication_factor
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import Situation
-from backend.rehearsal.picture import Picture
+from kshunt.backend.domain.cluster.partition_modes import left_out_notes
+from kshunt.backend.domain.planning.proposal import PlanNote, Proposal
+from kshunt.backend.domain.planning.requests import Goal, PlanAnswer, PlanRequest
+from kshunt.backend.placement.impact import impact
+from kshunt.backend.placement.plans.check import check_proposal
+from kshunt.backend.placement.plans.drain import drain
+from kshunt.backend.placement.plans.expand import expand
+from kshunt.backend.placement.plans.leaders import balance_leaders
+from kshunt.backend.placement.plans.log_dirs import move_log_dirs
+from kshunt.backend.placement.plans.racks import repair_racks
+from kshunt.backend.placement.plans.rebalance import rebalance
+from kshunt.backend.placement.plans.replace import replace
+from kshunt.backend.placement.plans.replication import set_replication_factor
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import Situation
+from kshunt.backend.rehearsal.picture import Picture
 
 
 def propose(picture: Picture, request: PlanRequest) -> PlanAnswer:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-from backend.domain.planning.requests import RehearsalAnswer, RehearsalRequest
-from backend.placement.impact import impact
-from backend.rehearsal.deadline import throttle_for
-from backend.rehearsal.picture import Picture
-from backend.rehearsal.run import rehearse
+from kshunt.backend.domain.planning.requests import RehearsalAnswer, RehearsalRequest
+from kshunt.backend.placement.impact import impact
+from kshunt.backend.rehearsal.deadline import throttle_for
+from kshunt.backend.rehearsal.picture import Picture
+from kshunt.backend.rehearsal.run import rehearse
 
 
 def rehearse_all(picture: Picture, request: RehearsalRequest) -> RehearsalAnswer:

@@ -14,16 +14,16 @@ import sys
 import threading
 from typing import BinaryIO, Final
 
-from backend.domain.planning.requests import (
+from kshunt.backend.domain.planning.requests import (
     PlanAnswer,
     PlanRequest,
     RehearsalAnswer,
     RehearsalRequest,
 )
-from backend.errors import BadInput
-from backend.planning.propose import propose
-from backend.planning.rehearsals import rehearse_all
-from backend.rehearsal.picture import Picture
+from kshunt.backend.errors import BadInput
+from kshunt.backend.planning.propose import propose
+from kshunt.backend.planning.rehearsals import rehearse_all
+from kshunt.backend.rehearsal.picture import Picture
 
 LENGTH: Final = struct.Struct("!Q")
 

@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Final, TypeAlias
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.rehearsal import Deadline, Rehearsal
-from backend.domain.throttles.configs import RATE_MIN_BYTES_PER_S
-from backend.errors import BadInput
-from backend.placement.impact import impact
-from backend.rehearsal.picture import Picture
-from backend.rehearsal.run import rehearse
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.rehearsal import Deadline, Rehearsal
+from kshunt.backend.domain.throttles.configs import RATE_MIN_BYTES_PER_S
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.impact import impact
+from kshunt.backend.rehearsal.picture import Picture
+from kshunt.backend.rehearsal.run import rehearse
 
 CLOSE: Final = 1.05
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
-from backend.domain.replicas.snapshot import Snapshot, partition_starts
-from backend.domain.throttles.configs import Throttles
-from backend.placement.plans.situation import Situation
-from backend.placement.plans.snapshot_situation import situation_of
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
+from kshunt.backend.domain.replicas.snapshot import Snapshot, partition_starts
+from kshunt.backend.domain.throttles.configs import Throttles
+from kshunt.backend.placement.plans.situation import Situation
+from kshunt.backend.placement.plans.snapshot_situation import situation_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,19 +17,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
-from backend.domain.cluster.partition_modes import MODES_BY_KEY, PartitionMode
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import MODES_BY_KEY, PartitionMode
+from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
     Throttles,
 )
-from backend.domain.untrusted.strict_json import UnreadableJson, read_json
-from backend.errors import BadInput, KshuntError
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from backend.rehearsal.picture import Capacity, Picture
+from kshunt.backend.domain.untrusted.strict_json import UnreadableJson, read_json
+from kshunt.backend.errors import BadInput, KshuntError
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.rehearsal.picture import Capacity, Picture
 
 VERSION: Final = 1
 KIND: Final = "kshunt cluster picture"

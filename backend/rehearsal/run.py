@@ -21,15 +21,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.rehearsal import Rehearsal
-from backend.domain.text.formatting import duration_text, listed, many, size_text
-from backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
-from backend.embedded.core.cluster_core import Core
-from backend.errors import BadInput
-from backend.rehearsal.picture import Picture
-from backend.rehearsal.twin import twin_of, unknowns
-from backend.rehearsal.twin_timeline import TimelineRecorder
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.rehearsal import Rehearsal
+from kshunt.backend.domain.text.formatting import duration_text, listed, many, size_text
+from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
+from kshunt.backend.embedded.core.cluster_core import Core
+from kshunt.backend.errors import BadInput
+from kshunt.backend.rehearsal.picture import Picture
+from kshunt.backend.rehearsal.twin import twin_of, unknowns
+from kshunt.backend.rehearsal.twin_timeline import TimelineRecorder
 
 LIMIT_S: Final = 30 * 86_400
 """What takes longer is not waited for."""

@@ -25,14 +25,14 @@ from typing import Final
 
 import numpy as np
 
-from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
-from backend.domain.text.formatting import listed, many
-from backend.embedded.controller.brokers import Registration
-from backend.embedded.controller.decision import Decision
-from backend.embedded.core.cluster_core import Core
-from backend.embedded.data.data_plane import DataPlane
-from backend.embedded.data.hosts import Hardware
-from backend.embedded.metadata.config_keys import (
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.embedded.controller.brokers import Registration
+from kshunt.backend.embedded.controller.decision import Decision
+from kshunt.backend.embedded.core.cluster_core import Core
+from kshunt.backend.embedded.data.data_plane import DataPlane
+from kshunt.backend.embedded.data.hosts import Hardware
+from kshunt.backend.embedded.metadata.config_keys import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -40,8 +40,8 @@ from backend.embedded.metadata.config_keys import (
     LOG_DIR_RATE,
     MIN_ISR,
 )
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import (
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import (
     NO_LEADER,
     ConfigChanged,
     PartitionCreated,
@@ -49,7 +49,7 @@ from backend.embedded.metadata.records import (
     ResourceType,
     TopicCreated,
 )
-from backend.rehearsal.picture import Capacity, Picture
+from kshunt.backend.rehearsal.picture import Capacity, Picture
 
 START_MS: Final = 1_700_000_000_000
 """Where its clock begins: the same for every rehearsal."""

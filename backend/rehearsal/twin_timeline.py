@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.rehearsal import IsrEvent, Timeline
-from backend.embedded.core.cluster_core import Core
-from backend.embedded.replication.columns import NOWHERE
-from backend.rehearsal.picture import Picture
-from backend.rehearsal.twin import START_MS, topic_id
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.rehearsal import IsrEvent, Timeline
+from kshunt.backend.embedded.core.cluster_core import Core
+from kshunt.backend.embedded.replication.columns import NOWHERE
+from kshunt.backend.rehearsal.picture import Picture
+from kshunt.backend.rehearsal.twin import START_MS, topic_id
 
 POINTS_MAX: Final = 600
 """With more, every other one goes, and the rest are half as dense."""

@@ -13,36 +13,36 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from backend import two_person
-from backend.access.options import add_options, credentials_of, keys_of
-from backend.access.socket_mode import socket_file
-from backend.addresses import (
+from kshunt.backend import two_person
+from kshunt.backend.access.options import add_options, credentials_of, keys_of
+from kshunt.backend.access.socket_mode import socket_file
+from kshunt.backend.addresses import (
     ZOOKEEPER_WARNING,
     cluster_options,
     host_and_port,
     take_zookeeper,
 )
-from backend.config_file import near, serve_source
-from backend.errors import ConfigError, KshuntError
-from backend.journals import options as journal_options
-from backend.notify import options as notify_options
-from backend.serve.logs import FORMATS, set_up
+from kshunt.backend.config_file import near, serve_source
+from kshunt.backend.errors import ConfigError, KshuntError
+from kshunt.backend.journals import options as journal_options
+from kshunt.backend.notify import options as notify_options
+from kshunt.backend.serve.logs import FORMATS, set_up
 
 if TYPE_CHECKING:
     import asyncio
 
-    from backend.access.cluster_keys import ClusterKeys
-    from backend.admin.kafka.kafka_admin import KafkaAdmin
-    from backend.admin.kips.backend_placer import BackendPlacer
-    from backend.api.server.listener import Listen
-    from backend.clock import Clock
-    from backend.journals.zookeeper.parts import ZooKeeperParts
-    from backend.operations.journal.port import Journal
-    from backend.operations.journal.replay import Unproven
-    from backend.settings import Settings
-    from backend.telemetry.recording.recorder import Recorder
-    from backend.telemetry.results.pipeline_supervisor import PipelineSupervisor
-    from backend.telemetry.results.results_reader import Results
+    from kshunt.backend.access.cluster_keys import ClusterKeys
+    from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+    from kshunt.backend.admin.kips.backend_placer import BackendPlacer
+    from kshunt.backend.api.server.listener import Listen
+    from kshunt.backend.clock import Clock
+    from kshunt.backend.journals.zookeeper.parts import ZooKeeperParts
+    from kshunt.backend.operations.journal.port import Journal
+    from kshunt.backend.operations.journal.replay import Unproven
+    from kshunt.backend.settings import Settings
+    from kshunt.backend.telemetry.recording.recorder import Recorder
+    from kshunt.backend.telemetry.results.pipeline_supervisor import PipelineSupervisor
+    from kshunt.backend.telemetry.results.results_reader import Results
 
 
 _HELP: Final = "See kshunt serve --help."
@@ -167,15 +167,15 @@ def _run_server(options: argparse.Namespace) -> int:
     import asyncio
     import contextlib
 
-    from backend.admin.connect import reach
-    from backend.api.forwarding.peers import peers_of
-    from backend.api.server.listener import Listen, check_reach, serve
-    from backend.api.service.backend import Backend
-    from backend.clock import SystemClock
-    from backend.local_sockets import served_path
-    from backend.operations.shrink.job_process import JobSettings, ProcessJob
-    from backend.serve.webhook_events import notifying_webhooks
-    from backend.settings import PlacerSettings, RecordingSettings, Settings
+    from kshunt.backend.admin.connect import reach
+    from kshunt.backend.api.forwarding.peers import peers_of
+    from kshunt.backend.api.server.listener import Listen, check_reach, serve
+    from kshunt.backend.api.service.backend import Backend
+    from kshunt.backend.clock import SystemClock
+    from kshunt.backend.local_sockets import served_path
+    from kshunt.backend.operations.shrink.job_process import JobSettings, ProcessJob
+    from kshunt.backend.serve.webhook_events import notifying_webhooks
+    from kshunt.backend.settings import PlacerSettings, RecordingSettings, Settings
 
     set_up(options.log_format)
     bootstrap = sys.stdin.readline().strip() if options.from_stdin else options.bootstrap_server
@@ -244,7 +244,7 @@ def _run_server(options: argparse.Namespace) -> int:
         asyncio.run(run())
     finally:
         if settings.placer.name:
-            from backend.placement.placer_calls import close_placers
+            from kshunt.backend.placement.placer_calls import close_placers
 
             close_placers()
     return 0
@@ -267,7 +267,7 @@ def _placing(settings: Settings, admin: KafkaAdmin) -> BackendPlacer | None:
     """What asks the placer, which is loaded; None, and nothing is loaded, where none is named."""
     if not settings.placer.name:
         return None
-    from backend.admin.kips.backend_placer import load_backend_placer
+    from kshunt.backend.admin.kips.backend_placer import load_backend_placer
 
     return load_backend_placer(settings.placer, admin)
 
@@ -278,8 +278,8 @@ def _in_zookeeper(
     """What a cluster in ZooKeeper needs besides; None, and nothing is loaded, for another one."""
     if not settings.zookeeper:
         return None
-    from backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
-    from backend.journals.zookeeper.parts import ZooKeeperParts
+    from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
+    from kshunt.backend.journals.zookeeper.parts import ZooKeeperParts
 
     if not isinstance(admin, ZooKeeperAdmin):
         return None
@@ -292,8 +292,8 @@ def _journals(
     """What reaches a cluster's journal, given the cluster's id and the backend's."""
 
     def open_journal(cluster_id: str, backend_id: str) -> Journal:
-        from backend.admin.security.client_properties import load_client_config
-        from backend.journals.topic.topic_journal import TopicJournal
+        from kshunt.backend.admin.security.client_properties import load_client_config
+        from kshunt.backend.journals.topic.topic_journal import TopicJournal
 
         return TopicJournal(
             settings.bootstrap_servers,
@@ -320,15 +320,15 @@ def _recorders(
         return None
     from functools import partial
 
-    from backend.telemetry.recording.folder_sink import FolderSink
-    from backend.telemetry.recording.recorder import Recorder
+    from kshunt.backend.telemetry.recording.folder_sink import FolderSink
+    from kshunt.backend.telemetry.recording.recorder import Recorder
 
     if recording.folder is not None:
         folder = FolderSink(recording.folder)
         return partial(Recorder, clock=clock, settings=recording, sink=folder)
-    from backend.admin.kafka.sample_producer import SampleProducer
-    from backend.admin.security.client_properties import load_client_config
-    from backend.telemetry.recording.kafka_sink import TopicSink
+    from kshunt.backend.admin.kafka.sample_producer import SampleProducer
+    from kshunt.backend.admin.security.client_properties import load_client_config
+    from kshunt.backend.telemetry.recording.kafka_sink import TopicSink
 
     config = load_client_config(settings.command_config)
     place = None if placing is None else placing.from_threads(settings.request_timeout_s)
@@ -341,12 +341,12 @@ def _results(options: argparse.Namespace, clock: Clock) -> Results | None:
     """What reads the data pipeline's results; None, and nothing is loaded, where there are none."""
     folder: Path | None = options.results
     if folder is None and options.samples is not None:
-        from backend.domain.pipeline.result_columns import RESULTS
+        from kshunt.backend.domain.pipeline.result_columns import RESULTS
 
         folder = options.samples / RESULTS
     if folder is None:
         return None
-    from backend.telemetry.results.results_reader import Results
+    from kshunt.backend.telemetry.results.results_reader import Results
 
     return Results(folder.absolute(), clock)
 
@@ -355,7 +355,10 @@ def _pipeline(options: argparse.Namespace, clock: Clock) -> PipelineSupervisor |
     """What looks after `kshunt pipeline run`; None, and nothing is loaded, where it is not to."""
     if not options.pipeline:
         return None
-    from backend.telemetry.results.pipeline_supervisor import PipelineSupervisor, pipeline_command
+    from kshunt.backend.telemetry.results.pipeline_supervisor import (
+        PipelineSupervisor,
+        pipeline_command,
+    )
 
     command = pipeline_command(options.samples, options.results, options.pipeline_master)
     return PipelineSupervisor(command, clock)
@@ -385,8 +388,8 @@ def _warn(listen: Listen, *, told_apart: bool) -> None:
 
 def _listen(options: argparse.Namespace) -> Listen | None:
     """Where to serve; None: on the socket of the cluster, once its id is known."""
-    from backend.api.connections.certificates import Tls
-    from backend.api.server.listener import Listen
+    from kshunt.backend.api.connections.certificates import Tls
+    from kshunt.backend.api.server.listener import Listen
 
     file = socket_file(options)
     if (options.tls_certificate is None) != (options.tls_key is None):

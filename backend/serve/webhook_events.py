@@ -11,17 +11,17 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from backend.api.service.backend import WRITERS, Backend
-from backend.api.service.engine_json import drift_json, orphan_json
-from backend.api.service.readiness import answers
-from backend.domain.operations.operation import Operation
-from backend.errors import KshuntError
-from backend.notify.changes import Facts, Seen, Watch
-from backend.notify.deletions import PendingDeletions, pending_deletions
-from backend.notify.message import News
-from backend.notify.notifier import Notifier
-from backend.operations.lease.lease import LeaseState
-from backend.operations.throttles.repair import orphan_words
+from kshunt.backend.api.service.backend import WRITERS, Backend
+from kshunt.backend.api.service.engine_json import drift_json, orphan_json
+from kshunt.backend.api.service.readiness import answers
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.notify.changes import Facts, Seen, Watch
+from kshunt.backend.notify.deletions import PendingDeletions, pending_deletions
+from kshunt.backend.notify.message import News
+from kshunt.backend.notify.notifier import Notifier
+from kshunt.backend.operations.lease.lease import LeaseState
+from kshunt.backend.operations.throttles.repair import orphan_words
 
 log = logging.getLogger(__name__)
 

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from backend.addresses import ZOOKEEPER_HELP
-from backend.clock import TIMES, time_ms
-from backend.local_sockets import running_backend
-from backend.settings import Settings
-from backend.tools.shared import output
-from backend.tools.shared.console import (
+from kshunt.backend.addresses import ZOOKEEPER_HELP
+from kshunt.backend.clock import TIMES, time_ms
+from kshunt.backend.local_sockets import running_backend
+from kshunt.backend.settings import Settings
+from kshunt.backend.tools.shared import output
+from kshunt.backend.tools.shared.console import (
     check_client_config,
     run_tool,
     show,
     show_help_or_version,
     warn_of_zookeeper,
 )
-from backend.tools.shared.flags import (
+from kshunt.backend.tools.shared.flags import (
     ABOUT,
     ZK_CONFIG,
     Flag,
@@ -37,10 +37,10 @@ from backend.tools.shared.flags import (
     path_of,
     read_arguments,
 )
-from backend.tools.shared.new_files import check_target, write_file
+from kshunt.backend.tools.shared.new_files import check_target, write_file
 
 if TYPE_CHECKING:
-    from backend.domain.audit.lines import AuditRow
+    from kshunt.backend.domain.audit.lines import AuditRow
 
 PROG: Final = "kshunt audit"
 FORMATS: Final = ("text", "markdown", "json")
@@ -126,7 +126,7 @@ class AuditOptions:
 
 
 class AuditReader(Protocol):
-    """Whoever reads the audit; `backend.api.client.backend_client.BackendClient` does."""
+    """Whoever reads the audit; `kshunt.backend.api.client.backend_client.BackendClient` does."""
 
     def audit(
         self, *, since_ms: int | None, until_ms: int | None, operation_id: str
@@ -186,8 +186,8 @@ def _deliver(options: AuditOptions, cluster_id: str, rows: Sequence[AuditRow]) -
 
 
 def _rendered(options: AuditOptions, cluster_id: str, rows: Sequence[AuditRow]) -> str:
-    from backend.api.schema.audit import as_json
-    from backend.domain.audit.report import as_markdown, as_text
+    from kshunt.backend.api.schema.audit import as_json
+    from kshunt.backend.domain.audit.report import as_markdown, as_text
 
     if options.format == "json":
         return as_json(rows, cluster_id)
@@ -306,9 +306,9 @@ def _open(options: AuditOptions) -> Iterator[AuditReader]:
 def _reader(options: AuditOptions) -> AuditReader:
     address = running_backend(options.backend, options.bootstrap_servers, options.command_config)
     if not address:
-        from backend.tools.local.audit import LocalAudit
+        from kshunt.backend.tools.local.audit import LocalAudit
 
         return LocalAudit(Settings(options.bootstrap_servers, options.command_config))
-    from backend.api.client.backend_client import BackendClient
+    from kshunt.backend.api.client.backend_client import BackendClient
 
     return BackendClient(address)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from backend.addresses import without_secrets
-from backend.api.client.credential import TOKEN
-from backend.config_file import (
+from kshunt.backend.addresses import without_secrets
+from kshunt.backend.api.client.credential import TOKEN
+from kshunt.backend.config_file import (
     CLIENT_VARIABLES,
     CONTEXT,
     Configuration,
@@ -20,8 +20,8 @@ from backend.config_file import (
     near,
     serve_settings,
 )
-from backend.tools.shared.console import run_tool, show_report
-from backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.console import run_tool, show_report
+from kshunt.backend.tools.shared.output import Report
 
 PROG: Final = "kshunt config"
 
@@ -66,7 +66,7 @@ def report(environment: Mapping[str, str]) -> Report:
 
 def _odd(serve: Iterable[Setting]) -> Iterator[str]:
     """What `kshunt serve` would refuse to understand."""
-    from backend.serve.command import flags
+    from kshunt.backend.serve.command import flags
 
     known = flags()
     for setting in serve:

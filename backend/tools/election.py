@@ -15,19 +15,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from backend.addresses import ZOOKEEPER_HELP
-from backend.api.client.stdlib import StdlibClient
-from backend.api.schema.base import partition_json
-from backend.api.schema.elections import election_json, read_election
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.election import ElectionAnswer, LeaderCount
-from backend.domain.reassignment.answers import Result
-from backend.domain.reassignment.plan import parse_partitions
-from backend.errors import BadInput
-from backend.local_sockets import running_backend
-from backend.settings import Settings
-from backend.tools.shared import output
-from backend.tools.shared.console import (
+from kshunt.backend.addresses import ZOOKEEPER_HELP
+from kshunt.backend.api.client.stdlib import StdlibClient
+from kshunt.backend.api.schema.base import partition_json
+from kshunt.backend.api.schema.elections import election_json, read_election
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.election import ElectionAnswer, LeaderCount
+from kshunt.backend.domain.reassignment.answers import Result
+from kshunt.backend.domain.reassignment.plan import parse_partitions
+from kshunt.backend.errors import BadInput
+from kshunt.backend.local_sockets import running_backend
+from kshunt.backend.settings import Settings
+from kshunt.backend.tools.shared import output
+from kshunt.backend.tools.shared.console import (
     check_client_config,
     parsed_file,
     run_tool,
@@ -35,7 +35,7 @@ from backend.tools.shared.console import (
     show_report,
     warn_of_zookeeper,
 )
-from backend.tools.shared.flags import (
+from kshunt.backend.tools.shared.flags import (
     ABOUT,
     ANSWER_MARGIN_S,
     JSON,
@@ -53,10 +53,10 @@ from backend.tools.shared.flags import (
     who,
     whole,
 )
-from backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import Report
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
+    from kshunt.backend.api.client.backend_client import BackendClient
 
 PROG: Final = "kshunt kafka-preferred-replica-election"
 USAGE: Final = 1
@@ -301,7 +301,7 @@ def _open(options: ElectionOptions) -> Iterator[Elect]:
         with closing(_remote(address, options)) as remote:
             yield partial(remote.elect_preferred_leaders, who=options.who, reason=options.reason)
         return
-    from backend.tools.local.elections import LocalElections
+    from kshunt.backend.tools.local.elections import LocalElections
 
     settings = Settings(options.bootstrap_servers, options.admin_config)
     with closing(LocalElections(settings)) as local:
@@ -311,7 +311,7 @@ def _open(options: ElectionOptions) -> Iterator[Elect]:
 def _address(options: ElectionOptions) -> str:
     """Of the backend, or empty where this process does it."""
     if not options.backend and not options.validate_only:
-        from backend.tools.shared.private_backend import private_backend
+        from kshunt.backend.tools.shared.private_backend import private_backend
 
         return private_backend(options.bootstrap_servers, options.admin_config)
     return running_backend(options.backend, options.bootstrap_servers, options.admin_config)
@@ -321,7 +321,7 @@ def _remote(address: str, options: ElectionOptions) -> BackendClient | _QuickEle
     paced = options.batch_size is not None
     patience_s = PATIENCE_S if paced else options.timeout_ms / 1000 + ANSWER_MARGIN_S
     if address.startswith("https:"):
-        from backend.api.client.backend_client import BackendClient
+        from kshunt.backend.api.client.backend_client import BackendClient
 
         return BackendClient(address, timeout_s=patience_s)
     return _QuickElections(address, timeout_s=patience_s)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from backend.access.cluster_keys import (
+from kshunt.backend.access.cluster_keys import (
     KEYS_MAX,
     KEYS_VARIABLE,
     ClusterKeys,
@@ -19,10 +19,10 @@ from backend.access.cluster_keys import (
     read_keys,
     write_keys,
 )
-from backend.errors import BadInput
-from backend.tools.shared import output
-from backend.tools.shared.console import run_tool, show_report
-from backend.tools.shared.output import Report
+from kshunt.backend.errors import BadInput
+from kshunt.backend.tools.shared import output
+from kshunt.backend.tools.shared.console import run_tool, show_report
+from kshunt.backend.tools.shared.output import Report
 
 PROG: Final = "kshunt keys"
 EPILOG: Final = """\

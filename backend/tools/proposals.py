@@ -9,17 +9,17 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.config_file import CLIENT_HELP
-from backend.domain.text.formatting import many, moment_text, time_words
-from backend.errors import BackendError
-from backend.tools.shared import output
-from backend.tools.shared.console import run_tool, show_report
-from backend.tools.shared.flags import UsageError, backend_address
-from backend.tools.shared.output import Report
+from kshunt.backend.config_file import CLIENT_HELP
+from kshunt.backend.domain.text.formatting import many, moment_text, time_words
+from kshunt.backend.errors import BackendError
+from kshunt.backend.tools.shared import output
+from kshunt.backend.tools.shared.console import run_tool, show_report
+from kshunt.backend.tools.shared.flags import UsageError, backend_address
+from kshunt.backend.tools.shared.output import Report
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
-    from backend.domain.operations.approval import ProposalEffect, ShownProposal
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.domain.operations.approval import ProposalEffect, ShownProposal
 
 PROG: Final = "kshunt proposals"
 ACTIONS: Final = ("list", "show", "approve", "reject", "withdraw")
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
 def _main(argv: Sequence[str]) -> int:
     options = _parser().parse_intermixed_args(list(argv))
     _check(options)
-    from backend.api.client.backend_client import BackendClient
+    from kshunt.backend.api.client.backend_client import BackendClient
 
     with closing(BackendClient(options.backend)) as client:
         return show_report(_report(client, options), as_json=options.json)

@@ -11,14 +11,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from backend.access.roles import Role, role_of
-from backend.access.tokens import Token, TokenFile
-from backend.clock import SystemClock
-from backend.errors import BadInput
-from backend.tools.shared import output
-from backend.tools.shared.console import run_tool, show, show_report
-from backend.tools.shared.flags import UsageError
-from backend.tools.shared.output import Report
+from kshunt.backend.access.roles import Role, role_of
+from kshunt.backend.access.tokens import Token, TokenFile
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.errors import BadInput
+from kshunt.backend.tools.shared import output
+from kshunt.backend.tools.shared.console import run_tool, show, show_report
+from kshunt.backend.tools.shared.flags import UsageError
+from kshunt.backend.tools.shared.output import Report
 
 PROG: Final = "kshunt tokens"
 EPILOG: Final = """\

@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from backend.clock import SystemClock
-from backend.domain.text.formatting import listed, many, moment_text
-from backend.errors import BadInput
-from backend.notify.address import WebhookAddress
-from backend.notify.dead_letters import Letter, read_letters, remove_letters
-from backend.notify.http_sender import HttpSender
-from backend.notify.options import add_target_options, targets_of
-from backend.notify.retries import AttemptResult, RetryPolicy
-from backend.tools.shared import output
-from backend.tools.shared.console import run_tool, show_report
-from backend.tools.shared.output import Report
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.text.formatting import listed, many, moment_text
+from kshunt.backend.errors import BadInput
+from kshunt.backend.notify.address import WebhookAddress
+from kshunt.backend.notify.dead_letters import Letter, read_letters, remove_letters
+from kshunt.backend.notify.http_sender import HttpSender
+from kshunt.backend.notify.options import add_target_options, targets_of
+from kshunt.backend.notify.retries import AttemptResult, RetryPolicy
+from kshunt.backend.tools.shared import output
+from kshunt.backend.tools.shared.console import run_tool, show_report
+from kshunt.backend.tools.shared.output import Report
 
 PROG: Final = "kshunt webhooks"
 EPILOG: Final = """\

@@ -16,16 +16,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.columns import (
+from kshunt.backend.domain.cluster.columns import (
     LogDirColumns,
     OffsetColumns,
     PartitionColumns,
     partition_keys,
 )
-from backend.domain.cluster.metadata import LogDir
-from backend.errors import ClusterError, NotAuthorized
-from backend.wire.error_codes import error_name
-from backend.wire.reader import Reader, array_length, string, tags
+from kshunt.backend.domain.cluster.metadata import LogDir
+from kshunt.backend.errors import ClusterError, NotAuthorized
+from kshunt.backend.wire.error_codes import error_name
+from kshunt.backend.wire.reader import Reader, array_length, string, tags
 
 LIST_OFFSETS_KEY: Final = 2
 LIST_OFFSETS_VERSIONS: Final = (4, 7)

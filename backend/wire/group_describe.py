@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from backend.wire.raw import RawAnswer, RawRequest
-from backend.wire.reader import Reader, array_length, string, tags
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.reader import Reader, array_length, string, tags
 
 CONSUMER_GROUP_DESCRIBE_KEY: Final = 69
 _VERSIONS: Final = (0, 1)

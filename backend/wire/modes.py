@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
-from backend.wire.reader import Reader, uvarint
+from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
+from kshunt.backend.wire.reader import Reader, uvarint
 
 MODE_TAG: Final = 10_000
 """An INT8, private like the API keys of the seeds."""

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from kafka.errors import KafkaProtocolError
 
-from backend.wire.reader import Reader, WireError
+from kshunt.backend.wire.reader import Reader, WireError
 
 _REQUEST_HEADER: Final = struct.Struct(">hhi")
 _THROTTLE_TIME: Final = struct.Struct(">i")

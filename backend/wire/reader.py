@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import ClassVar, Final
 
-from backend.errors import ClusterError
+from kshunt.backend.errors import ClusterError
 
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")

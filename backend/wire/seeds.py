@@ -25,10 +25,10 @@ Where a seed contradicts itself, its newest wording holds:
   readOnly" of the same seed gives the last two codes the other way round.
 
 KIP-694 puts `mode` into Metadata as a plain field of a version that Kafka has since given to
-  something else. Here it is a tagged field of the partition (`backend.wire.modes`), which clients
-  that do not know it pass over. The seed's "specified version", below which Metadata answers
-  LEADER_NOT_AVAILABLE while `delete.topic.partition.enable` is on, is thus the first with tagged
-  fields.
+  something else. Here it is a tagged field of the partition (`kshunt.backend.wire.modes`), which
+  clients that do not know it pass over. The seed's "specified version", below which Metadata
+  answers LEADER_NOT_AVAILABLE while `delete.topic.partition.enable` is on, is thus the first with
+  tagged fields.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from typing import Any, Final
 
 from kafka.protocol.api_message import ApiMessage
 
-from backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
-from backend.wire.modes import MODE_TAG, mode_fields, read_tags, tag_section
-from backend.wire.reader import Reader
+from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
+from kshunt.backend.wire.modes import MODE_TAG, mode_fields, read_tags, tag_section
+from kshunt.backend.wire.reader import Reader
 
-SCHEMAS: Final = "backend.wire.seed_schemas"
+SCHEMAS: Final = "kshunt.backend.wire.seed_schemas"
 """The package that holds the schemas."""
 
 FIRST_PRIVATE_KEY: Final = 10_000

@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backend.domain.pipeline.result_columns import ETA_MODEL
-from backend.pipeline.command import main as pipeline
-from backend.pipeline.kernels.eta import STAGES, eta
-from backend.pipeline.kernels.ticks import COLUMNS
+from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
+from kshunt.backend.pipeline.command import main as pipeline
+from kshunt.backend.pipeline.kernels.eta import STAGES, eta
+from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from tests.support.bench.real_operations import record as record_real
 from tests.support.pipeline.recorded import START_MS, time_of
 from tests.support.pipeline.simulated_operations import record as record_simulated

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.embedded.running import run_cluster
-from backend.embedded.scenario.reading import load_scenario
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.embedded.running import run_cluster
+from kshunt.backend.embedded.scenario.reading import load_scenario
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.bench
@@ -56,7 +56,7 @@ def test_an_hour_of_drain_with_its_controller() -> None:
 @contextmanager
 def cluster_of(*options: str) -> Iterator[tuple[subprocess.Popen[bytes], str, float]]:
     """`kshunt cluster` with its bootstrap servers, and after how many seconds it was ready."""
-    command = [sys.executable, "-m", "backend", "cluster", *options]
+    command = [sys.executable, "-m", "kshunt", "cluster", *options]
     started_s = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None

@@ -34,7 +34,7 @@ def until_rows(*command: str) -> float:
 
 def until_ready(scenario: str) -> float:
     """Seconds from the start of `kshunt cluster` until it says that it is ready."""
-    command = [sys.executable, "-m", "backend", "cluster", "--scenario", scenario]
+    command = [sys.executable, "-m", "kshunt", "cluster", "--scenario", scenario]
     started_s = time.monotonic()
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

@@ -9,10 +9,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from backend.embedded.logs.batch import Record, build_batch
-from backend.embedded.logs.partition_log import PartitionLog
-from backend.embedded.replication.columns import Event, IsrExpand, IsrShrink
-from backend.embedded.replication.model import Replication
+from kshunt.backend.embedded.logs.batch import Record, build_batch
+from kshunt.backend.embedded.logs.partition_log import PartitionLog
+from kshunt.backend.embedded.replication.columns import Event, IsrExpand, IsrShrink
+from kshunt.backend.embedded.replication.model import Replication
 
 pytestmark = pytest.mark.bench
 

@@ -19,8 +19,8 @@ from typing import Any
 import httpx
 import pytest
 
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.settings import LIMITS
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.settings import LIMITS
 from tests.support.embedded.background import running
 from tests.support.slow_clients import HALF_BODY, HALF_HEAD, more_descriptors, serving_with
 from tests.support.topics import create_topic

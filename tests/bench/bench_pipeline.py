@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 
-from backend.clock import SystemClock
-from backend.domain.pipeline.result_columns import GAP_S, STALL_S
-from backend.pipeline.spark.session import PipelineSettings, start_session
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.pipeline.result_columns import GAP_S, STALL_S
+from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
 from tests.support.bench.pipeline_load import Load, write_load
 from tests.support.pipeline.spark import missing_java
 from tests.support.waiting import require
@@ -123,9 +123,9 @@ class Bench:
 
     def rates(self) -> None:
         """The table `rates` of all, each row looked at."""
-        from backend.pipeline.kernels.quality import Checks
-        from backend.pipeline.spark.parcels import SAMPLES_SCHEMA, of_files
-        from backend.pipeline.tables.rates import rows_of, unlooked
+        from kshunt.backend.pipeline.kernels.quality import Checks
+        from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA, of_files
+        from kshunt.backend.pipeline.tables.rates import rows_of, unlooked
 
         parcels = of_files(self.spark, self.files, SAMPLES_SCHEMA)
         noop(rows_of(unlooked(parcels, Checks(0, 1 << 60, 0, 0, GAP_S * 1000))))
@@ -134,7 +134,7 @@ class Bench:
         """Buckets of 30 s of each replica."""
         from pyspark.sql import functions as F
 
-        from backend.pipeline.samples.replica_samples import read_samples
+        from kshunt.backend.pipeline.samples.replica_samples import read_samples
 
         bucket = F.floor(F.unix_millis("at") / F.lit(BUCKET_S * 1000)).alias("bucket")
         return (
@@ -153,9 +153,9 @@ class Bench:
 
     def stalls(self) -> DataFrame:
         """The table `stalls`, of samples instead of rates."""
-        from backend.pipeline.kernels.stalls import RATES
-        from backend.pipeline.spark.parcels import of_files
-        from backend.pipeline.tables.stalls import islands_of, rows_of
+        from kshunt.backend.pipeline.kernels.stalls import RATES
+        from kshunt.backend.pipeline.spark.parcels import of_files
+        from kshunt.backend.pipeline.tables.stalls import islands_of, rows_of
 
         return rows_of(islands_of(of_files(self.spark, self.files, RATES), 1 << 60))
 
@@ -167,7 +167,7 @@ class Bench:
 
     def backfill(self) -> None:
         """All tables, written."""
-        from backend.pipeline.jobs.backfill import backfill, check
+        from kshunt.backend.pipeline.jobs.backfill import backfill, check
 
         results = self.folder / "results"
         shutil.rmtree(results, ignore_errors=True)

@@ -12,20 +12,20 @@ from random import Random
 import numpy as np
 import pytest
 
-from backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
-from backend.domain.planning.proposal import Proposal
-from backend.domain.planning.requests import Weighing
-from backend.placement.generate import generate_assignment
-from backend.placement.plans.drain import drain
-from backend.placement.plans.expand import expand
-from backend.placement.plans.leaders import balance_leaders
-from backend.placement.plans.log_dirs import move_log_dirs
-from backend.placement.plans.racks import repair_racks
-from backend.placement.plans.rebalance import rebalance
-from backend.placement.plans.replace import replace
-from backend.placement.plans.replication import set_replication_factor
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
+from kshunt.backend.domain.planning.proposal import Proposal
+from kshunt.backend.domain.planning.requests import Weighing
+from kshunt.backend.placement.generate import generate_assignment
+from kshunt.backend.placement.plans.drain import drain
+from kshunt.backend.placement.plans.expand import expand
+from kshunt.backend.placement.plans.leaders import balance_leaders
+from kshunt.backend.placement.plans.log_dirs import move_log_dirs
+from kshunt.backend.placement.plans.racks import repair_racks
+from kshunt.backend.placement.plans.rebalance import rebalance
+from kshunt.backend.placement.plans.replace import replace
+from kshunt.backend.placement.plans.replication import set_replication_factor
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 
 pytestmark = pytest.mark.bench
 

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.domain.cluster.metadata import Broker, TopicPartition
-from backend.domain.pipeline.sample_columns import HOUR_MS
-from backend.domain.replicas.snapshot import BrokerStatus, Replicas, Snapshot
-from backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
-from backend.telemetry.recording.due_samples import DueSamples
-from backend.telemetry.recording.folder_sink import FolderSink
-from backend.telemetry.recording.json_rows import json_rows
-from backend.telemetry.recording.layout import Table, together, written
-from backend.telemetry.recording.retention import Retention
-from backend.telemetry.recording.sample_rows import broker_rows, replica_rows
-from backend.telemetry.recording.write_buffer import WriteBuffer
+from kshunt.backend.domain.cluster.metadata import Broker, TopicPartition
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.domain.replicas.snapshot import BrokerStatus, Replicas, Snapshot
+from kshunt.backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
+from kshunt.backend.telemetry.recording.due_samples import DueSamples
+from kshunt.backend.telemetry.recording.folder_sink import FolderSink
+from kshunt.backend.telemetry.recording.json_rows import json_rows
+from kshunt.backend.telemetry.recording.layout import Table, together, written
+from kshunt.backend.telemetry.recording.retention import Retention
+from kshunt.backend.telemetry.recording.sample_rows import broker_rows, replica_rows
+from kshunt.backend.telemetry.recording.write_buffer import WriteBuffer
 
 pytestmark = pytest.mark.bench
 

@@ -17,10 +17,10 @@ from statistics import median
 
 import pytest
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from backend.rehearsal.picture import Capacity, Picture
-from backend.rehearsal.run import rehearse
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.rehearsal.picture import Capacity, Picture
+from kshunt.backend.rehearsal.run import rehearse
 from tests.support.brokers.launcher import RealKafka
 from tests.support.placement.rehearsed_moves import compare
 

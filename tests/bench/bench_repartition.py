@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from backend.pipeline.kernels.copying import Copying
-from backend.pipeline.kernels.partitioner import partitions_of_bytes
-from backend.pipeline.repartition.copy_batches import (
+from kshunt.backend.pipeline.kernels.copying import Copying
+from kshunt.backend.pipeline.kernels.partitioner import partitions_of_bytes
+from kshunt.backend.pipeline.repartition.copy_batches import (
     QUICK_JAVA,
     SETTINGS,
     begun,
     copy,
     course,
 )
-from backend.pipeline.repartition.topics_and_positions import Topics
-from backend.pipeline.spark.kafka_connector import connector_settings
-from backend.pipeline.spark.session import PipelineSettings, start_session
+from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.pipeline.spark.kafka_connector import connector_settings
+from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
 from tests.support.brokers.connector import connector_jars
 from tests.support.brokers.launcher import RealKafka
 from tests.support.topics import create_topic

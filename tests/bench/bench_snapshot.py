@@ -16,16 +16,16 @@ import kafka.protocol.metadata as metadata_messages
 import numpy as np
 import pytest
 
-from backend.api.schema.frames.writer import FrameWriter
-from backend.domain.cluster.assignment import Assignment, ClusterState
-from backend.domain.cluster.columns import PartitionColumns
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.replicas.snapshot import Replicas
-from backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas, Throttles
-from backend.telemetry.sampling import snapshot_columns
-from backend.telemetry.sampling.catch_up_rates import Rates
-from backend.wire.columnar import decode_describe_log_dirs, decode_list_offsets
-from backend.wire.metadata import decode_metadata
+from kshunt.backend.api.schema.frames.writer import FrameWriter
+from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
+from kshunt.backend.domain.cluster.columns import PartitionColumns
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.replicas.snapshot import Replicas
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas, Throttles
+from kshunt.backend.telemetry.sampling import snapshot_columns
+from kshunt.backend.telemetry.sampling.catch_up_rates import Rates
+from kshunt.backend.wire.columnar import decode_describe_log_dirs, decode_list_offsets
+from kshunt.backend.wire.metadata import decode_metadata
 
 pytestmark = pytest.mark.bench
 

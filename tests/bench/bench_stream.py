@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backend.domain.pipeline.sample_columns import hour_folder, replica_ids
-from backend.files import make_folder, replace_file
-from backend.pipeline.results.stream_state import newest
-from backend.pipeline_files.result_files import current_files
-from backend.telemetry.recording.layout import Table, file_name
-from backend.telemetry.recording.schema import SCHEMAS, parquet
+from kshunt.backend.domain.pipeline.sample_columns import hour_folder, replica_ids
+from kshunt.backend.files import make_folder, replace_file
+from kshunt.backend.pipeline.results.stream_state import newest
+from kshunt.backend.pipeline_files.result_files import current_files
+from kshunt.backend.telemetry.recording.layout import Table, file_name
+from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.bench
@@ -102,7 +102,7 @@ def test_latency_of_the_stream(tmp_path: Path) -> None:
     recording = Recording(tmp_path)
     written = {1: recording.flush()}
     results = tmp_path / "results"
-    command = [sys.executable, "-m", "backend", "pipeline", "run", "--samples", str(tmp_path)]
+    command = [sys.executable, "-m", "kshunt", "pipeline", "run", "--samples", str(tmp_path)]
     command += ["--master", os.environ.get("KSHUNT_STREAM_MASTER", "local[2]"), "--memory", "2g"]
     command += ["--until-end-of-input"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as job:

@@ -31,17 +31,17 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
-from backend.access.roles import Role
-from backend.access.tokens import TokenFile
-from backend.api.client.backend_client import BackendClient
-from backend.api.http.route_roles import Declared, Routes
-from backend.api.schema.frames.writer import MEDIA_TYPE
-from backend.api.server.authentication import AccessPolicy, Gate
-from backend.api.service.frame_feed import FrameFeed
-from backend.api.service.streams import replica_stream
-from backend.clock import SystemClock
-from backend.errors import BackendUnreachable
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.access.roles import Role
+from kshunt.backend.access.tokens import TokenFile
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.http.route_roles import Declared, Routes
+from kshunt.backend.api.schema.frames.writer import MEDIA_TYPE
+from kshunt.backend.api.server.authentication import AccessPolicy, Gate
+from kshunt.backend.api.service.frame_feed import FrameFeed
+from kshunt.backend.api.service.streams import replica_stream
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.errors import BackendUnreachable
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.bench.tui_load import LoadCluster
 
 CLIENTS: Final = 50

@@ -9,19 +9,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.domain.cluster.metadata import Broker
-from backend.domain.replicas.snapshot import DTYPES, BrokerStatus, Replicas, ReplicaStatus, Snapshot
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.cluster.metadata import Broker
+from kshunt.backend.domain.replicas.snapshot import (
+    DTYPES,
+    BrokerStatus,
+    Replicas,
+    ReplicaStatus,
+    Snapshot,
+)
+from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
     Throttles,
 )
-from backend.telemetry.stuck.candidates import concerned_rows, focused
-from backend.telemetry.stuck.diagnosis import diagnose
-from backend.telemetry.stuck.messages import explain_stuck
-from backend.telemetry.stuck.recent_advance import AdvanceWatch
+from kshunt.backend.telemetry.stuck.candidates import concerned_rows, focused
+from kshunt.backend.telemetry.stuck.diagnosis import diagnose
+from kshunt.backend.telemetry.stuck.messages import explain_stuck
+from kshunt.backend.telemetry.stuck.recent_advance import AdvanceWatch
 
 pytestmark = pytest.mark.bench
 

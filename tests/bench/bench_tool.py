@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.local_sockets import socket_path
+from kshunt.backend.local_sockets import socket_path
 from tests.support.brokers.launcher import RealKafka
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic

@@ -194,12 +194,12 @@ def best_ms(call: Callable[[], object], times: int = 9) -> float:
 
 def measure_sorting(sheet: Sheet) -> None:
     """The largest table, sorted and filtered as the deriver's thread does it."""
+    from kshunt.tui.facts.filter_terms import parse_filter
+    from kshunt.tui.facts.snapshot_facts import Facts
+    from kshunt.tui.tables.model import NATURAL, Order
+    from kshunt.tui.views.partitions.filter_masks import mask_of
     from tests.support.bench.tui_load import LoadCluster
     from tests.support.tui.tables import partition_table
-    from tui.facts.filter_terms import parse_filter
-    from tui.facts.snapshot_facts import Facts
-    from tui.tables.model import NATURAL, Order
-    from tui.views.partitions.filter_masks import mask_of
 
     facts = Facts(LoadCluster().step())
     partition_table(facts, (), Order("status"), False)

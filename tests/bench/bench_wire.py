@@ -11,8 +11,8 @@ from kafka.protocol.admin import DescribeLogDirsResponse
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
-from backend.domain.cluster.columns import PartitionColumns
-from backend.wire import columnar, metadata
+from kshunt.backend.domain.cluster.columns import PartitionColumns
+from kshunt.backend.wire import columnar, metadata
 from tests.support.wire_answers import (
     Encoder,
     columns,

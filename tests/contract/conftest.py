@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from tests.support.admin import connected, unthrottle
 from tests.support.brokers.shared import kafka as kafka
 from tests.support.brokers.shared import zookeeper as zookeeper

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import ItemResult, ReassignOptions
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.topics.alteration import AlteredTopic
-from backend.wire import seeds
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import ItemResult, ReassignOptions
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.wire import seeds
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,

@@ -8,19 +8,19 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.rpc.configs import BROKER, MIN_ISR, TOPIC
-from backend.domain.throttles.configs import (
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.rpc.configs import BROKER, MIN_ISR, TOPIC
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     LEADER_RATE,
     LOG_DIR_RATE,
     BrokerThrottle,
     ThrottledRate,
 )
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.operations.ownership.cells import RateKey
-from backend.operations.ownership.ownership import found_settings
-from backend.wire.raw import RawRequest
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.operations.ownership.cells import RateKey
+from kshunt.backend.operations.ownership.ownership import found_settings
+from kshunt.backend.wire.raw import RawRequest
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, topic_with
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clusters import KAFKA, NATIVE
@@ -147,7 +147,7 @@ async def test_a_rate_in_the_brokers_file_is_told_from_its_own(flavour: str) -> 
 async def test_min_isr_is_what_is_in_force_on_each_topic(
     admin: KafkaAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.admin.kafka.kafka_admin.TOPICS_PER_REQUEST", 2)
+    monkeypatch.setattr("kshunt.backend.admin.kafka.kafka_admin.TOPICS_PER_REQUEST", 2)
     default, own = [await topic_with(admin, "min-isr", [[1, 2, 3]]) for _ in range(2)]
     more = [await topic_with(admin, "min-isr", [[1]]) for _ in range(3)]
     await write(admin, TOPIC, own, MIN_ISR, "2")

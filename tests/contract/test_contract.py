@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import ReassignOptions
-from backend.domain.cluster.columns import columns_of
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import ThrottledRate
-from backend.errors import BrokerUnreachable, NotSupported
-from backend.wire import seeds
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.domain.cluster.columns import columns_of
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.errors import BrokerUnreachable, NotSupported
+from kshunt.backend.wire import seeds
 from tests.support.admin import (
     DEADLINE_S,
     NO_RATE,
@@ -100,7 +100,7 @@ async def test_a_broker_that_does_not_exist_is_unreachable(admin: KafkaAdmin) ->
 async def test_many_topics_are_read_in_chunks(
     cluster: ContractCluster, admin: KafkaAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.admin.kafka.kafka_admin.TOPICS_PER_REQUEST", 2)
+    monkeypatch.setattr("kshunt.backend.admin.kafka.kafka_admin.TOPICS_PER_REQUEST", 2)
     topics = [await topic_with(admin, "chunk", [[1]]) for _ in range(5)]
     wanted = {topic: lists("0:1", "*") for topic in topics}
     written = await admin.alter_interbroker_throttled_replicas(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from backend.domain.shrink.delete_partitions import DeletePartitions, ShrinkSupport
-from backend.errors import Conflict, NotSupported
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions, ShrinkSupport
+from kshunt.backend.errors import Conflict, NotSupported
 from tests.support.admin import connected, states_of, topic_with
 from tests.support.clusters import ContractCluster, differs
 from tests.support.native import (

@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.port.cluster_admin import ItemResult, ReassignOptions, ReplicaLag
-from backend.api.schema.elections import election_json, read_election, read_unclean, unclean_json
-from backend.domain.cluster.metadata import NO_BROKER, PartitionState, TopicPartition
-from backend.domain.operations.election import (
+from kshunt.backend.admin.port.cluster_admin import ItemResult, ReassignOptions, ReplicaLag
+from kshunt.backend.api.schema.elections import (
+    election_json,
+    read_election,
+    read_unclean,
+    unclean_json,
+)
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, PartitionState, TopicPartition
+from kshunt.backend.domain.operations.election import (
     ElectionAnswer,
     LastSeenEnd,
     UncleanAnswer,
@@ -23,11 +28,11 @@ from backend.domain.operations.election import (
     names,
     unclean_loss,
 )
-from backend.domain.operations.operation import OperationState
-from backend.embedded.net.server import Handler, RequestContext
-from backend.errors import BadInput
-from backend.operations.elections.preferred import Pacing, foreseen, unavailable
-from backend.operations.elections.unclean import check_confirmation, refusal
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.elections.preferred import Pacing, foreseen, unavailable
+from kshunt.backend.operations.elections.unclean import check_confirmation, refusal
 from tests.support.admin import DEADLINE_S, connected, replicas_become, states_of, topic_with
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clusters import ContractCluster

@@ -8,18 +8,18 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaError, Producer
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import ReassignOptions
-from backend.domain.cluster.metadata import TopicPartition
-from backend.operations.moves.cluster_view import ClusterView, view_of
-from backend.operations.moves.pause_throttles import (
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.operations.moves.cluster_view import ClusterView, view_of
+from kshunt.backend.operations.moves.pause_throttles import (
     FLOOR_BYTES_PER_S,
     Pause,
     Resume,
     pause_writes,
     resume_writes,
 )
-from backend.operations.moves.schedule import Caps, Queue, Why, next_batch
+from kshunt.backend.operations.moves.schedule import Caps, Queue, Why, next_batch
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,

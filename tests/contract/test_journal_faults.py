@@ -17,17 +17,17 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.admin.security.client_properties import client_config
-from backend.clock import SystemClock
-from backend.embedded.cluster import EmbeddedCluster
-from backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, NotAuthorized
-from backend.journals.topic import topic_journal as journal_topic
-from backend.journals.topic import transactions as topic_log
-from backend.journals.topic.acls import writers_of
-from backend.journals.topic.topic_journal import TopicJournal, transactional_id
-from backend.operations.journal.entries import BACKEND_KEY, JournalState
-from backend.operations.lease.lease import LeaseState, LeaseTimes
-from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
+from kshunt.backend.admin.security.client_properties import client_config
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, NotAuthorized
+from kshunt.backend.journals.topic import topic_journal as journal_topic
+from kshunt.backend.journals.topic import transactions as topic_log
+from kshunt.backend.journals.topic.acls import writers_of
+from kshunt.backend.journals.topic.topic_journal import TopicJournal, transactional_id
+from kshunt.backend.operations.journal.entries import BACKEND_KEY, JournalState
+from kshunt.backend.operations.lease.lease import LeaseState, LeaseTimes
+from kshunt.backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
 from tests.support.keys import KEYS
 from tests.support.operations.journal import (

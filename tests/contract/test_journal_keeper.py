@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.admin.security.client_properties import client_config
-from backend.clock import SystemClock
-from backend.domain.service.journal import JOURNAL_TOPIC
-from backend.errors import JournalFenced, JournalUnavailable, NotActive
-from backend.journals.topic.topic_journal import TopicJournal
-from backend.operations.journal.entries import BACKEND_KEY, JournalState, operation_key
-from backend.operations.journal.records import signed
-from backend.operations.lease.lease import LeaseState, LeaseTimes
-from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
+from kshunt.backend.admin.security.client_properties import client_config
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.errors import JournalFenced, JournalUnavailable, NotActive
+from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.operations.journal.entries import BACKEND_KEY, JournalState, operation_key
+from kshunt.backend.operations.journal.records import signed
+from kshunt.backend.operations.lease.lease import LeaseState, LeaseTimes
+from kshunt.backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
 from tests.support.keys import KEYS
 from tests.support.operations.journal import DEADLINE_S, Where, journal, raw_producer, written_by
 from tests.support.waiting import wait_until, wait_until_async
@@ -145,7 +145,7 @@ async def test_nobody_takes_over_from_a_heartbeat_that_cannot_be_read(embedded: 
 
 @contextmanager
 def cluster_process() -> Iterator[str]:
-    command = [sys.executable, "-m", "backend", "cluster", "--control-port", "none"]
+    command = [sys.executable, "-m", "kshunt", "cluster", "--control-port", "none"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

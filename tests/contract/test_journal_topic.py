@@ -19,24 +19,24 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.clock import SystemClock
-from backend.domain.audit.lines import audit_key
-from backend.domain.service.journal import UnreadableReason
-from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.net.server import BrokerServer
-from backend.errors import (
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.audit.lines import audit_key
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.embedded.net.server import BrokerServer
+from kshunt.backend.errors import (
     Conflict,
     JournalFenced,
     JournalUnavailable,
     JournalUnusable,
     WrongCluster,
 )
-from backend.journals.topic import topic_journal as journal_topic
-from backend.journals.topic import transactions as topic_log
-from backend.journals.topic.acls import acl_remarks
-from backend.journals.topic.clients import TOPIC_CONFIG, TopicFacts, remarks_of, topic_faults
-from backend.journals.topic.topic_journal import TopicJournal, transactional_id
-from backend.operations.journal.entries import (
+from kshunt.backend.journals.topic import topic_journal as journal_topic
+from kshunt.backend.journals.topic import transactions as topic_log
+from kshunt.backend.journals.topic.acls import acl_remarks
+from kshunt.backend.journals.topic.clients import TOPIC_CONFIG, TopicFacts, remarks_of, topic_faults
+from kshunt.backend.journals.topic.topic_journal import TopicJournal, transactional_id
+from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     Body,
     Heartbeat,
@@ -44,7 +44,7 @@ from backend.operations.journal.entries import (
     Kind,
     operation_key,
 )
-from backend.operations.journal.records import signed
+from kshunt.backend.operations.journal.records import signed
 from tests.support.keys import KEYS
 from tests.support.operations.journal import (
     DEADLINE_S,

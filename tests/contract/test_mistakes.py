@@ -2,10 +2,10 @@
 
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import ReassignOptions
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import UNTHROTTLED, ThrottledRate
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import UNTHROTTLED, ThrottledRate
 from tests.support.admin import (
     NO_RATE,
     NOWHERE,

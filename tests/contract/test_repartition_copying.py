@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from backend.errors import BadInput, Conflict
-from backend.pipeline.kernels.copy_errors import (
+from kshunt.backend.errors import BadInput, Conflict
+from kshunt.backend.pipeline.kernels.copy_errors import (
     CopyFailed,
     CopyFenced,
     RecordsGone,
@@ -22,10 +22,10 @@ from backend.pipeline.kernels.copy_errors import (
     from_json,
     kind_of,
 )
-from backend.pipeline.kernels.copying import AS_SOURCE, Copied, Copying, Range, copy_range
-from backend.pipeline.kernels.partitioner import NO_KEY, partitions_of_bytes
-from backend.pipeline.repartition.copy_batches import begun, course, next_batch
-from backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.pipeline.kernels.copying import AS_SOURCE, Copied, Copying, Range, copy_range
+from kshunt.backend.pipeline.kernels.partitioner import NO_KEY, partitions_of_bytes
+from kshunt.backend.pipeline.repartition.copy_batches import begun, course, next_batch
+from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
 from tests.support.clusters import EMULATED, embedded
 from tests.support.shrink.copied_topics import filled, held
 from tests.support.topics import BROKER_DEADLINE_S, create_topic

@@ -10,18 +10,18 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import ReassignOptions
-from backend.clock import SystemClock
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.shrink.check import KeyUse, Severity, ShrinkCheck
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.embedded.net.api import KAFKA_APIS
-from backend.embedded.net.server import RequestContext
-from backend.operations.shrink.check import ShrinkChecks
-from backend.wire.group_describe import assigned_in, described, subscribes
-from backend.wire.raw import RawAnswer
-from backend.wire.reader import WireError
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.shrink.check import KeyUse, Severity, ShrinkCheck
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.embedded.net.server import RequestContext
+from kshunt.backend.operations.shrink.check import ShrinkChecks
+from kshunt.backend.wire.group_describe import assigned_in, described, subscribes
+from kshunt.backend.wire.raw import RawAnswer
+from kshunt.backend.wire.reader import WireError
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.effects import KnownTopic
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.embedded.handler_table import handler_table
-from backend.embedded.net.server import Handler, RequestContext
-from backend.errors import ClusterUnreachable, NotActive, NotSupported
-from backend.settings import Settings
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.effects import KnownTopic
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.embedded.handler_table import handler_table
+from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.errors import ClusterUnreachable, NotActive, NotSupported
+from kshunt.backend.settings import Settings
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, fresh_name, states_of, topic_with
 from tests.support.clusters import KAFKA
 from tests.support.embedded.background import running
@@ -230,7 +230,7 @@ def instead(monkeypatch: pytest.MonkeyPatch) -> dict[int, Handler]:
 
         return {key: chosen(key, own) for key, own in handler_table(*parts).items()}
 
-    monkeypatch.setattr("backend.embedded.cluster.handler_table", table)
+    monkeypatch.setattr("kshunt.backend.embedded.cluster.handler_table", table)
     return found
 
 

@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from backend.embedded.metadata.config_keys import KEYS
-from backend.tools import election
-from backend.tools.reassign import options
-from backend.tools.topics import options as topic_options
-from backend.wire.error_codes import NAMES
+from kshunt.backend.embedded.metadata.config_keys import KEYS
+from kshunt.backend.tools import election
+from kshunt.backend.tools.reassign import options
+from kshunt.backend.tools.topics import options as topic_options
+from kshunt.backend.wire.error_codes import NAMES
 from tests.conformance import document
 from tests.conformance.marks import marked_tests
 from tests.conformance.statements import SEEDS, Difference, Status, differences, statements
@@ -71,7 +71,7 @@ def test_what_a_difference_names_exists(one: Difference) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["code backend.admin.port.cluster_admin:Nothing", "route GET /v1/nothing"]
+    "name", ["code kshunt.backend.admin.port.cluster_admin:Nothing", "route GET /v1/nothing"]
 )
 def test_what_does_not_exist_is_noticed(name: str) -> None:
     kind, _, thing = name.partition(" ")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from kshunt.tui.actions import key_table
 from tests.support.paths import ROOT
 from tests.support.tiers import SLOW_FOLDERS
-from tui.actions import key_table
 
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.client.backend_client import BackendClient
 from tests.support.brokers.launcher import RealKafka
 from tests.support.brokers.shared import kafka as kafka
 from tests.support.serving import serving

@@ -12,14 +12,14 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import ReassignOptions
-from backend.domain.cluster.columns import columns_of
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import ThrottledRate
-from backend.domain.topics.alteration import AlteredTopic
-from backend.errors import BrokerUnreachable, ClusterUnreachable, ConfigError
-from backend.settings import Settings
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.domain.cluster.columns import columns_of
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable, ConfigError
+from kshunt.backend.settings import Settings
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,

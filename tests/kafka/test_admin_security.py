@@ -15,13 +15,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import ReassignOptions
-from backend.admin.security.client_properties import load_client_config
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import ThrottledRate
-from backend.errors import ClusterUnreachable, ConfigError, KshuntError, NotAuthorized
-from backend.settings import Settings
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.admin.security.client_properties import load_client_config
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.errors import ClusterUnreachable, ConfigError, KshuntError, NotAuthorized
+from kshunt.backend.settings import Settings
 from tests.support.admin import DEADLINE_S, NO_RATE, TIMEOUT_S, connected, topic_with
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
 from tests.support.client_properties import OAUTH, PLAIN, SCRAM, shown

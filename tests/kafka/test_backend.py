@@ -12,16 +12,16 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.api.client.events import Event
-from backend.api.schema.frames.writer import MEDIA_TYPE
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import OperationState
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
-from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.errors import BackendError
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.client.events import Event
+from kshunt.backend.api.schema.frames.writer import MEDIA_TYPE
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.backend.errors import BackendError
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clients import (
     MOVE_DEADLINE_S,

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pytest
 
-from backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.embedded.net.api import KAFKA_APIS
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.handlers_admin import (
     ALTER_CONFIGS,

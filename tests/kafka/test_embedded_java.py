@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.embedded.metadata.acls import Operation, ResourceKind
-from backend.embedded.security.authorizer import Client
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.embedded.metadata.acls import Operation, ResourceKind
+from kshunt.backend.embedded.security.authorizer import Client
 from tests.support.brokers.java import ensure_jars, java_tool_command
 from tests.support.embedded.background import Running, running
 from tests.support.embedded.rights import AUTHORIZED

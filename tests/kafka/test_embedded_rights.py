@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.embedded.metadata.acls import Acl, PatternType, ResourceKind
+from kshunt.backend.embedded.metadata.acls import Acl, PatternType, ResourceKind
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
 from tests.support.embedded.rights import (
     BY_NAME,

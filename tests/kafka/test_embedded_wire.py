@@ -6,7 +6,7 @@ import struct
 import pytest
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.embedded.net.api import KAFKA_APIS
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.frames import (
     API_VERSIONS,

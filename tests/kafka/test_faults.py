@@ -24,13 +24,15 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from textual.pilot import Pilot
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.audit.lines import AuditEntry
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.lifecycle import OperationState
-from backend.domain.operations.operation import Operation
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.errors import KshuntError
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.audit.lines import AuditEntry
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.lifecycle import OperationState
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.errors import KshuntError
+from kshunt.tui.app import KshuntApp
+from kshunt.tui.feed.messages import ConnectionState
 from tests.support.audit_checker import Asked, problems
 from tests.support.brokers.launcher import RealKafka
 from tests.support.cut_network import Network, network
@@ -39,8 +41,6 @@ from tests.support.serving import serve_process
 from tests.support.topics import create_topic, produce
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async
-from tui.app import KshuntApp
-from tui.feed.messages import ConnectionState
 
 pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.reassignment.plan import parse_plan
-from backend.tools.reassign.command import main
+from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.tools.reassign.command import main
 from tests.support.brokers.launcher import RealKafka
 from tests.support.topics import create_topic
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backend.pipeline.spark.jars import KNOWN, check_jars
+from kshunt.backend.pipeline.spark.jars import KNOWN, check_jars
 from tests.support.brokers.connector import connector_jars, missing_connector
 
 

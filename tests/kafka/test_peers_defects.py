@@ -24,13 +24,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.reassignment.answers import ChangeAnswer, VerifyState
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, ThrottledRate
-from backend.errors import BackendError
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, VerifyState
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, ThrottledRate
+from kshunt.backend.errors import BackendError
 from tests.support.brokers.launcher import RealKafka
 from tests.support.serving import serving
 from tests.support.topics import create_topic, produce

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.backend_placer import load_backend_placer
-from backend.admin.port.cluster_admin import ItemResult
-from backend.clock import SystemClock
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.topics.alteration import AlteredTopic
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import ConfigError, KshuntError
-from backend.operations.reassignment.queries import Queries
-from backend.placement.placer import ReplicaPlacementFailed, load_placer
-from backend.placement.placer_calls import close_placers
-from backend.settings import PlacerSettings
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.kips.backend_placer import load_backend_placer
+from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import ConfigError, KshuntError
+from kshunt.backend.operations.reassignment.queries import Queries
+from kshunt.backend.placement.placer import ReplicaPlacementFailed, load_placer
+from kshunt.backend.placement.placer_calls import close_placers
+from kshunt.backend.settings import PlacerSettings
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, settled, states_of, topic_with
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import running

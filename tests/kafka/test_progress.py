@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import format_plan
-from backend.tools.reassign.command import main
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import format_plan
+from kshunt.backend.tools.reassign.command import main
 from tests.support.brokers.launcher import RealKafka
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until

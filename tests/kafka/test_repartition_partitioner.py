@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message, Producer
 
-from backend.pipeline.kernels.partitioner import (
+from kshunt.backend.pipeline.kernels.partitioner import (
     murmur2,
     partitions_of,
 )

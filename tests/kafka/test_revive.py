@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from textual.message import Message
 
-from backend.errors import BackendUnreachable
-from backend.tools.shared import private_backend as private
-from backend.tools.shared.private_backend import private_backend
+from kshunt.backend.errors import BackendUnreachable
+from kshunt.backend.tools.shared import private_backend as private
+from kshunt.backend.tools.shared.private_backend import private_backend
+from kshunt.tui.feed.link import Connected, Disconnected, Link
 from tests.support.brokers.launcher import RealKafka
 from tests.support.waiting import wait_until
-from tui.feed.link import Connected, Disconnected, Link
 
 
 @pytest.mark.kafka

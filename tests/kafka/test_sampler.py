@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.replicas.snapshot import UNKNOWN, Snapshot
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clients import rows_of, wait_for_end, watching
 from tests.support.topics import create_topic, produce

@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.errors import BackendError, BackendUnreachable
-from backend.settings import LIMITS
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.errors import BackendError, BackendUnreachable
+from kshunt.backend.settings import LIMITS
 from tests.support.brokers.launcher import RealKafka
 from tests.support.paths import ROOT
 from tests.support.serving import serve_process
@@ -27,7 +27,7 @@ from tests.support.waiting import wait_until
 def serve_words(*options: str) -> tuple[int, str]:
     """Exit code and standard error of a backend that must not start."""
     done = subprocess.run(
-        [sys.executable, "-m", "backend", "serve", *options],
+        [sys.executable, "-m", "kshunt", "serve", *options],
         capture_output=True,
         text=True,
         timeout=30,
@@ -185,19 +185,19 @@ def loaded_by(statement: str) -> set[str]:
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
-@pytest.mark.parametrize("statement", ["import tui", "import backend.cli.main"])
+@pytest.mark.parametrize("statement", ["import kshunt.tui", "import kshunt.backend.cli.main"])
 def test_start_up_loads_nothing_heavy(statement: str) -> None:
     heavy = {"pyspark", "numpy", "pyarrow", "fastapi", "kafka", "confluent_kafka", "plotext"}
     assert not loaded_by(statement) & heavy
 
 
 def test_the_client_loads_no_data_library() -> None:
-    assert not loaded_by("import backend.api.client.backend_client") & {
+    assert not loaded_by("import kshunt.backend.api.client.backend_client") & {
         "numpy",
         "pyarrow",
         "fastapi",
@@ -207,7 +207,7 @@ def test_the_client_loads_no_data_library() -> None:
 
 def test_help_needs_no_cluster_and_names_the_commands() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "backend", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "kshunt", "--help"], capture_output=True, text=True, check=True
     )
     for command in ("serve", "kafka-reassign-partitions"):
         assert command in done.stdout
@@ -216,7 +216,7 @@ def test_help_needs_no_cluster_and_names_the_commands() -> None:
 def test_neither_or_both_addresses_is_a_usage_error() -> None:
     for options in ([], ["--backend", "unix:/x", "--bootstrap-server", "h:1"]):
         done = subprocess.run(
-            [sys.executable, "-m", "backend", *options], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "kshunt", *options], capture_output=True, text=True, check=False
         )
         assert done.returncode == 2
         assert "either --bootstrap-server, --backend or --context" in done.stderr

@@ -17,8 +17,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.errors import Conflict, NotAuthorized
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.errors import Conflict, NotAuthorized
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, topic_with
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
 from tests.support.topics import BROKER_DEADLINE_S

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import ReassignOptions
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.shrink.sealing import LIMIT, SEALED_BYTES
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.shrink.sealing import LIMIT, SEALED_BYTES
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,

@@ -17,9 +17,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.domain.shrink.phases import ShrinkRequest
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import Conflict, NotSupported
+from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import Conflict, NotSupported
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import running
 from tests.support.shrink.cases import hunted, run

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.replicas.stuck_causes import Cause, Stuck
-from backend.domain.throttles.configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
-from backend.errors import BackendError
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
+from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
+from kshunt.backend.errors import BackendError
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clients import lift, watching
 from tests.support.cut_network import Network, network

@@ -18,12 +18,12 @@ from contextlib import suppress
 import pytest
 from confluent_kafka.admin import ResourceType
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.errors import KshuntError
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.errors import KshuntError
 from tests.support.audit_checker import problems
 from tests.support.brokers.launcher import RealKafka
 from tests.support.operations.truth_ground import ALTER, BROKERS, OVERRIDES, RATE_KEYS, Ground
@@ -134,7 +134,7 @@ def test_the_tool_says_that_the_cluster_refused_and_exits_with_1(
     plan = ground.folder / "plan.json"
     moves = [{"topic": topic, "partition": 0, "replicas": [3, 2]}]
     plan.write_text(json.dumps({"version": 1, "partitions": moves}))
-    tool = [sys.executable, "-m", "backend", "kafka-reassign-partitions", "--backend", address]
+    tool = [sys.executable, "-m", "kshunt", "kafka-reassign-partitions", "--backend", address]
     tool += ["--execute", "--reassignment-json-file", str(plan), "--throttle", str(OURS)]
     wait_until(lambda: client.standing().backend, DEADLINE_S, "the backend serves")
     with ground.denied(ALTER):

@@ -18,16 +18,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.api.client.events import Event, read_events
-from backend.api.schema.frames.writer import (
+from kshunt.backend.api.client.events import Event, read_events
+from kshunt.backend.api.schema.frames.writer import (
     HEADER_KEY,
     SCHEMA,
     FrameWriter,
     encode_frame,
     read_snapshots,
 )
-from backend.domain.replicas.snapshot import COLUMNS, DTYPES, Snapshot
-from backend.errors import KshuntError
+from kshunt.backend.domain.replicas.snapshot import COLUMNS, DTYPES, Snapshot
+from kshunt.backend.errors import KshuntError
 from tests.support.examples import many
 from tests.support.tui.cluster import incident
 
@@ -232,7 +232,8 @@ def test_damaged_events_are_used_or_refused(data: bytes, size: int) -> None:
         try:
             assert event.operation.id
         except (KshuntError, KeyError, TypeError, ValueError):
-            # An operation that lacks a part: `tui.feed.link` says that it may be out of date.
+            # An operation that lacks a part: `kshunt.tui.feed.link` says that it may be out of
+            # date.
             continue
 
 

@@ -10,30 +10,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
-from backend.embedded.controller.brokers import fail_log_dirs, fence_broker
-from backend.embedded.controller.decision import Decision
-from backend.embedded.controller.elections import ElectionType, elect_leaders
-from backend.embedded.controller.reassign import alter_partition_reassignments
-from backend.embedded.controller.shrink import (
+from kshunt.backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
+from kshunt.backend.embedded.controller.brokers import fail_log_dirs, fence_broker
+from kshunt.backend.embedded.controller.decision import Decision
+from kshunt.backend.embedded.controller.elections import ElectionType, elect_leaders
+from kshunt.backend.embedded.controller.reassign import alter_partition_reassignments
+from kshunt.backend.embedded.controller.shrink import (
     delete_partitions,
     finish_replica_deletion,
 )
-from backend.embedded.controller.throttle_removal import fail_over
-from backend.embedded.controller.throttled_reassign import reassign_partitions
-from backend.embedded.controller.throttles import (
+from kshunt.backend.embedded.controller.throttle_removal import fail_over
+from kshunt.backend.embedded.controller.throttled_reassign import reassign_partitions
+from kshunt.backend.embedded.controller.throttles import (
     RateRequest,
     ReplicasRequest,
     alter_interbroker_throttled_rates,
     alter_interbroker_throttled_replicas,
 )
-from backend.embedded.controller.tick import tick
-from backend.embedded.controller.topics import NewPartitions, create_partitions, delete_topics
-from backend.embedded.metadata import records as r
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import PartitionImage
-from backend.embedded.metadata.records import NO_LEADER, PartitionMode, Record, ResourceType
-from backend.embedded.metadata.snapshot import image_records
+from kshunt.backend.embedded.controller.tick import tick
+from kshunt.backend.embedded.controller.topics import (
+    NewPartitions,
+    create_partitions,
+    delete_topics,
+)
+from kshunt.backend.embedded.metadata import records as r
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import PartitionImage
+from kshunt.backend.embedded.metadata.records import NO_LEADER, PartitionMode, Record, ResourceType
+from kshunt.backend.embedded.metadata.snapshot import image_records
 from tests.support.embedded.controller import Controller, replayed, replicas_to_delete, tp
 from tests.support.examples import many
 

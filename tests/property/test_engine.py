@@ -20,21 +20,21 @@ from hypothesis.stateful import (
     rule,
 )
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.lifecycle import TRANSITIONS, OperationState
-from backend.domain.operations.operation import Operation, OperationKind
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.errors import KshuntError
-from backend.operations.core.known_operations import KnownOperations
-from backend.operations.moves.schedule import Caps
-from backend.operations.ownership.cells import ListKey, RateKey, ShareState
-from backend.operations.ownership.drift import ListDrift, RateDrift
-from backend.operations.ownership.ownership import ListCellId, RateCellId
-from backend.operations.reassignment.starting import ReassignRequest
-from backend.operations.state.reassignment_work import ReassignmentWork
-from backend.operations.steering import PAUSABLE, RESUMABLE, UNDOABLE
-from backend.operations.throttles.repair import change_id
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.lifecycle import TRANSITIONS, OperationState
+from kshunt.backend.domain.operations.operation import Operation, OperationKind
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.operations.core.known_operations import KnownOperations
+from kshunt.backend.operations.moves.schedule import Caps
+from kshunt.backend.operations.ownership.cells import ListKey, RateKey, ShareState
+from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift
+from kshunt.backend.operations.ownership.ownership import ListCellId, RateCellId
+from kshunt.backend.operations.reassignment.starting import ReassignRequest
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.operations.steering import PAUSABLE, RESUMABLE, UNDOABLE
+from kshunt.backend.operations.throttles.repair import change_id
 from tests.support.examples import many
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_ghosts import Ghosts, pairs_of

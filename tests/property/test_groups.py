@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from backend.embedded.coordinator.codes import Code
-from backend.embedded.coordinator.members import (
+from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.members import (
     GroupState,
     JoinAnswer,
     SyncAnswer,

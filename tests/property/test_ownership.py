@@ -1,4 +1,4 @@
-"""The law of `backend.operations.ownership.ownership`, held by random walks."""
+"""The law of `kshunt.backend.operations.ownership.ownership`, held by random walks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.throttles.configs import (
     ReplicaSet,
     ThrottledReplicas,
 )
-from backend.operations.ownership.cells import FoundRate, ListKey, Pairs, RateKey, Source
-from backend.operations.ownership.drift import ListDrift, RateDrift, accept, drift, reapply
-from backend.operations.ownership.ownership import (
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, Pairs, RateKey, Source
+from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift, accept, drift, reapply
+from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
     Ownership,
@@ -25,7 +25,7 @@ from backend.operations.ownership.ownership import (
     RateCellId,
     Shares,
 )
-from backend.operations.state.ownership_documents import (
+from kshunt.backend.operations.state.ownership_documents import (
     changed_documents,
 )
 from tests.support.examples import many

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
-from backend.placement.avoid_full import AvoidFullBrokers
-from backend.placement.avoid_removed import AvoidRemovedBrokers
-from backend.placement.by_rules import RulesPlacer
-from backend.placement.placer import ReplicaPlacementFailed, ReplicaPlacer, UsableBroker
-from backend.placement.prefer_new import PreferNewBrokers
-from backend.placement.striped import StripedReplicaPlacer
+from kshunt.backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
+from kshunt.backend.placement.avoid_full import AvoidFullBrokers
+from kshunt.backend.placement.avoid_removed import AvoidRemovedBrokers
+from kshunt.backend.placement.by_rules import RulesPlacer
+from kshunt.backend.placement.placer import ReplicaPlacementFailed, ReplicaPlacer, UsableBroker
+from kshunt.backend.placement.prefer_new import PreferNewBrokers
+from kshunt.backend.placement.striped import StripedReplicaPlacer
 from tests.support.examples import many
 from tests.support.placement.placers import ask, clusters
 

@@ -15,18 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
-from backend.embedded.controller.decision import Decision
-from backend.embedded.controller.reassign import alter_partition_reassignments
-from backend.embedded.controller.shrink import delete_partitions
-from backend.embedded.core.cluster_core import ControllerLost, Timing
-from backend.embedded.core.world import World
-from backend.embedded.handlers.admin import metadata
-from backend.embedded.handlers.data import fetch, produce
-from backend.embedded.logs.batch import Record, build_batch
-from backend.embedded.metadata.image_values import PartitionImage
-from backend.embedded.metadata.records import PartitionMode, ResourceType
-from backend.embedded.net.api import KAFKA_APIS, RequestHeader
-from backend.embedded.net.server import RequestContext
+from kshunt.backend.embedded.controller.decision import Decision
+from kshunt.backend.embedded.controller.reassign import alter_partition_reassignments
+from kshunt.backend.embedded.controller.shrink import delete_partitions
+from kshunt.backend.embedded.core.cluster_core import ControllerLost, Timing
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.admin import metadata
+from kshunt.backend.embedded.handlers.data import fetch, produce
+from kshunt.backend.embedded.logs.batch import Record, build_batch
+from kshunt.backend.embedded.metadata.image_values import PartitionImage
+from kshunt.backend.embedded.metadata.records import PartitionMode, ResourceType
+from kshunt.backend.embedded.net.api import KAFKA_APIS, RequestHeader
+from kshunt.backend.embedded.net.server import RequestContext
 from tests.support.embedded.controller import tp
 from tests.support.embedded.core import SmallCluster, check_plane
 from tests.support.examples import many

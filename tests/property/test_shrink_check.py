@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.models.shrinks import ShrinkCheckModel
-from backend.api.schema.shrinks import check_json, read_check
-from backend.domain.cluster.metadata import NO_BROKER, LogDir
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.shrink.check import Severity
-from backend.domain.shrink.delete_partitions import ShrinkSupport
-from backend.domain.shrink.disk_space import RESERVE, room_for
-from backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
-from backend.domain.shrink.judge import judge
-from backend.domain.text.formatting import listed, many, size_text, time_words
-from backend.domain.topics.groups import (
+from kshunt.backend.api.models.shrinks import ShrinkCheckModel
+from kshunt.backend.api.schema.shrinks import check_json, read_check
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, LogDir
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.shrink.check import Severity
+from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
+from kshunt.backend.domain.shrink.disk_space import RESERVE, room_for
+from kshunt.backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
+from kshunt.backend.domain.shrink.judge import judge
+from kshunt.backend.domain.text.formatting import listed, many, size_text, time_words
+from kshunt.backend.domain.topics.groups import (
     ActiveProducer,
     ConsumerGroup,
     GroupMember,

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from backend.clock import SystemClock
-from backend.domain.pipeline.result_columns import RATES, TABLES
-from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from backend.pipeline.jobs.backfill import Made, backfill, check
-from backend.pipeline.spark.column_types import struct_of
-from backend.pipeline.spark.paths import literal
-from backend.pipeline_files.result_files import current_files, read_manifest
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.pipeline.result_columns import RATES, TABLES
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from kshunt.backend.pipeline.jobs.backfill import Made, backfill, check
+from kshunt.backend.pipeline.spark.column_types import struct_of
+from kshunt.backend.pipeline.spark.paths import literal
+from kshunt.backend.pipeline_files.result_files import current_files, read_manifest
 from tests.support.pipeline.delivered import rows_in
 from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, time_of, write
@@ -60,7 +60,7 @@ def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Done:
     write(folder, [*good, *bad])
     brokers = [late(row) for row in simulated_brokers(seed=8, brokers=4, seconds=1000)]
     write_brokers(folder, [*brokers, late(broker_sample(7, 4, log_bytes=-1))])
-    command = [sys.executable, "-m", "backend", "pipeline", "backfill", "--remote", "local[2]"]
+    command = [sys.executable, "-m", "kshunt", "pipeline", "backfill", "--remote", "local[2]"]
     command += ["--samples", str(folder), "--results", str(folder / f"results-{CONNECT}")]
     with subprocess.Popen(
         [*command, "--memory", "1g"],

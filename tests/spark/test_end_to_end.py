@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.lifecycle import OperationState
-from backend.domain.operations.operation import Operation
-from backend.domain.pipeline.delivered import STREAM, EtaRow
-from backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.lifecycle import OperationState
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.pipeline.delivered import STREAM, EtaRow
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from tests.support.brokers.launcher import RealKafka
 from tests.support.pipeline.spark import QUICK_JAVA, missing_java
 from tests.support.serving import serve_process
@@ -117,7 +117,7 @@ def test_its_end_is_forecast_while_it_runs(move: Moved) -> None:
 
 
 def test_its_report_tells_the_whole_of_it(move: Moved) -> None:
-    command = [sys.executable, "-m", "backend", "pipeline", "report"]
+    command = [sys.executable, "-m", "kshunt", "pipeline", "report"]
     command += ["--samples", str(move.samples), "--operation", move.operation.id]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

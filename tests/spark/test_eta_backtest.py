@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from backend.clock import SystemClock
-from backend.pipeline.backtest.backtest_command import NoOperations, backtest
-from backend.pipeline.backtest.forecast_scores import Ended, Line, as_text, forecasts, lines
-from backend.pipeline.kernels.eta import STAGES
-from backend.pipeline.tables.eta_calibration import (
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.pipeline.backtest.backtest_command import NoOperations, backtest
+from kshunt.backend.pipeline.backtest.forecast_scores import Ended, Line, as_text, forecasts, lines
+from kshunt.backend.pipeline.kernels.eta import STAGES
+from kshunt.backend.pipeline.tables.eta_calibration import (
     FEWEST,
     SHIPPED,
     BadCalibration,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from backend.domain.pipeline.result_columns import BROKER_LOAD, RATES, THROTTLE_EFFECT
-from backend.pipeline.samples.broker_expectations import split_brokers
-from backend.pipeline.samples.expectations import Bounds
-from backend.pipeline.spark.column_types import struct_of
-from backend.pipeline.tables.broker_load import broker_load
-from backend.pipeline.tables.throttle_effect import throttle_effect
+from kshunt.backend.domain.pipeline.result_columns import BROKER_LOAD, RATES, THROTTLE_EFFECT
+from kshunt.backend.pipeline.samples.broker_expectations import split_brokers
+from kshunt.backend.pipeline.samples.expectations import Bounds
+from kshunt.backend.pipeline.spark.column_types import struct_of
+from kshunt.backend.pipeline.tables.broker_load import broker_load
+from kshunt.backend.pipeline.tables.throttle_effect import throttle_effect
 from tests.support.pipeline.load_reference import reference_effects, reference_loads
 from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, throttled, time_of

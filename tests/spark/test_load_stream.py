@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backend.clock import SystemClock
-from backend.domain.pipeline.result_columns import BROKER_LOAD, EFFECT_S, THROTTLE_EFFECT
-from backend.domain.pipeline.sample_columns import HOUR_MS
-from backend.pipeline.jobs.backfill import backfill, check
-from backend.pipeline.jobs.stream import Done, Streaming, begun, held, stream
-from backend.pipeline.jobs.stream_batches import BatchContext
-from backend.pipeline.jobs.stream_sources import FolderSource
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.pipeline.result_columns import BROKER_LOAD, EFFECT_S, THROTTLE_EFFECT
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.pipeline.jobs.backfill import backfill, check
+from kshunt.backend.pipeline.jobs.stream import Done, Streaming, begun, held, stream
+from kshunt.backend.pipeline.jobs.stream_batches import BatchContext
+from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from tests.support.pipeline.delivered import rows_in
 from tests.support.pipeline.recorded import START_MS, throttled, time_of
 from tests.support.pipeline.recorded_brokers import simulated_brokers, write_brokers

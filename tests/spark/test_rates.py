@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backend.domain.pipeline.result_columns import RATES
-from backend.pipeline.tables.rates import rates, state_of, step
-from backend.pipeline.tables.rates import rows_of as rates_of
+from kshunt.backend.domain.pipeline.result_columns import RATES
+from kshunt.backend.pipeline.tables.rates import rates, state_of, step
+from kshunt.backend.pipeline.tables.rates import rows_of as rates_of
 from tests.support.pipeline.rates_reference import reference_rates, tick_after
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, table, time_of
 from tests.support.pipeline.spark import carried, rows_of, same

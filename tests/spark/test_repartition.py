@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from backend.domain.shrink.offset_maps import cuts_of, translated_of
-from backend.pipeline.kernels.partitioner import NO_KEY, partitions_of_bytes
-from backend.pipeline.repartition.topics_and_positions import Topics
-from backend.pipeline_files.offset_map import StoredOffsetMap
+from kshunt.backend.domain.shrink.offset_maps import cuts_of, translated_of
+from kshunt.backend.pipeline.kernels.partitioner import NO_KEY, partitions_of_bytes
+from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.pipeline_files.offset_map import StoredOffsetMap
 from tests.support.brokers.connector import connector_jars, missing_connector
 from tests.support.brokers.launcher import RealKafka
 from tests.support.pipeline.spark import INTERPRETED, QUICK_JAVA, missing_java
@@ -38,7 +38,7 @@ Line = dict[str, Any]
 
 def job(kafka: RealKafka, *words: str, where: str = "--master") -> subprocess.Popen[str]:
     """The command, with its lines of JSON; `--remote` for Spark Connect."""
-    command = [sys.executable, "-m", "backend", "pipeline", "repartition", "--json"]
+    command = [sys.executable, "-m", "kshunt", "pipeline", "repartition", "--json"]
     command += ["--bootstrap-servers", kafka.bootstrap_servers, "--operation", "op-1"]
     command += ["--source", SOURCE, "--target", TARGET, where, "local[2]", "--memory", "1g"]
     return subprocess.Popen(

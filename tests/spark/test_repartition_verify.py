@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backend.pipeline.kernels.copying import SOURCE_HEADER
-from backend.pipeline.repartition.verification import (
+from kshunt.backend.pipeline.kernels.copying import SOURCE_HEADER
+from kshunt.backend.pipeline.repartition.verification import (
     NO_KEY,
     RECORD,
     compared,

@@ -22,14 +22,14 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.shrink.phases import ShrinkPhase, ShrinkProgress, ShrinkRequest
-from backend.errors import KshuntError
-from backend.operations.lease.lease import LeaseState
-from backend.pipeline.kernels.partitioner import partitions_of_bytes
-from backend.pipeline.repartition.topics_and_positions import Topics
-from backend.pipeline.spark.kafka_connector import ENVIRONMENT_JARS
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.shrink.phases import ShrinkPhase, ShrinkProgress, ShrinkRequest
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.operations.lease.lease import LeaseState
+from kshunt.backend.pipeline.kernels.partitioner import partitions_of_bytes
+from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.pipeline.spark.kafka_connector import ENVIRONMENT_JARS
 from tests.support.admin import fresh_name
 from tests.support.audit_checker import Shrunk, lines_of, shrink_problems
 from tests.support.brokers.connector import connector_jars, missing_connector

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from backend.domain.pipeline.result_columns import GAP_S, RATES
-from backend.pipeline.kernels.quality import Checks
-from backend.pipeline.samples.expectations import Bounds, quarantined
-from backend.pipeline.spark.column_types import struct_of
-from backend.pipeline.tables.move_pairs import move_pairs
-from backend.pipeline.tables.rates import counted, step
-from backend.pipeline.tables.rates import rows_of as rates_of
-from backend.pipeline.tables.stalls import islands, stalls, state_of
-from backend.pipeline.tables.stalls import rows_of as stalls_of
+from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES
+from kshunt.backend.pipeline.kernels.quality import Checks
+from kshunt.backend.pipeline.samples.expectations import Bounds, quarantined
+from kshunt.backend.pipeline.spark.column_types import struct_of
+from kshunt.backend.pipeline.tables.move_pairs import move_pairs
+from kshunt.backend.pipeline.tables.rates import counted, step
+from kshunt.backend.pipeline.tables.rates import rows_of as rates_of
+from kshunt.backend.pipeline.tables.stalls import islands, stalls, state_of
+from kshunt.backend.pipeline.tables.stalls import rows_of as stalls_of
 from tests.support.pipeline.rates_reference import reference_rates, reference_stalls, tick_after
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, table, time_of
 from tests.support.pipeline.spark import carried, rows_of

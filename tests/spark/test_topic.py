@@ -13,13 +13,13 @@ from confluent_kafka import OFFSET_END
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
-from backend.admin.kafka.sample_producer import PARTITIONS, SampleProducer
-from backend.admin.security.client_properties import load_client_config
-from backend.domain.pipeline.result_columns import RATES
-from backend.errors import ConfigError
-from backend.pipeline.spark.kafka_connector import client_settings, connector_settings
-from backend.telemetry.recording.kafka_sink import TopicSink
-from backend.telemetry.recording.layout import Table
+from kshunt.backend.admin.kafka.sample_producer import PARTITIONS, SampleProducer
+from kshunt.backend.admin.security.client_properties import load_client_config
+from kshunt.backend.domain.pipeline.result_columns import RATES
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.pipeline.spark.kafka_connector import client_settings, connector_settings
+from kshunt.backend.telemetry.recording.kafka_sink import TopicSink
+from kshunt.backend.telemetry.recording.layout import Table
 from tests.support.brokers.connector import connector_jars, missing_connector
 from tests.support.brokers.launcher import RealKafka
 from tests.support.pipeline.rates_reference import reference_rates
@@ -46,7 +46,7 @@ def sent(servers: str, topic: str, rows: Sequence[Row]) -> None:
 
 
 def run(servers: str, topic: str, results: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "backend", "pipeline", "run", "--once", "--memory", "1g"]
+    command = [sys.executable, "-m", "kshunt", "pipeline", "run", "--once", "--memory", "1g"]
     command += ["--samples-topic", topic, "--bootstrap-servers", servers, "--master", "local[2]"]
     command += ["--results", str(results), "--kafka-jars", str(connector_jars())]
     return subprocess.Popen(

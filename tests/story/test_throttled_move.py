@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import format_plan
-from backend.domain.throttles.configs import ThrottledRate
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.tools.reassign import command
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import format_plan
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.tools.reassign import command
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import running
 from tests.support.serving import serving

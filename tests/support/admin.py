@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from backend.admin.connect import reach
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import PartitionResults
-from backend.domain.cluster.assignment import partition_states
-from backend.domain.cluster.metadata import PartitionState, TopicPartition
-from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.settings import Settings
+from kshunt.backend.admin.connect import reach
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import PartitionResults
+from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.backend.settings import Settings
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until_async
 

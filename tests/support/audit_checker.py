@@ -1,7 +1,7 @@
 """Does the audit tell what is so? Replayed line by line, and compared with the cluster.
 
-It shares no code with `backend.operations`: it reads the journal's records as JSON, understands the
-words of the audit as an operator would, and asks the cluster by other clients.
+It shares no code with `kshunt.backend.operations`: it reads the journal's records as JSON,
+understands the words of the audit as an operator would, and asks the cluster by other clients.
 
 Goals
     From the lines alone: which value each throttle setting has at the end, and how each operation

@@ -4,8 +4,8 @@ import traceback
 
 import pytest
 
-from backend.admin.security.client_properties import client_config
-from backend.errors import ConfigError
+from kshunt.backend.admin.security.client_properties import client_config
+from kshunt.backend.errors import ConfigError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

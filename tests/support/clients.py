@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.operations.operation import Operation
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from tests.support.waiting import wait_until
 
 MOVE_DEADLINE_S = 60.0

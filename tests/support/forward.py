@@ -15,24 +15,24 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from backend.access.cluster_keys import ClusterKeys
-from backend.access.request_context import CURRENT_CALLER
-from backend.access.roles import Caller, Role
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.api.forwarding.inbound import ForwardedRequests
-from backend.api.forwarding.outbound import Forward, Leadership
-from backend.api.forwarding.peers import Origin, reached_at
-from backend.api.http.route_roles import Declared
-from backend.api.server.app import create_app
-from backend.api.server.authentication import AccessPolicy, Gate
-from backend.api.server.listener import Listen, bind
-from backend.api.service.backend import Backend
-from backend.clock import Clock, SystemClock
-from backend.errors import NotActive
-from backend.operations.journal.entries import Heartbeat
-from backend.operations.lease.lease import LeaseState
-from backend.operations.lease.lease_manager import BackendIdentity
-from backend.settings import Settings
+from kshunt.backend.access.cluster_keys import ClusterKeys
+from kshunt.backend.access.request_context import CURRENT_CALLER
+from kshunt.backend.access.roles import Caller, Role
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.api.forwarding.inbound import ForwardedRequests
+from kshunt.backend.api.forwarding.outbound import Forward, Leadership
+from kshunt.backend.api.forwarding.peers import Origin, reached_at
+from kshunt.backend.api.http.route_roles import Declared
+from kshunt.backend.api.server.app import create_app
+from kshunt.backend.api.server.authentication import AccessPolicy, Gate
+from kshunt.backend.api.server.listener import Listen, bind
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.errors import NotActive
+from kshunt.backend.operations.journal.entries import Heartbeat
+from kshunt.backend.operations.lease.lease import LeaseState
+from kshunt.backend.operations.lease.lease_manager import BackendIdentity
+from kshunt.backend.settings import Settings
 from tests.support.waiting import wait_until_async
 
 DEADLINE_S = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from backend.access.cluster_keys import (
+from kshunt.backend.access.cluster_keys import (
     KEYS_MAX,
     SECRET_BYTES,
     ClusterKeys,

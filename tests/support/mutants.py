@@ -165,7 +165,7 @@ def _fails(folder: Path, *arguments: str) -> bool:
         done = subprocess.run(
             command,
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(folder)},
+            env={**os.environ, "PYTHONPATH": str(folder / "src")},
             capture_output=True,
             timeout=DEADLINE_S,
         )

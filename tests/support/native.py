@@ -7,19 +7,19 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import ReassignOptions, ReassignOutcome
-from backend.clock import SystemClock
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas
-from backend.embedded.metadata.records import ResourceType
-from backend.embedded.net.api import WireClose, WireReply
-from backend.embedded.net.server import Handler, RequestContext
-from backend.settings import SamplerSettings
-from backend.telemetry.sampling.sampler import Sampler
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
-from backend.wire import seeds
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions, ReassignOutcome
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.embedded.net.api import WireClose, WireReply
+from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.settings import SamplerSettings
+from kshunt.backend.telemetry.sampling.sampler import Sampler
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.wire import seeds
 from tests.support.admin import connected
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import ListeningCluster, listening, lists, rate

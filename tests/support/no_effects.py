@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from backend.admin.port.capabilities import NotOffered
-from backend.admin.port.effects import KnownTopic, WriteBlock
-from backend.admin.port.item_result import ItemResult
-from backend.errors import NotSupported
+from kshunt.backend.admin.port.capabilities import NotOffered
+from kshunt.backend.admin.port.effects import KnownTopic, WriteBlock
+from kshunt.backend.admin.port.item_result import ItemResult
+from kshunt.backend.errors import NotSupported
 
 
 class NoEffects:

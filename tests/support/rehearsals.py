@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
+from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
     Throttles,
 )
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from backend.rehearsal.picture import Capacity, Picture
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.rehearsal.picture import Capacity, Picture
 
 MB = 1_000_000
 FIRST, SECOND = TopicPartition("a", 0), TopicPartition("b", 3)

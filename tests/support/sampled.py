@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from backend.domain.replicas.snapshot import Snapshot
-from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.core.spec import plain_brokers
-from backend.telemetry.sampling.sampler import Sampler
-from backend.telemetry.stuck.diagnosis import OwnOperations
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.embedded.core.spec import plain_brokers
+from kshunt.backend.telemetry.sampling.sampler import Sampler
+from kshunt.backend.telemetry.stuck.diagnosis import OwnOperations
 from tests.support.operations.stuck import Causes, published_causes
 
 MB = 1_000_000

@@ -24,7 +24,7 @@ def serving(bootstrap: str, folder: Path, *options: str) -> Iterator[str]:
 
 @contextmanager
 def serve_process(
-    bootstrap: str, socket: Path, *options: str, module: str = "backend"
+    bootstrap: str, socket: Path, *options: str, module: str = "kshunt"
 ) -> Iterator[subprocess.Popen[str]]:
     """`kshunt serve`, once it has said that it serves; on the socket, unless told `--listen`."""
     log = socket.with_suffix(".log")

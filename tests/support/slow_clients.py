@@ -55,7 +55,7 @@ def serving_with(
 ) -> Iterator[subprocess.Popen[str]]:
     """`kshunt serve` on a socket or port, in a process that may open only so many files."""
     listening = [] if "--listen" in options else ["--socket", str(where)]
-    command = [sys.executable, "-m", "backend", "serve", "--bootstrap-server", bootstrap]
+    command = [sys.executable, "-m", "kshunt", "serve", "--bootstrap-server", bootstrap]
 
     def lower() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))

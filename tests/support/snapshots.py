@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
-from backend.domain.replicas.snapshot import (
+from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
+from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
     DTYPES,
     BrokerStatus,
@@ -16,8 +16,8 @@ from backend.domain.replicas.snapshot import (
     Replicas,
     Snapshot,
 )
-from backend.domain.replicas.stuck_causes import Cause, RateNeed, Stuck
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.replicas.stuck_causes import Cause, RateNeed, Stuck
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     BrokerThrottle,
     ReplicaSet,

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from backend import local_sockets as sockets
-from backend.tools.shared import private_backend
+from kshunt.backend import local_sockets as sockets
+from kshunt.backend.tools.shared import private_backend
 
 Tool = Callable[..., tuple[int, str, str]]
 """Runs a tool in this process; its exit code, standard output and standard error."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from backend.domain.cluster.columns import PartitionColumns
-from backend.wire.reader import array_length, string
+from kshunt.backend.domain.cluster.columns import PartitionColumns
+from kshunt.backend.wire.reader import array_length, string
 
 TAG_SECTIONS = (b"\x00", b"\x01\x05\x02ab", b"\x02\x00\x00\x82\x01\x01z")
 """No tagged fields; one; two, one of which has a two-byte tag."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from backend.domain.operations.lifecycle import STEPS
-from backend.domain.pipeline.result_columns import TABLES, ResultTable
-from backend.domain.replicas.stuck_causes import CAUSE_TEXTS
-from backend.domain.shrink.phases import PHASES
+from kshunt.backend.domain.operations.lifecycle import STEPS
+from kshunt.backend.domain.pipeline.result_columns import TABLES, ResultTable
+from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS
+from kshunt.backend.domain.shrink.phases import PHASES
 
 
 def steps_table() -> str:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.tui.facts.finished_moves import FinishedMoves
+from kshunt.tui.facts.overview import Total, total_of
+from kshunt.tui.facts.snapshot_facts import Facts
 from tests.support.tui.cluster import ScriptedCluster, ScriptedPartition, incident, running_move
-from tui.facts.finished_moves import FinishedMoves
-from tui.facts.overview import Total, total_of
-from tui.facts.snapshot_facts import Facts
 
 PARTITIONS = 6
 END, CANCEL, SILENT = "end", "cancel", "silent"

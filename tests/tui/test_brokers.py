@@ -12,22 +12,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import LogDir, TopicPartition
-from backend.domain.replicas.snapshot import UNKNOWN, Snapshot
-from backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.tui.dialogs.row_details import RowDetailsScreen
+from kshunt.tui.facts.snapshot_facts import Facts, known_sum
+from kshunt.tui.tables.model import NATURAL, Order, fit_columns
+from kshunt.tui.text.formatting import ASCII
+from kshunt.tui.views.brokers.details import about
+from kshunt.tui.views.brokers.disks import disks_of, peak_tone
+from kshunt.tui.views.brokers.loads import loads_of
+from kshunt.tui.views.brokers.matrix import (
+    ALL,
+    NOBODY,
+    flow_table,
+    flows_of,
+    place_table,
+    short_rate,
+)
+from kshunt.tui.views.brokers.row import BrokerRow
+from kshunt.tui.views.brokers.table import broker_table
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, dashboard, named
 from tests.support.tui.cluster import ScriptedCluster, eventful, incident, running_move
 from tests.support.tui.tables import SEEDS, facts_of, keys, row_words, scrambled
-from tui.dialogs.row_details import RowDetailsScreen
-from tui.facts.snapshot_facts import Facts, known_sum
-from tui.tables.model import NATURAL, Order, fit_columns
-from tui.text.formatting import ASCII
-from tui.views.brokers.details import about
-from tui.views.brokers.disks import disks_of, peak_tone
-from tui.views.brokers.loads import loads_of
-from tui.views.brokers.matrix import ALL, NOBODY, flow_table, flows_of, place_table, short_rate
-from tui.views.brokers.row import BrokerRow
-from tui.views.brokers.table import broker_table
 
 
 @pytest.fixture

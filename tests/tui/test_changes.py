@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from textual.widgets import Button, Input
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import OperationKind, OperationState
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
+from kshunt.tui.changes.wizard.screen import WizardScreen
+from kshunt.tui.data.operator_identity import who_am_i
+from kshunt.tui.dialogs.dialog import Lines
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through, plan_file
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import incident
-from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.result import ErrorScreen, ResultScreen
-from tui.changes.wizard.screen import WizardScreen
-from tui.data.operator_identity import who_am_i
-from tui.dialogs.dialog import Lines
 
 CLUSTER = incident().cluster_id
 WORST = TopicPartition("payments.transactions.settled.v2", 1)

@@ -10,7 +10,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Static
 from textual.worker import Worker
 
-from tui.dialogs.dialog import replace_children
+from kshunt.tui.dialogs.dialog import replace_children
 
 TURNS_MAX = 12
 """Turns of the event loop in which a removal ends, and some more."""

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.audit.shown_line import AuditLine
-from backend.domain.reassignment.plan import parse_plan
-from backend.errors import BadInput
+from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.errors import BadInput
+from kshunt.tui.actions.view_names import OPERATIONS, OVERVIEW
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.screen import WizardScreen
+from kshunt.tui.data.files import AUDIT_FORMATS
+from kshunt.tui.terminal.downloads import download_name
 from tests.support.tui.app import answer_form, at_step, dashboard, go_through
 from tests.support.tui.cluster import START_MS, incident, running_move
 from tests.support.tui.plans import planning_shown, proposed, until
-from tui.actions.view_names import OPERATIONS, OVERVIEW
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.screen import WizardScreen
-from tui.data.files import AUDIT_FORMATS
-from tui.terminal.downloads import download_name
 
 
 @pytest.fixture

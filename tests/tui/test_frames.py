@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.audit.shown_line import AuditLine
-from backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.result import ResultScreen
+from kshunt.tui.changes.wizard.screen import WizardScreen
+from kshunt.tui.dialogs.dialog import Lines
+from kshunt.tui.dialogs.help import HelpScreen
+from kshunt.tui.dialogs.row_details import RowDetailsScreen
 from tests.support.tui.app import (
     SIZES,
     Shown,
@@ -23,13 +30,6 @@ from tests.support.tui.app import (
     plotted,
 )
 from tests.support.tui.cluster import DRIFT, ORPHAN, START_MS, eventful
-from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.result import ResultScreen
-from tui.changes.wizard.screen import WizardScreen
-from tui.dialogs.dialog import Lines
-from tui.dialogs.help import HelpScreen
-from tui.dialogs.row_details import RowDetailsScreen
 
 
 @pytest.fixture(params=SIZES)

@@ -11,8 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.topics.configs import TopicConfig
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.topics.configs import TopicConfig
+from kshunt.tui.facts.filter_terms import EXAMPLES, WORDS, parse_filter
+from kshunt.tui.facts.lag_history import LOOKED_AT_MOST, SAMPLES_MOST, LagHistory
+from kshunt.tui.facts.replica_groups import AT_REST, GROUPINGS, OTHERS, GroupKey
+from kshunt.tui.facts.row_keys import ReplicaKey
+from kshunt.tui.facts.snapshot_facts import Facts, known_sum
+from kshunt.tui.tables.model import LEVELS_MOST, NATURAL, Level, Order
+from kshunt.tui.views.filter_hints import completed, hint_for
+from kshunt.tui.views.partitions.details import TopicSettings
+from kshunt.tui.views.partitions.group_table import GroupTable, group_table, partitions_of
+from kshunt.tui.views.partitions.sorting import float_ranks, sorted_places
+from kshunt.tui.views.partitions.topic_configs import TopicConfigs
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.tui.tables import (
     SEEDS,
@@ -23,17 +34,6 @@ from tests.support.tui.tables import (
     row_words,
     scrambled,
 )
-from tui.facts.filter_terms import EXAMPLES, WORDS, parse_filter
-from tui.facts.lag_history import LOOKED_AT_MOST, SAMPLES_MOST, LagHistory
-from tui.facts.replica_groups import AT_REST, GROUPINGS, OTHERS, GroupKey
-from tui.facts.row_keys import ReplicaKey
-from tui.facts.snapshot_facts import Facts, known_sum
-from tui.tables.model import LEVELS_MOST, NATURAL, Level, Order
-from tui.views.filter_hints import completed, hint_for
-from tui.views.partitions.details import TopicSettings
-from tui.views.partitions.group_table import GroupTable, group_table, partitions_of
-from tui.views.partitions.sorting import float_ranks, sorted_places
-from tui.views.partitions.topic_configs import TopicConfigs
 
 ORDERS = ReplicaKey("orders", 0, 5)
 

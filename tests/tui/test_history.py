@@ -9,13 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.domain.replicas.snapshot import HistoryPoint
-from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
-from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, moving
-from tests.support.tui.tables import board, choose
-from tui.actions.view_names import HISTORY
-from tui.facts.snapshot_facts import Facts
-from tui.facts.transfer_history import (
+from kshunt.backend.domain.replicas.snapshot import HistoryPoint
+from kshunt.tui.actions.view_names import HISTORY
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.facts.transfer_history import (
     COARSE_MS,
     FINE_POINTS,
     TransferHistory,
@@ -26,8 +23,11 @@ from tui.facts.transfer_history import (
     steady,
     within,
 )
-from tui.text.formatting import ASCII, UNICODE, bytes_text
-from tui.text.plots import Series, plot_course
+from kshunt.tui.text.formatting import ASCII, UNICODE, bytes_text
+from kshunt.tui.text.plots import Series, plot_course
+from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
+from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, moving
+from tests.support.tui.tables import board, choose
 
 
 async def plotted(shown: Shown) -> None:

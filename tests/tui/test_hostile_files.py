@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.domain.reassignment.plan import parse_plan
-from backend.domain.untrusted.strict_json import UnreadableJson, read_json
-from backend.errors import BadInput, KshuntError, PlanError
-from backend.rehearsal.picture_files import load_picture, picture_json
+from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.domain.untrusted.strict_json import UnreadableJson, read_json
+from kshunt.backend.errors import BadInput, KshuntError, PlanError
+from kshunt.backend.rehearsal.picture_files import load_picture, picture_json
+from kshunt.tui.feed.messages import AlertArrived, OperationsArrived, SnapshotArrived
+from kshunt.tui.recorder import recording_file
+from kshunt.tui.recorder.json_values import UnreadableValue, decode
+from kshunt.tui.recorder.reader import RecordingReader
+from kshunt.tui.recorder.snapshot_columns import Canvas, encode_whole
 from tests.support.rehearsals import picture as example
 from tests.support.tui.cluster import incident, running_move
 from tests.support.tui.replay import record
-from tui.feed.messages import AlertArrived, OperationsArrived, SnapshotArrived
-from tui.recorder import recording_file
-from tui.recorder.json_values import UnreadableValue, decode
-from tui.recorder.reader import RecordingReader
-from tui.recorder.snapshot_columns import Canvas, encode_whole
 
 SEED = 20
 MEMORY_BYTES_MAX = 700 << 20

@@ -12,21 +12,21 @@ import pytest
 from textual import events
 from textual.geometry import Size
 
+from kshunt.tui.actions.view_names import BROKERS, OVERVIEW, PARTITIONS, VIEWS
+from kshunt.tui.app import KshuntApp
+from kshunt.tui.changes.wizard.change_service import ChangePreview
+from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.changes.wizard.intent import Intent
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.question_parts import AskPart, PreviewPart
+from kshunt.tui.dialogs.help import HelpScreen
+from kshunt.tui.terminal.input import GROW, LEAST, Done, grown
+from kshunt.tui.text.formatting import UNICODE
 from tests.support.tui.app import RETRY_S, ManualTime, Shown, at_step, dashboard
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import HOSTILE, incident, running_move
 from tests.support.tui.screen import Emulator, emulated, same
 from tests.support.tui.shrinks import Shrinking, choose_orders
-from tui.actions.view_names import BROKERS, OVERVIEW, PARTITIONS, VIEWS
-from tui.app import KshuntApp
-from tui.changes.wizard.change_service import ChangePreview
-from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.intent import Intent
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.question_parts import AskPart, PreviewPart
-from tui.dialogs.help import HelpScreen
-from tui.terminal.input import GROW, LEAST, Done, grown
-from tui.text.formatting import UNICODE
 
 TINY = [(1, 1), (5, 3), (10, 2), (19, 60), (200, 4)]
 OPEN = {

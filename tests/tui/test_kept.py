@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from backend.domain.replicas.snapshot import DTYPES, Replicas, Snapshot
+from kshunt.backend.domain.replicas.snapshot import DTYPES, Replicas, Snapshot
+from kshunt.tui.facts.filter_terms import parse_filter
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.facts.view_query import Job, Query
+from kshunt.tui.tables.model import NATURAL, Level, Order
+from kshunt.tui.views.partitions.incremental_order import IncrementalOrder
+from kshunt.tui.views.partitions.incremental_table import IncrementalTable
+from kshunt.tui.views.partitions.table import matching_rows, sorted_rows
 from tests.support.bench.tui_load import LoadCluster
 from tests.support.examples import many
 from tests.support.tui.cluster import incident
 from tests.support.tui.tables import partition_table
-from tui.facts.filter_terms import parse_filter
-from tui.facts.snapshot_facts import Facts
-from tui.facts.view_query import Job, Query
-from tui.tables.model import NATURAL, Level, Order
-from tui.views.partitions.incremental_order import IncrementalOrder
-from tui.views.partitions.incremental_table import IncrementalTable
-from tui.views.partitions.table import matching_rows, sorted_rows
 
 ROWS = 30_000
 LARGE = LoadCluster(ROWS).step()

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.cluster.metadata import TopicPartition
-from tests.support.tui.app import RETRY_S, ManualTime, Shown, dashboard, frame
-from tests.support.tui.cluster import ScriptedCluster, incident
-from tui.actions import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.tui.actions import (
     ACTIONS,
     FOOTER_MOST,
     IDLE,
@@ -20,14 +18,16 @@ from tui.actions import (
     key_name,
     key_table,
 )
-from tui.actions.view_names import VIEWS
-from tui.app import KshuntApp
-from tui.dialogs.help import HelpScreen
-from tui.dialogs.row_details import RowDetailsScreen
-from tui.dialogs.sort import SortScreen
-from tui.facts.row_keys import ReplicaKey
-from tui.feed.messages import ConnectionState
-from tui.grid.plot_panel import PlotPanel
+from kshunt.tui.actions.view_names import VIEWS
+from kshunt.tui.app import KshuntApp
+from kshunt.tui.dialogs.help import HelpScreen
+from kshunt.tui.dialogs.row_details import RowDetailsScreen
+from kshunt.tui.dialogs.sort import SortScreen
+from kshunt.tui.facts.row_keys import ReplicaKey
+from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.grid.plot_panel import PlotPanel
+from tests.support.tui.app import RETRY_S, ManualTime, Shown, dashboard, frame
+from tests.support.tui.cluster import ScriptedCluster, incident
 
 
 @pytest.fixture

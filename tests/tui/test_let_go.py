@@ -10,10 +10,10 @@ from typing import cast
 
 import pytest
 
+from kshunt.tui.actions.view_names import PARTITIONS
+from kshunt.tui.views.table_screen import LET_GO_S, TableScreen
 from tests.support.tui.app import Shown, dashboard
 from tests.support.tui.cluster import incident
-from tui.actions.view_names import PARTITIONS
-from tui.views.table_screen import LET_GO_S, TableScreen
 
 
 @pytest.fixture

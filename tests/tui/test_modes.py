@@ -9,26 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.replicas.stuck_causes import Cause, Stuck
-from backend.errors import BadInput
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
+from kshunt.backend.errors import BadInput
+from kshunt.tui.actions.view_names import OVERVIEW
+from kshunt.tui.facts.filter_terms import parse_filter
+from kshunt.tui.facts.health import health_of
+from kshunt.tui.facts.leaving_partitions import Leaving, leaving_items
+from kshunt.tui.facts.overview import worst_replicas
+from kshunt.tui.facts.row_keys import ReplicaKey
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.recorder.event_markers import counted
+from kshunt.tui.tables.model import Order
+from kshunt.tui.text.formatting import UNICODE
+from kshunt.tui.views.filter_hints import hint_for
+from kshunt.tui.views.partitions.details import TopicSettings, about
 from tests.support.tui.app import SIZES, Shown, dashboard
 from tests.support.tui.cluster import START_MS, ScriptedCluster
 from tests.support.tui.tables import facts_of, keys, partitions, row_words
-from tui.actions.view_names import OVERVIEW
-from tui.facts.filter_terms import parse_filter
-from tui.facts.health import health_of
-from tui.facts.leaving_partitions import Leaving, leaving_items
-from tui.facts.overview import worst_replicas
-from tui.facts.row_keys import ReplicaKey
-from tui.facts.snapshot_facts import Facts
-from tui.recorder.event_markers import counted
-from tui.tables.model import Order
-from tui.text.formatting import UNICODE
-from tui.views.filter_hints import hint_for
-from tui.views.partitions.details import TopicSettings, about
 
 RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
 MINUTE_MS = 60_000

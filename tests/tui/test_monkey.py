@@ -19,7 +19,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.tui.actions import ACTIONS
+from kshunt.tui.actions.view_names import VIEWS
+from kshunt.tui.app import KshuntApp
+from kshunt.tui.recorder.recorder import Recorder
+from kshunt.tui.terminal.input import LEAST
+from kshunt.tui.views.view_screen import ViewScreen
 from tests.support.tui.app import RETRY_S, ManualTime, Shown, plan_file
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import (
@@ -33,12 +39,6 @@ from tests.support.tui.cluster import (
 from tests.support.tui.monkey import Monkey, Stroke, WatchedDriver
 from tests.support.tui.plans import Planning
 from tests.support.tui.replay import WALL_S
-from tui.actions import ACTIONS
-from tui.actions.view_names import VIEWS
-from tui.app import KshuntApp
-from tui.recorder.recorder import Recorder
-from tui.terminal.input import LEAST
-from tui.views.view_screen import ViewScreen
 
 pytestmark = pytest.mark.slow
 

@@ -9,22 +9,19 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
-from backend.domain.audit.shown_line import AuditLine
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import OperationState
-from backend.domain.reassignment.move_caps import MoveCaps
-from backend.domain.throttles.owners import ShownDrift, ShownOrphan
-from backend.errors import BadInput
-from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through
-from tests.support.tui.backend import Problem
-from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, running_move
-from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.parsing import default_caps, parse_caps
-from tui.changes.wizard.result import ErrorScreen, ResultScreen
-from tui.changes.wizard.screen import WizardScreen
-from tui.data.operator_identity import who_am_i
-from tui.data.questions import (
+from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.reassignment.move_caps import MoveCaps
+from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
+from kshunt.backend.errors import BadInput
+from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.parsing import default_caps, parse_caps
+from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
+from kshunt.tui.changes.wizard.screen import WizardScreen
+from kshunt.tui.data.operator_identity import who_am_i
+from kshunt.tui.data.questions import (
     DRIFT,
     ORPHANS,
     OWNED,
@@ -35,10 +32,13 @@ from tui.data.questions import (
     PollingState,
     due,
 )
-from tui.dialogs.attention_list import AttentionScreen
-from tui.facts.progress import foreign_moves, progress_of
-from tui.facts.snapshot_facts import Facts
-from tui.views.throttles.details import about
+from kshunt.tui.dialogs.attention_list import AttentionScreen
+from kshunt.tui.facts.progress import foreign_moves, progress_of
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.views.throttles.details import about
+from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through
+from tests.support.tui.backend import Problem
+from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, running_move
 
 RATE = "follower.replication.throttled.rate"
 LIST = "leader.replication.throttled.replicas"

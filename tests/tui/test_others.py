@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.throttles.configs import Throttles
-from backend.domain.throttles.owners import OwnedThrottle, Share
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.throttles.configs import Throttles
+from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share
+from kshunt.tui.facts.foreign_throttles import Left, foreign_throttles_left, left_words
+from kshunt.tui.views.throttles.details import about
 from tests.support.tui.app import Shown, dashboard
 from tests.support.tui.cluster import ScriptedCluster, incident
-from tui.facts.foreign_throttles import Left, foreign_throttles_left, left_words
-from tui.views.throttles.details import about
 
 RATE_KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LIST_KEYS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")

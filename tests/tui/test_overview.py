@@ -12,26 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.lifecycle import OperationState
-from backend.domain.operations.operation import OperationKind
-from backend.domain.replicas.stuck_causes import Cause, Stuck
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.lifecycle import OperationState
+from kshunt.backend.domain.operations.operation import OperationKind
+from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
+from kshunt.tui.actions.view_names import OVERVIEW
+from kshunt.tui.app import KshuntApp
+from kshunt.tui.dialogs.attention_list import AttentionScreen
+from kshunt.tui.facts.health import Health, health_of
+from kshunt.tui.facts.overview import HomeBuilder, Total, share_text, total_of, worst_replicas
+from kshunt.tui.facts.row_keys import ReplicaKey
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.facts.view_query import Job, Query
+from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.text.bars import area, bar
+from kshunt.tui.text.formatting import ASCII, UNICODE
+from kshunt.tui.views.attention import unread
+from kshunt.tui.views.overview.layout import OverviewState, home_lines
 from tests.support.tui.app import RETRY_S, SIZES, ManualTime, Shown, check_frame, dashboard, frame
 from tests.support.tui.cluster import DRIFT, ORPHAN, ScriptedCluster, incident, moving, running_move
 from tests.support.tui.tables import board, choose
-from tui.actions.view_names import OVERVIEW
-from tui.app import KshuntApp
-from tui.dialogs.attention_list import AttentionScreen
-from tui.facts.health import Health, health_of
-from tui.facts.overview import HomeBuilder, Total, share_text, total_of, worst_replicas
-from tui.facts.row_keys import ReplicaKey
-from tui.facts.snapshot_facts import Facts
-from tui.facts.view_query import Job, Query
-from tui.feed.messages import ConnectionState
-from tui.text.bars import area, bar
-from tui.text.formatting import ASCII, UNICODE
-from tui.views.attention import unread
-from tui.views.overview.layout import OverviewState, home_lines
 
 STUCK = TopicPartition("orders", 2)
 

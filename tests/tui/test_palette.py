@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
+from kshunt.tui.palette import PLACES_MOST, Palette, places
 from tests.support.tui.app import Shown, dashboard
 from tests.support.tui.cluster import incident, running_move
-from tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
-from tui.palette import PLACES_MOST, Palette, places
 
 
 async def chosen(shown: Shown, text: str, title: str) -> None:

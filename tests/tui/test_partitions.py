@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.tui.dialogs.row_details import RowDetailsScreen
+from kshunt.tui.dialogs.sort import SortScreen
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, dashboard, named, plotted
 from tests.support.tui.cluster import eventful, incident, running_move
-from tui.dialogs.row_details import RowDetailsScreen
-from tui.dialogs.sort import SortScreen
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from kshunt.tui.text.formatting import ASCII, UNICODE
 from tests.support.tui.app import FRAMES, REWRITE, Shown, dashboard
 from tests.support.tui.cluster import eventful
-from tui.text.formatting import ASCII, UNICODE
 
 PICTURES = FRAMES / "pictures"
 TALL = (120, 40)

@@ -8,23 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.pipeline.delivered import (
+from kshunt.backend.domain.pipeline.delivered import (
     ABSENT,
     PipelineProcess,
     PipelineState,
     SamplesStatus,
     TableStatus,
 )
+from kshunt.tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
+from kshunt.tui.data.questions import DELIVERED, EFFECTS, FORECASTS, PIPELINE, PollingState, wanted
+from kshunt.tui.facts.forecast import (
+    Forecast,
+    age_text,
+    full_text,
+    of_all,
+    of_operation,
+    range_text,
+)
+from kshunt.tui.recorder.json_values import decode, encode
+from kshunt.tui.text.formatting import ASCII
+from kshunt.tui.views.pipeline_alerts import pipeline_alerts
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, moving
 from tests.support.tui.delivered import deliver, eta, gap, standing
-from tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
-from tui.data.questions import DELIVERED, EFFECTS, FORECASTS, PIPELINE, PollingState, wanted
-from tui.facts.forecast import Forecast, age_text, full_text, of_all, of_operation, range_text
-from tui.recorder.json_values import decode, encode
-from tui.text.formatting import ASCII
-from tui.views.pipeline_alerts import pipeline_alerts
 
 NOW_MS = 1_760_000_120_000
 

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
-from backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.tui.actions.view_names import BROKERS, OVERVIEW
+from kshunt.tui.changes.plan.comparison import Comparison
+from kshunt.tui.changes.plan.goals import TITLES, PlanStep
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.grid.grid import Grid
 from tests.support.tui.app import Shown, at_step, go_through, press_at_random
 from tests.support.tui.backend import Problem
 from tests.support.tui.plans import (
@@ -25,12 +31,6 @@ from tests.support.tui.plans import (
     proposed,
     until,
 )
-from tui.actions.view_names import BROKERS, OVERVIEW
-from tui.changes.plan.comparison import Comparison
-from tui.changes.plan.goals import TITLES, PlanStep
-from tui.changes.wizard.pages import Step
-from tui.feed.messages import ConnectionState
-from tui.grid.grid import Grid
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.planning.requests import Goal, PlanRequest
-from backend.errors import BackendError, BackendUnreachable
-from tui.feed.link import PlannerConnection, ask_planner
+from kshunt.backend.domain.planning.requests import Goal, PlanRequest
+from kshunt.backend.errors import BackendError, BackendUnreachable
+from kshunt.tui.feed.link import PlannerConnection, ask_planner
 
 DEADLINE_S = 10.0
 QUESTION = PlanRequest(Goal.DRAIN, (1,))

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kshunt.tui.actions.view_names import OVERVIEW
+from kshunt.tui.changes.plan.goals import PlanStep
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.text.formatting import ASCII
 from tests.support.tui.app import SIZES, Shown, at_step, check_frame, named
 from tests.support.tui.plans import (
     Planning,
@@ -19,10 +23,6 @@ from tests.support.tui.plans import (
     rehearsal_answer,
     until,
 )
-from tui.actions.view_names import OVERVIEW
-from tui.changes.plan.goals import PlanStep
-from tui.changes.wizard.pages import Step
-from tui.text.formatting import ASCII
 
 
 @pytest.fixture(params=SIZES)

@@ -11,12 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.proposal import PlanNote
-from backend.domain.planning.rehearsal import IsrEvent
-from backend.domain.planning.requests import Goal, PlanRequest, RehearsalAnswer, Weighing
-from backend.domain.reassignment.plan import parse_plan
-from backend.errors import BadInput
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.proposal import PlanNote
+from kshunt.backend.domain.planning.rehearsal import IsrEvent
+from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalAnswer, Weighing
+from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.errors import BadInput
+from kshunt.tui.actions.view_names import OVERVIEW
+from kshunt.tui.changes.plan import fields, proposal_tables, proposal_words, rehearsal_tables
+from kshunt.tui.changes.plan.diff_grid import SIGNED, DiffGrid
+from kshunt.tui.changes.plan.fields import About, TypedDeadline
+from kshunt.tui.changes.plan.goals import fields_of, request_of
+from kshunt.tui.changes.plan.proposal_part import ProposalPart, Proposed
+from kshunt.tui.changes.plan.save_dialog import SavePlanScreen
+from kshunt.tui.data.files import complete_path, new_audit_file, new_plan_file, plan_for, save_pair
+from kshunt.tui.dialogs.form import FormPart
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.tables.model import Placed
+from kshunt.tui.text.formatting import ASCII, UNICODE
 from tests.support.tui.app import Shown
 from tests.support.tui.cluster import START_MS
 from tests.support.tui.plans import (
@@ -32,18 +44,6 @@ from tests.support.tui.plans import (
     rehearsed,
     until,
 )
-from tui.actions.view_names import OVERVIEW
-from tui.changes.plan import fields, proposal_tables, proposal_words, rehearsal_tables
-from tui.changes.plan.diff_grid import SIGNED, DiffGrid
-from tui.changes.plan.fields import About, TypedDeadline
-from tui.changes.plan.goals import fields_of, request_of
-from tui.changes.plan.proposal_part import ProposalPart, Proposed
-from tui.changes.plan.save_dialog import SavePlanScreen
-from tui.data.files import complete_path, new_audit_file, new_plan_file, plan_for, save_pair
-from tui.dialogs.form import FormPart
-from tui.facts.snapshot_facts import Facts
-from tui.tables.model import Placed
-from tui.text.formatting import ASCII, UNICODE
 
 ABOUT = About(frozenset(range(1, 6)), ("orders", "payments"), ("/d1", "/d2"))
 HERE = "kSh-9xQmT4uB2vWcE0aLrg"

@@ -14,19 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.message import Message
 
-from backend.domain.audit.shown_line import AuditLine
-from backend.domain.operations.operation import OperationState
-from backend.domain.operations.team import Note
-from backend.domain.planning.proposal import PlanNote
-from backend.domain.replicas.snapshot import COLUMNS, DTYPES, HistoryPoint, Replicas, Snapshot
-from backend.domain.service.backend_status import BackendStatus
-from backend.domain.throttles.configs import ThrottledRate
-from backend.domain.throttles.owners import ShownDrift
-from tests.support.examples import many
-from tests.support.tui.cluster import ScriptedCluster, incident, running_move
-from tests.support.tui.replay import record
-from tests.support.waiting import wait_until
-from tui.feed.messages import (
+from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.operations.team import Note
+from kshunt.backend.domain.planning.proposal import PlanNote
+from kshunt.backend.domain.replicas.snapshot import (
+    COLUMNS,
+    DTYPES,
+    HistoryPoint,
+    Replicas,
+    Snapshot,
+)
+from kshunt.backend.domain.service.backend_status import BackendStatus
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.domain.throttles.owners import ShownDrift
+from kshunt.tui.feed.messages import (
     ActionTaken,
     AlertArrived,
     AnswerArrived,
@@ -37,14 +39,31 @@ from tui.feed.messages import (
     Scene,
     SnapshotArrived,
 )
-from tui.recorder import recorder as recorder_module
-from tui.recorder import recording_file
-from tui.recorder.json_values import EARLIER_NAMES, UnreadableValue, decode, encode, values_by_name
-from tui.recorder.reader import RecordingReader
-from tui.recorder.recorder import Recorder
-from tui.recorder.recording_file import RecordingError
-from tui.recorder.retention import Bounds, clean, create, recording_name, recordings_folder, surplus
-from tui.recorder.snapshot_columns import Canvas, encode_change, encode_whole
+from kshunt.tui.recorder import recorder as recorder_module
+from kshunt.tui.recorder import recording_file
+from kshunt.tui.recorder.json_values import (
+    EARLIER_NAMES,
+    UnreadableValue,
+    decode,
+    encode,
+    values_by_name,
+)
+from kshunt.tui.recorder.reader import RecordingReader
+from kshunt.tui.recorder.recorder import Recorder
+from kshunt.tui.recorder.recording_file import RecordingError
+from kshunt.tui.recorder.retention import (
+    Bounds,
+    clean,
+    create,
+    recording_name,
+    recordings_folder,
+    surplus,
+)
+from kshunt.tui.recorder.snapshot_columns import Canvas, encode_change, encode_whole
+from tests.support.examples import many
+from tests.support.tui.cluster import ScriptedCluster, incident, running_move
+from tests.support.tui.replay import record
+from tests.support.waiting import wait_until
 
 DRIFT = ShownDrift("d-1", "follower.replication.throttled.rate", 3, None, "changed", "1 B/s", "2")
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from backend.cli.main import main
+from kshunt.backend.cli.main import main
+from kshunt.tui.feed.messages import Scene
+from kshunt.tui.feed.recording_client import answer_words, asked_words, stage_of
+from kshunt.tui.handover.notes import Told, handover, timeline
+from kshunt.tui.handover.text_plot import HEIGHT, WIDTH, text_plot
+from kshunt.tui.handover.writer import told_until
+from kshunt.tui.recorder.reader import RecordingReader
+from kshunt.tui.text.formatting import bytes_text
 from tests.support.tui.replay import Recorded, recorded, scripted
-from tui.feed.messages import Scene
-from tui.feed.recording_client import answer_words, asked_words, stage_of
-from tui.handover.notes import Told, handover, timeline
-from tui.handover.text_plot import HEIGHT, WIDTH, text_plot
-from tui.handover.writer import told_until
-from tui.recorder.reader import RecordingReader
-from tui.text.formatting import bytes_text
 
 EVERY = "leaders of every partition"
 

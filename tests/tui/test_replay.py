@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import OperationState
-from backend.errors import Conflict
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.errors import Conflict
+from kshunt.tui.actions import ACTIONS
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.feed.messages import ConnectionState
 from tests.support.tui.app import check_frame, dashboard, press_at_random
 from tests.support.tui.cluster import incident
 from tests.support.tui.replay import Recorded, recorded, replayed, scripted
-from tui.actions import ACTIONS
-from tui.facts.snapshot_facts import Facts
-from tui.feed.messages import ConnectionState
 
 VIEWS = ("2", "3", "4", "5")
 HEAD = 24

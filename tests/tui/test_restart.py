@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.question_parts import AskPart
+from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
+from kshunt.tui.feed.messages import ConnectionState
 from tests.support.tui.app import (
     Shown,
     answer_form,
@@ -20,11 +25,6 @@ from tests.support.tui.app import (
 )
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import incident, running_move
-from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.question_parts import AskPart
-from tui.changes.wizard.result import ErrorScreen, ResultScreen
-from tui.feed.messages import ConnectionState
 
 MB = 1_000_000
 

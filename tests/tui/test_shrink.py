@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from backend.domain.operations.operation import OperationState
-from backend.domain.shrink.phases import GroupShown, ShrinkPhase
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.shrink.phases import GroupShown, ShrinkPhase
+from kshunt.tui.changes.verbs.cut_over import CutOverScreen
+from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
+from kshunt.tui.changes.wizard.screen import WizardScreen
+from kshunt.tui.views.operations.operation_dialog import WatchScreen
 from tests.support.tui.app import Shown, at_step, dashboard, focused, go_through, press_at_random
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import incident
@@ -31,12 +37,6 @@ from tests.support.tui.shrinks import (
     until,
     waiting,
 )
-from tui.changes.verbs.cut_over import CutOverScreen
-from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.result import ErrorScreen, ResultScreen
-from tui.changes.wizard.screen import WizardScreen
-from tui.views.operations.operation_dialog import WatchScreen
 
 
 @pytest.fixture

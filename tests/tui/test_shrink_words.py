@@ -8,14 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.shrink.phases import (
+from kshunt.backend.domain.shrink.phases import (
     CutOver,
     GroupShown,
     ShrinkPhase,
     ShrinkRequest,
     phases_of,
 )
-from backend.errors import BadInput
+from kshunt.backend.errors import BadInput
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.parsing import a_delay, a_new_name, codes, fewer_than, yes_or_no
+from kshunt.tui.changes.wizard.shrink_findings import ROWS_MOST, safety_lines
+from kshunt.tui.facts.shrink_phases import brief, cut_over_lines, phase_lines, shrink_progress_of
+from kshunt.tui.text.formatting import ASCII, UNICODE
+from kshunt.tui.views.operations.operation_dialog import WatchScreen
 from tests.support.tui.app import SIZES, Shown, at_step, check_frame, dashboard, go_through, named
 from tests.support.tui.cluster import incident
 from tests.support.tui.shrinks import (
@@ -35,12 +41,6 @@ from tests.support.tui.shrinks import (
     until,
     waiting,
 )
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.parsing import a_delay, a_new_name, codes, fewer_than, yes_or_no
-from tui.changes.wizard.shrink_findings import ROWS_MOST, safety_lines
-from tui.facts.shrink_phases import brief, cut_over_lines, phase_lines, shrink_progress_of
-from tui.text.formatting import ASCII, UNICODE
-from tui.views.operations.operation_dialog import WatchScreen
 
 # Frames
 

@@ -8,21 +8,21 @@ from typing import Any, Self
 import pytest
 from textual.geometry import Region
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import OperationKind, OperationState
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState
+from kshunt.tui.actions import ACTIONS
+from kshunt.tui.app import KshuntApp
+from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.dialogs.help import HelpScreen
+from kshunt.tui.dialogs.row_details import RowDetailsScreen
+from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.grid.grid import Grid
+from kshunt.tui.tables.model import NATURAL, Order
+from kshunt.tui.text.formatting import ASCII
 from tests.support.tui.app import ManualTime, Shown, dashboard, press_at_random
 from tests.support.tui.backend import Problem, ScriptedBackend
 from tests.support.tui.cluster import incident
 from tests.support.waiting import wait_until_async
-from tui.actions import ACTIONS
-from tui.app import KshuntApp
-from tui.changes.wizard.confirm import ConfirmScreen
-from tui.dialogs.help import HelpScreen
-from tui.dialogs.row_details import RowDetailsScreen
-from tui.feed.messages import ConnectionState
-from tui.grid.grid import Grid
-from tui.tables.model import NATURAL, Order
-from tui.text.formatting import ASCII
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ class CountingGrid(Grid):
 async def test_a_refresh_paints_only_lines_that_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.views.table_screen.Grid", CountingGrid)
+    monkeypatch.setattr("kshunt.tui.views.table_screen.Grid", CountingGrid)
     async with dashboard(tmp_path / "s", incident(), size=(80, 40)) as shown:
         await shown.press("f", "j")
         CountingGrid.painted = 0

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause, RateNeed, Stuck
-from backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, parse_rate
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause, RateNeed, Stuck
+from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, parse_rate
+from kshunt.tui.actions import ACTIONS
+from kshunt.tui.dialogs.row_details import RowDetailsScreen, details
+from kshunt.tui.facts.row_keys import ReplicaKey
+from kshunt.tui.facts.stuck_words import stuck_sentence, stuck_word, typed_rate, why_lines
+from kshunt.tui.tables.model import Order
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, named, plotted
 from tests.support.tui.cluster import ScriptedCluster, incident
 from tests.support.tui.tables import facts_of, keys, partitions, row_words
-from tui.actions import ACTIONS
-from tui.dialogs.row_details import RowDetailsScreen, details
-from tui.facts.row_keys import ReplicaKey
-from tui.facts.stuck_words import stuck_sentence, stuck_word, typed_rate, why_lines
-from tui.tables.model import Order
 
 WIDE = 33
 """Cells of the status in its long form."""

@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import OperationKind, OperationState
-from backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
-from backend.domain.replicas.snapshot import Replicas, ReplicaStatus, Snapshot
-from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.errors import BadInput
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState
+from kshunt.backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
+from kshunt.backend.domain.replicas.snapshot import Replicas, ReplicaStatus, Snapshot
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.backend.errors import BadInput
+from kshunt.tui.changes.wizard.answer_table import answer_table, headline
+from kshunt.tui.facts.filter_terms import ABOUT_FIELDS, EXAMPLES, FIELDS, WORDS, parse_filter
+from kshunt.tui.facts.row_keys import ListKey, RateKey, ReplicaKey
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.tables.model import GAP, Column, Order, fit_columns
+from kshunt.tui.views.brokers.table import broker_table
+from kshunt.tui.views.operations.table import operation_table
+from kshunt.tui.views.throttles.table import orphan_hint, throttle_table
 from tests.support.tui.cluster import ScriptedCluster, incident
 from tests.support.tui.tables import facts_of, keys, partitions, row_words
-from tui.changes.wizard.answer_table import answer_table, headline
-from tui.facts.filter_terms import ABOUT_FIELDS, EXAMPLES, FIELDS, WORDS, parse_filter
-from tui.facts.row_keys import ListKey, RateKey, ReplicaKey
-from tui.facts.snapshot_facts import Facts
-from tui.tables.model import GAP, Column, Order, fit_columns
-from tui.views.brokers.table import broker_table
-from tui.views.operations.table import operation_table
-from tui.views.throttles.table import orphan_hint, throttle_table
 
 CLICKS = "clickstream-web-sessions-eu-west-1"
 PAYMENTS = "payments.transactions.settled.v2"

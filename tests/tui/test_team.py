@@ -10,18 +10,15 @@ from typing import Any, Final
 import pytest
 from textual.widgets import Input
 
-from backend.api.schema.base import change_json
-from backend.domain.operations.approval import ProposalEffect, ShownProposal
-from backend.domain.operations.operation import OperationState
-from backend.domain.operations.team import Claim, ConnectedSession, Note, Presence
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from tests.support.tui.app import SIZES, Shown, check_frame, dashboard, named
-from tests.support.tui.backend import Problem
-from tests.support.tui.cluster import START_MS, incident, running_move
-from tui.changes.verbs.proposals import warnings_of
-from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.result import ErrorScreen, ResultScreen
-from tui.data.team import (
+from kshunt.backend.api.schema.base import change_json
+from kshunt.backend.domain.operations.approval import ProposalEffect, ShownProposal
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.operations.team import Claim, ConnectedSession, Note, Presence
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.tui.changes.verbs.proposals import warnings_of
+from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
+from kshunt.tui.data.team import (
     left_text,
     my_name,
     presence_facts,
@@ -29,9 +26,12 @@ from tui.data.team import (
     proposal_lines,
     selected_words,
 )
-from tui.dialogs.presence import PresenceScreen
-from tui.dialogs.proposals import ProposalsScreen
-from tui.dialogs.text_prompt import TextPromptScreen
+from kshunt.tui.dialogs.presence import PresenceScreen
+from kshunt.tui.dialogs.proposals import ProposalsScreen
+from kshunt.tui.dialogs.text_prompt import TextPromptScreen
+from tests.support.tui.app import SIZES, Shown, check_frame, dashboard, named
+from tests.support.tui.backend import Problem
+from tests.support.tui.cluster import START_MS, incident, running_move
 
 BOB: Final = ConnectedSession("bob-session", "bob@laptop", "partitions", "orders-0-3", START_MS)
 EVE: Final = ConnectedSession("eve-session", "eve", "", "", START_MS)

@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from backend.domain.throttles.configs import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S, parse_rate
-from tui.facts.pending_rates import typed_rate
-from tui.text.formatting import (
+from kshunt.backend.domain.throttles.configs import (
+    RATE_MAX_BYTES_PER_S,
+    RATE_MIN_BYTES_PER_S,
+    parse_rate,
+)
+from kshunt.tui.facts.pending_rates import typed_rate
+from kshunt.tui.text.formatting import (
     ASCII,
     UNICODE,
     Glyphs,

@@ -10,13 +10,13 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
-from backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError
+from kshunt.tui.__main__ import terminal_of
+from kshunt.tui.shell.theme_files import ANSI, DEFAULT, TONE_DEFAULTS, builtin_themes, parse_theme
+from kshunt.tui.views.status_bar import StatusBar
 from tests.support.paths import ROOT
 from tests.support.tui.app import dashboard
 from tests.support.tui.cluster import incident
-from tui.__main__ import terminal_of
-from tui.shell.theme_files import ANSI, DEFAULT, TONE_DEFAULTS, builtin_themes, parse_theme
-from tui.views.status_bar import StatusBar
 
 THEMES = {theme.name: theme for theme in builtin_themes()}
 TONES = ("tone-good", "tone-warn", "tone-bad", "tone-strong", "tone-dim")
@@ -153,11 +153,11 @@ def test_the_terminal_is_judged_by_its_environment(
 
 
 HEAVY = """
-import sys, tui.app, tui.__main__
-from tui.actions.view_names import VIEWS
+import sys, kshunt.tui.app, kshunt.tui.__main__
+from kshunt.tui.actions.view_names import VIEWS
 
 HEAVY = {"numpy", "pyarrow", "plotext", "httpx", "fastapi", "confluent_kafka", "kafka",
-    "backend.api.client.backend_client", "backend.domain.replicas.snapshot"}
+    "kshunt.backend.api.client.backend_client", "kshunt.backend.domain.replicas.snapshot"}
 
 def found(where):
     if HEAVY & set(sys.modules):
@@ -168,9 +168,9 @@ def connect(app):
     app.exit(0)
 
 found("the import")
-tui.app.KshuntApp._connect = connect
+kshunt.tui.app.KshuntApp._connect = connect
 for view in VIEWS:
-    app = tui.app.KshuntApp("unix:/nowhere", start_view=view)
+    app = kshunt.tui.app.KshuntApp("unix:/nowhere", start_view=view)
     app.run(headless=True)
     assert app.return_value == 0, view
 """
@@ -181,7 +181,7 @@ def test_the_first_frame_needs_no_data_library_and_no_network() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", HEAVY],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
         check=False,

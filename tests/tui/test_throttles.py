@@ -10,24 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.widgets import Input
 
-from backend.domain.replicas.stuck_causes import RateNeed
-from backend.domain.replicas.what_if import what_if
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.replicas.stuck_causes import RateNeed
+from kshunt.backend.domain.replicas.what_if import what_if
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
     ThrottledRate,
 )
-from backend.domain.throttles.owners import OwnedThrottle, Share
-from backend.errors import BadInput
-from tests.support.tui.app import Shown, check_frame, dashboard
-from tests.support.tui.backend import Problem
-from tests.support.tui.cluster import ScriptedCluster, incident, running_move
-from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.result import ResultScreen
-from tui.dialogs.row_details import RowDetailsScreen
-from tui.facts.pending_rates import (
+from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share
+from kshunt.backend.errors import BadInput
+from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.changes.wizard.result import ResultScreen
+from kshunt.tui.dialogs.row_details import RowDetailsScreen
+from kshunt.tui.facts.pending_rates import (
     Foresight,
     change_lines,
     stepped,
@@ -36,7 +33,10 @@ from tui.facts.pending_rates import (
     what_if_text,
     with_rates,
 )
-from tui.views.throttles.owners import before_text, owned_lines, owner_text
+from kshunt.tui.views.throttles.owners import before_text, owned_lines, owner_text
+from tests.support.tui.app import Shown, check_frame, dashboard
+from tests.support.tui.backend import Problem
+from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 
 MB = 1_000_000
 HELD = Share("op-1", "ada@bastion-1", "25000000 B/s", "held")

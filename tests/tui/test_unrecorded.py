@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.tui.views.audit.screen import AuditScreen
+from kshunt.tui.views.operations.operation_dialog import WatchScreen
 from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, running_move
 from tests.support.tui.replay import Replayed, recorded, replayed
-from tui.views.audit.screen import AuditScreen
-from tui.views.operations.operation_dialog import WatchScreen
 
 WORDS = "not recorded: not looked at while this was recorded"
 TALL = (100, 50)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from backend.domain.replicas.what_if import what_if
+from kshunt.backend.domain.replicas.what_if import what_if
+from kshunt.tui.facts.snapshot_facts import Facts
 from tests.support.tui.cluster import incident
-from tui.facts.snapshot_facts import Facts
 
 
 def test_it_agrees_with_what_the_dashboard_says_of_a_move() -> None:

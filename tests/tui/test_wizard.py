@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.audit.shown_line import AuditLine
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import OperationState
-from backend.errors import BadInput
+from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.errors import BadInput
+from kshunt.tui.changes.verbs.leader_skew import leader_skew, skew_lines
+from kshunt.tui.changes.verbs.wizards import audit_wizard, election_wizard
+from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.changes.wizard.intent import TargetCluster
+from kshunt.tui.changes.wizard.pages import Page, Step, Wizard, step_line
+from kshunt.tui.changes.wizard.result import ResultScreen
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.views.audit.screen import AuditScreen, EntryScreen
+from kshunt.tui.views.audit.table import audit_table, entry_facts, parse_audit_filter
+from kshunt.tui.views.operations.operation_dialog import WatchScreen
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through, plan_file
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import START_MS, incident, running_move
-from tui.changes.verbs.leader_skew import leader_skew, skew_lines
-from tui.changes.verbs.wizards import audit_wizard, election_wizard
-from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.intent import TargetCluster
-from tui.changes.wizard.pages import Page, Step, Wizard, step_line
-from tui.changes.wizard.result import ResultScreen
-from tui.facts.snapshot_facts import Facts
-from tui.views.audit.screen import AuditScreen, EntryScreen
-from tui.views.audit.table import audit_table, entry_facts, parse_audit_filter
-from tui.views.operations.operation_dialog import WatchScreen
 
 HERE = TargetCluster("kSh-9xQmT4uB2vWcE0aLrg", "k:9092")
 

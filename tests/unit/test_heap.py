@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.heap import COUNTED_EVERY, Heap
+from kshunt.backend.heap import COUNTED_EVERY, Heap
 
 
 class Node:

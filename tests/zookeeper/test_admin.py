@@ -10,17 +10,17 @@ import pytest
 from confluent_kafka import KafkaException
 from kazoo.client import KazooClient
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import ReassignOptions
-from backend.admin.zookeeper import config_znodes
-from backend.admin.zookeeper.session import Session
-from backend.admin.zookeeper.znode_layout import UnreadableZnode
-from backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
-from backend.domain.cluster.assignment import partition_states
-from backend.domain.cluster.columns import columns_of
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import LEADER_REPLICAS, ThrottledRate
-from backend.errors import (
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.admin.zookeeper import config_znodes
+from kshunt.backend.admin.zookeeper.session import Session
+from kshunt.backend.admin.zookeeper.znode_layout import UnreadableZnode
+from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
+from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.columns import columns_of
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import LEADER_REPLICAS, ThrottledRate
+from kshunt.backend.errors import (
     BadInput,
     ClusterUnreachable,
     Conflict,

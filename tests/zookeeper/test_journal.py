@@ -11,11 +11,11 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl, make_digest_acl
 
-from backend.admin.zookeeper.ensemble_config import PACKET_BYTES_DEFAULT, ensemble_config
-from backend.admin.zookeeper.session import Create, InDoubt, Session
-from backend.clock import SystemClock
-from backend.domain.service.journal import JOURNAL_ZNODE
-from backend.errors import (
+from kshunt.backend.admin.zookeeper.ensemble_config import PACKET_BYTES_DEFAULT, ensemble_config
+from kshunt.backend.admin.zookeeper.session import Create, InDoubt, Session
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.service.journal import JOURNAL_ZNODE
+from kshunt.backend.errors import (
     BadInput,
     Conflict,
     JournalFenced,
@@ -25,15 +25,15 @@ from backend.errors import (
     NotAuthorized,
     WrongCluster,
 )
-from backend.journals.zookeeper.znode_journal import COMMIT, RECORDS, WRITER, ZnodeJournal
-from backend.operations.journal.entries import (
+from kshunt.backend.journals.zookeeper.znode_journal import COMMIT, RECORDS, WRITER, ZnodeJournal
+from kshunt.backend.operations.journal.entries import (
     Body,
     JournalState,
     broker_throttle_key,
     operation_key,
     topic_throttle_key,
 )
-from backend.operations.journal.records import signed
+from kshunt.backend.operations.journal.records import signed
 from tests.support.brokers.zookeeper import ZooKeeperKafka
 from tests.support.keys import KEYS
 from tests.support.zookeeper.znodes import (

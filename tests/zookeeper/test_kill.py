@@ -17,13 +17,13 @@ from urllib.parse import unquote_to_bytes
 import pytest
 from kazoo.client import KazooClient
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.throttles.configs import ThrottledRate
-from backend.errors import ClusterError, NotActive
-from backend.journals.zookeeper.znode_journal import RECORDS as JOURNAL
-from backend.operations.moves.schedule import Caps
-from backend.operations.reassignment.starting import ReassignRequest
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.errors import ClusterError, NotActive
+from kshunt.backend.journals.zookeeper.znode_journal import RECORDS as JOURNAL
+from kshunt.backend.operations.moves.schedule import Caps
+from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from tests.support.admin import fresh_name
 from tests.support.audit_checker import Asked, Cluster, lines_of, problems
 from tests.support.brokers.zookeeper import ZooKeeperKafka

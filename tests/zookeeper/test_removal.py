@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from kazoo.client import KazooClient
 
-from backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
-from backend.api.service.backend import Backend
-from backend.clock import SystemClock
-from backend.errors import Conflict
-from backend.journals.zookeeper.throttle_removal import Recovery, Removal
+from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.errors import Conflict
+from kshunt.backend.journals.zookeeper.throttle_removal import Recovery, Removal
 from tests.support.brokers.zookeeper import ZooKeeperKafka
 from tests.support.zookeeper.kill_backend import backend_of
 from tests.support.zookeeper.znodes import ON_ZOOKEEPER, jsoned, named_for_removal, tree, unjsoned

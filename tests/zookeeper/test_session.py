@@ -11,16 +11,24 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl, make_digest_acl
 
-from backend.admin.zookeeper.ensemble_config import ensemble_config
-from backend.admin.zookeeper.session import Create, Delete, InDoubt, Op, Outdated, Put, Session
-from backend.errors import (
+from kshunt.backend.admin.zookeeper.ensemble_config import ensemble_config
+from kshunt.backend.admin.zookeeper.session import (
+    Create,
+    Delete,
+    InDoubt,
+    Op,
+    Outdated,
+    Put,
+    Session,
+)
+from kshunt.backend.errors import (
     BadInput,
     ClusterUnreachable,
     ConfigError,
     JournalUnavailable,
     NotAuthorized,
 )
-from backend.operations.journal.entries import operation_key
+from kshunt.backend.operations.journal.entries import operation_key
 from tests.support.brokers.config import HOST, free_ports
 from tests.support.brokers.tls import make_tls_files
 from tests.support.brokers.zookeeper import ZooKeeperKafka, ZooKeeperServer

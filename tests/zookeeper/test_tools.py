@@ -13,17 +13,17 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl, make_digest_acl
 
-from backend.addresses import zookeeper_address
-from backend.api.client.backend_client import BackendClient
-from backend.cli.main import main as kshunt
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import ThrottledRate
-from backend.errors import BackendError
-from backend.local_sockets import answers, socket_path
-from backend.tools import audit, election
-from backend.tools.reassign import command as reassign
-from backend.tools.reassign.reports import EXISTING_IN_ZOOKEEPER
-from backend.tools.shared.private_backend import private_backend
+from kshunt.backend.addresses import zookeeper_address
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.cli.main import main as kshunt
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.errors import BackendError
+from kshunt.backend.local_sockets import answers, socket_path
+from kshunt.backend.tools import audit, election
+from kshunt.backend.tools.reassign import command as reassign
+from kshunt.backend.tools.reassign.reports import EXISTING_IN_ZOOKEEPER
+from kshunt.backend.tools.shared.private_backend import private_backend
 from tests.support.brokers.zookeeper import ZooKeeperKafka
 from tests.support.terminal import terminal as in_terminal
 from tests.support.tools import Tool, run_with, write
@@ -268,7 +268,7 @@ def test_the_dashboards_backend_says_what_it_cannot_offer(
 def test_the_dashboard_shows_such_a_cluster_and_warns(
     zookeeper: ZooKeeperKafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [sys.executable, "-m", "backend", "--zookeeper", zookeeper.connect, "--no-record"]
+    command = [sys.executable, "-m", "kshunt", "--zookeeper", zookeeper.connect, "--no-record"]
     path = socket_path(zookeeper_address(zookeeper.connect), None)
     with in_terminal(command, {}) as shown:
         shown.until(b"--zookeeper is deprecated", DEADLINE_S)

@@ -1,6 +1,6 @@
 """The one registry of what an operator can do."""
 
-from tui.actions.action import (
+from kshunt.tui.actions.action import (
     AWAY,
     DRIFTED,
     FOREIGN,
@@ -15,8 +15,8 @@ from tui.actions.action import (
     can,
     key_name,
 )
-from tui.actions.keys import bind, use_keys
-from tui.actions.registry import (
+from kshunt.tui.actions.keys import bind, use_keys
+from kshunt.tui.actions.registry import (
     ACTIONS,
     FOOTER_MOST,
     action_named,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tui.actions.view_names import VIEWS
+from kshunt.tui.actions.view_names import VIEWS
 
 MOVING: Final = "moving"
 IDLE: Final = "idle"

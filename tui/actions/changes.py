@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tui.actions.action import DRIFTED, FOREIGN, IDLE, MOVING, ORPHANED, PENDING, Action, can
-from tui.actions.view_names import BROKERS, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
+from kshunt.tui.actions.action import DRIFTED, FOREIGN, IDLE, MOVING, ORPHANED, PENDING, Action, can
+from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
 
 _HERE: Final = (PARTITIONS,)
 _RATED: Final = (BROKERS, THROTTLES)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tui.actions.action import Action
-from tui.actions.view_names import (
+from kshunt.tui.actions.action import Action
+from kshunt.tui.actions.view_names import (
     BROKERS,
     HISTORY,
     OPERATIONS,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from textual.keys import Keys, _character_to_key
 
-from backend.errors import ConfigError
-from tui.actions.action import KEY_NAMES, Action
+from kshunt.backend.errors import ConfigError
+from kshunt.tui.actions.action import KEY_NAMES, Action
 
 if TYPE_CHECKING:
     from textual.binding import Binding

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from tui.actions.action import MOVING, PENDING, Action
-from tui.actions.view_names import BROKERS, HISTORY, OPERATIONS, PARTITIONS, TABLES, THROTTLES
+from kshunt.tui.actions.action import MOVING, PENDING, Action
+from kshunt.tui.actions.view_names import (
+    BROKERS,
+    HISTORY,
+    OPERATIONS,
+    PARTITIONS,
+    TABLES,
+    THROTTLES,
+)
 
 _HERE: Final = (PARTITIONS,)
 _MARKED: Final = (PARTITIONS, THROTTLES)

@@ -11,14 +11,14 @@ from typing import Final
 
 from textual.binding import Binding
 
-from tui.actions.action import Action, key_name
-from tui.actions.changes import CHANGES
-from tui.actions.general import GENERAL, MOVES, NUMBERED
-from tui.actions.keys import with_chosen_keys
-from tui.actions.look import LOOKS
-from tui.actions.team import TEAM
-from tui.actions.time import TIMES
-from tui.actions.view_names import TABLES, VIEWS
+from kshunt.tui.actions.action import Action, key_name
+from kshunt.tui.actions.changes import CHANGES
+from kshunt.tui.actions.general import GENERAL, MOVES, NUMBERED
+from kshunt.tui.actions.keys import with_chosen_keys
+from kshunt.tui.actions.look import LOOKS
+from kshunt.tui.actions.team import TEAM
+from kshunt.tui.actions.time import TIMES
+from kshunt.tui.actions.view_names import TABLES, VIEWS
 
 FOOTER_MOST: Final = 6
 """More than this on the last line is noise."""

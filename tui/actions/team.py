@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tui.actions.action import HELD, PROPOSED, Action
-from tui.actions.view_names import OPERATIONS
+from kshunt.tui.actions.action import HELD, PROPOSED, Action
+from kshunt.tui.actions.view_names import OPERATIONS
 
 _OPERATED: Final = (OPERATIONS,)
 

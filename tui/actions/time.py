@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tui.actions.action import AWAY, PAST, Action
+from kshunt.tui.actions.action import AWAY, PAST, Action
 
 
 def _time(

@@ -36,5 +36,6 @@ TITLES: Final[Mapping[str, Title]] = {
 
 
 def number_key(view: str) -> str:
-    """The key that goes to a view where nobody chose another (`tui.actions.view_key` knows)."""
+    """The key that goes to a view where nobody chose another (`kshunt.tui.actions.view_key`
+    knows)."""
     return str(VIEWS.index(view) + 1)

@@ -6,20 +6,20 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from backend.domain.operations.operation import Operation
-from backend.domain.operations.team import Claim, note_text
-from backend.errors import KshuntError
-from tui.changes.wizard.change_service import READ_ONLY
-from tui.changes.wizard.result import ErrorScreen
-from tui.data.operator_identity import who_am_i
-from tui.data.team import my_name, steered_words
-from tui.dialogs.text_prompt import TextPromptScreen, needed
-from tui.feed.messages import ConnectionState
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.operations.team import Claim, note_text
+from kshunt.backend.errors import KshuntError
+from kshunt.tui.changes.wizard.change_service import READ_ONLY
+from kshunt.tui.changes.wizard.result import ErrorScreen
+from kshunt.tui.data.operator_identity import who_am_i
+from kshunt.tui.data.team import my_name, steered_words
+from kshunt.tui.dialogs.text_prompt import TextPromptScreen, needed
+from kshunt.tui.feed.messages import ConnectionState
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
-    from backend.domain.operations.approval import ShownProposal
-    from tui.shell.dashboard import Dashboard
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.domain.operations.approval import ShownProposal
+    from kshunt.tui.shell.dashboard import Dashboard
 
 
 class Teamwork:
@@ -30,7 +30,7 @@ class Teamwork:
 
     def here(self) -> None:
         """Who is connected, and what they look at."""
-        from tui.dialogs.presence import PresenceScreen
+        from kshunt.tui.dialogs.presence import PresenceScreen
 
         self._app.push_screen(PresenceScreen(self._app))
 
@@ -86,7 +86,7 @@ class Teamwork:
             await self._send(title, note, "It is noted.")
 
     async def _proposals(self) -> None:
-        from tui.dialogs.proposals import ProposalsScreen
+        from kshunt.tui.dialogs.proposals import ProposalsScreen
 
         app = self._app
         app.polling.nudge()

@@ -10,33 +10,33 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation
-from backend.domain.operations.preview import Preview
-from backend.domain.shrink.delete_partitions import ShrinkSupport
-from backend.domain.throttles.configs import ThrottledRate
-from backend.domain.throttles.owners import ShownDrift, ShownOrphan
-from backend.errors import KshuntError
-from tui.actions import key_of
-from tui.changes.verbs import intents, operations, proposals, wizards
-from tui.changes.wizard.change_service import ChangePreview, ChangeService, Stale
-from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.intent import Intent, TargetCluster
-from tui.changes.wizard.next_step import NextStep
-from tui.changes.wizard.pages import Wizard
-from tui.changes.wizard.question_parts import PreviewPart
-from tui.changes.wizard.result import ErrorScreen, ResultScreen
-from tui.changes.wizard.screen import WizardScreen
-from tui.feed.messages import ConnectionState
-from tui.terminal.downloads import NO_FILES
-from tui.text.formatting import plural
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.operations.preview import Preview
+from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
+from kshunt.backend.errors import KshuntError
+from kshunt.tui.actions import key_of
+from kshunt.tui.changes.verbs import intents, operations, proposals, wizards
+from kshunt.tui.changes.wizard.change_service import ChangePreview, ChangeService, Stale
+from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
+from kshunt.tui.changes.wizard.next_step import NextStep
+from kshunt.tui.changes.wizard.pages import Wizard
+from kshunt.tui.changes.wizard.question_parts import PreviewPart
+from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
+from kshunt.tui.changes.wizard.screen import WizardScreen
+from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.terminal.downloads import NO_FILES
+from kshunt.tui.text.formatting import plural
 
 if TYPE_CHECKING:
-    from backend.domain.operations.approval import ShownProposal
-    from backend.domain.reassignment.answers import ChangeAnswer
-    from tui.changes.verbs.alter import Present
-    from tui.facts.snapshot_facts import Facts
-    from tui.shell.dashboard import Dashboard, OperationVerb
+    from kshunt.backend.domain.operations.approval import ShownProposal
+    from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+    from kshunt.tui.changes.verbs.alter import Present
+    from kshunt.tui.facts.snapshot_facts import Facts
+    from kshunt.tui.shell.dashboard import Dashboard, OperationVerb
 
 
 def _nothing() -> None:
@@ -108,7 +108,7 @@ class ChangeWorkflows:
         """Give a topic more partitions, or another replication factor."""
 
         def filled(facts: Facts, target: TargetCluster) -> Wizard:
-            from tui.changes.verbs.alter_wizard import alter_wizard
+            from kshunt.tui.changes.verbs.alter_wizard import alter_wizard
 
             return alter_wizard(target, _present(facts, topic), self._app.glyphs)
 
@@ -228,7 +228,7 @@ class ChangeWorkflows:
             await self._steer(target, then.operation, operations.verb_named(then.name))
 
     async def _plan(self, brokers: Sequence[int], topics: Sequence[str]) -> None:
-        from tui.changes.plan.screen import Beginning, PlanScreen
+        from kshunt.tui.changes.plan.screen import Beginning, PlanScreen
 
         chosen = {"brokers": brokers, "topics": topics}
         texts = {name: ", ".join(map(str, names)) for name, names in chosen.items() if names}
@@ -239,7 +239,7 @@ class ChangeWorkflows:
         await self._then(then)
 
     async def _shrink(self, facts: Facts, target: TargetCluster, topic: str) -> None:
-        from tui.changes.verbs.shrink_wizard import Shrunk, delete_wizard, shrink_wizard
+        from kshunt.tui.changes.verbs.shrink_wizard import Shrunk, delete_wizard, shrink_wizard
 
         app = self._app
         there = facts.partitions_in(topic)
@@ -256,9 +256,9 @@ class ChangeWorkflows:
         await self._filled((delete_wizard if native else shrink_wizard)(target, about))
 
     async def _confirm_shrink(self, target: TargetCluster, operation: Operation) -> None:
-        from tui.changes.verbs.cut_over import CutOverScreen
-        from tui.changes.verbs.shrink import confirm_intent
-        from tui.facts.shrink_phases import shrink_progress_of, waits_for_name
+        from kshunt.tui.changes.verbs.cut_over import CutOverScreen
+        from kshunt.tui.changes.verbs.shrink import confirm_intent
+        from kshunt.tui.facts.shrink_phases import shrink_progress_of, waits_for_name
 
         app = self._app
         newest = app.store.operation(operation.id) or operation
@@ -278,7 +278,7 @@ class ChangeWorkflows:
     async def _cancel(
         self, facts: Facts, target: TargetCluster, partitions: Sequence[TopicPartition] | None
     ) -> None:
-        from tui.facts.progress import unstarted
+        from kshunt.tui.facts.progress import unstarted
 
         # What waits for its turn would start after everything else was cancelled.
         waiting = await asyncio.to_thread(unstarted, facts, self._app.store.operations)
@@ -371,7 +371,7 @@ def _not_moving(partitions: Sequence[TopicPartition] | None, moving: int) -> str
 
 def _present(facts: Facts, topic: str) -> Present:
     """A topic as it is."""
-    from tui.changes.verbs.alter import Present
+    from kshunt.tui.changes.verbs.alter import Present
 
     places = facts.rows_of(topic, 0)
     rows = facts.rows

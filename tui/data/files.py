@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, rollback_path
-from backend.errors import BadInput, PlanError, WrongCluster
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, rollback_path
+from kshunt.backend.errors import BadInput, PlanError, WrongCluster
 
 PLAN_BYTES_MOST: Final = 4 * 1024 * 1024
 """A plan of 10,000 partitions is about 1 MB; no backend takes more than this."""

@@ -1,7 +1,7 @@
 """The application as its parts below the screens know it: facts, the feed, and saying something.
 
-`tui.app.KshuntApp` is it. Parts name this class, so that none of them depends on what is built of
-them; what screens may ask for besides is `tui.shell.dashboard`.
+`kshunt.tui.app.KshuntApp` is it. Parts name this class, so that none of them depends on what is
+built of them; what screens may ask for besides is `kshunt.tui.shell.dashboard`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from tui.terminal.input import InputApp
+from kshunt.tui.terminal.input import InputApp
 
 if TYPE_CHECKING:
     from textual.signal import Signal
 
-    from tui.data.store import Store
-    from tui.feed.link import Link
-    from tui.feed.messages import Feed, Scene
-    from tui.terminal.downloads import Downloads
-    from tui.text.formatting import Glyphs
+    from kshunt.tui.data.store import Store
+    from kshunt.tui.feed.link import Link
+    from kshunt.tui.feed.messages import Feed, Scene
+    from kshunt.tui.terminal.downloads import Downloads
+    from kshunt.tui.text.formatting import Glyphs
 
 
 class Host(InputApp):

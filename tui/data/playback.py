@@ -13,18 +13,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from backend.errors import Conflict, KshuntError
-from tui.actions import key_of
-from tui.feed.messages import RecordingStopped, Scene
+from kshunt.backend.errors import Conflict, KshuntError
+from kshunt.tui.actions import key_of
+from kshunt.tui.feed.messages import RecordingStopped, Scene
 
 if TYPE_CHECKING:
     from textual.message import Message
     from textual.timer import Timer
 
-    from backend.api.client.backend_client import BackendClient
-    from tui.data.host import Host
-    from tui.recorder.reader import RecordingReader
-    from tui.recorder.recorder import Recorder
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.tui.data.host import Host
+    from kshunt.tui.recorder.reader import RecordingReader
+    from kshunt.tui.recorder.recorder import Recorder
 
     NoteWriter = Callable[[RecordingReader, int, Path], Sequence[Path]]
     """Takes a recording, a moment of it and a folder; gives the files that it wrote there."""
@@ -330,7 +330,7 @@ class Playback:
         return self.position_ms / 1000
 
     async def _jump(self, kind: str, direction: int) -> None:
-        from tui.recorder.recording_file import CHANGED, INCIDENT
+        from kshunt.tui.recorder.recording_file import CHANGED, INCIDENT
 
         flag = INCIDENT if kind == "incident" else CHANGED | INCIDENT
         await self._enter()
@@ -402,7 +402,7 @@ async def _open_or_close(recorder: Recorder) -> RecordingReader:
 
 
 def _opened(recorder: Recorder) -> RecordingReader:
-    from tui.recorder.reader import RecordingReader
+    from kshunt.tui.recorder.reader import RecordingReader
 
     recorder.flush(FLUSH_S)
     return RecordingReader(recorder.paths)

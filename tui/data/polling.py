@@ -1,4 +1,5 @@
-"""The periodic questions (`tui.data.questions`) are put, and their answers told and shown."""
+"""The periodic questions (`kshunt.tui.data.questions`) are put, and their answers told and
+shown."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.domain.operations.team import Presence
-from backend.errors import BackendError, BackendUnreachable, KshuntError
-from tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, THROTTLES
-from tui.data.operator_identity import who_am_i
-from tui.data.questions import (
+from kshunt.backend.domain.operations.team import Presence
+from kshunt.backend.errors import BackendError, BackendUnreachable, KshuntError
+from kshunt.tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, THROTTLES
+from kshunt.tui.data.operator_identity import who_am_i
+from kshunt.tui.data.questions import (
     DELIVERED,
     DRIFT,
     EFFECTS,
@@ -27,13 +28,19 @@ from tui.data.questions import (
     due,
     put_answers,
 )
-from tui.feed.messages import AnswerArrived, AnswerFailed, AuditArrived, ConnectionState, Scene
+from kshunt.tui.feed.messages import (
+    AnswerArrived,
+    AnswerFailed,
+    AuditArrived,
+    ConnectionState,
+    Scene,
+)
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
-    from backend.domain.pipeline.delivered import PipelineStatus
-    from tui.data.host import Host
-    from tui.data.playback import Playback
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.domain.pipeline.delivered import PipelineStatus
+    from kshunt.tui.data.host import Host
+    from kshunt.tui.data.playback import Playback
 
 LOOKED_S: Final = 2.0
 """What is looked at is told to others at most this often."""
@@ -217,6 +224,6 @@ def _throttles_stand(app: Host) -> bool:
     facts = app.store.facts
     if facts is None:
         return False
-    from tui.facts.progress import throttled
+    from kshunt.tui.facts.progress import throttled
 
     return throttled(facts)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from tui.data.store import Store
-    from tui.feed.messages import Scene
+    from kshunt.tui.data.store import Store
+    from kshunt.tui.feed.messages import Scene
 
 STANDING: Final = "who acts"
 DRIFT: Final = "drift"

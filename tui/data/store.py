@@ -1,7 +1,7 @@
 """What the dashboard knows, and the messages that bring it tables.
 
-Everything here is written on the event loop, by the app's handlers of what `tui.feed.link` posts,
-and of what `tui.deriver` has computed.
+Everything here is written on the event loop, by the app's handlers of what `kshunt.tui.feed.link`
+posts, and of what `kshunt.tui.deriver` has computed.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from tui.actions.view_names import VIEWS
-from tui.facts.lag_history import LagHistory
-from tui.facts.view_query import Job, Query
-from tui.feed.messages import CONNECTING, Connection
-from tui.tables.model import Table
+from kshunt.tui.actions.view_names import VIEWS
+from kshunt.tui.facts.lag_history import LagHistory
+from kshunt.tui.facts.view_query import Job, Query
+from kshunt.tui.feed.messages import CONNECTING, Connection
+from kshunt.tui.tables.model import Table
 
 if TYPE_CHECKING:
-    from backend.domain.audit.shown_line import AuditLine
-    from backend.domain.cluster.metadata import ClusterInfo
-    from backend.domain.operations.approval import ShownProposal
-    from backend.domain.operations.operation import Operation
-    from backend.domain.operations.team import Presence
-    from backend.domain.pipeline.delivered import (
+    from kshunt.backend.domain.audit.shown_line import AuditLine
+    from kshunt.backend.domain.cluster.metadata import ClusterInfo
+    from kshunt.backend.domain.operations.approval import ShownProposal
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.operations.team import Presence
+    from kshunt.backend.domain.pipeline.delivered import (
         EffectRow,
         EtaRow,
         PipelinePast,
         PipelineStatus,
         Rows,
     )
-    from backend.domain.replicas.snapshot import Snapshot
-    from backend.domain.service.backend_status import BackendStatus
-    from backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
-    from tui.facts.overview import Home
-    from tui.facts.snapshot_facts import Facts, Summary
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
+    from kshunt.backend.domain.service.backend_status import BackendStatus
+    from kshunt.backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
+    from kshunt.tui.facts.overview import Home
+    from kshunt.tui.facts.snapshot_facts import Facts, Summary
 
 
 class Derived(Message):
@@ -105,7 +105,7 @@ class Store:
     home: Home | None = None
     """What the head and the home screen say of the snapshot; None before the first one."""
     answered: set[str] = field(default_factory=set)
-    """What was answered at least once (`tui.data.questions`): before, none is not nought."""
+    """What was answered at least once (`kshunt.tui.data.questions`): before, none is not nought."""
     pipeline: PipelineStatus | None = None
     """How the data pipeline stands; None while nobody has said."""
     forecasts: Rows[EtaRow] | None = None

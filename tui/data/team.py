@@ -9,17 +9,17 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.operations.approval import ShownProposal
-from backend.domain.operations.operation import Operation
-from backend.domain.operations.team import Claim, ConnectedSession, Presence
-from backend.domain.text.formatting import moment_text
-from tui.actions.view_names import TITLES
-from tui.data.operator_identity import who_am_i
-from tui.facts.drift_words import readable
-from tui.text.formatting import duration_text, printable
+from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.operations.team import Claim, ConnectedSession, Presence
+from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.tui.actions.view_names import TITLES
+from kshunt.tui.data.operator_identity import who_am_i
+from kshunt.tui.facts.drift_words import readable
+from kshunt.tui.text.formatting import duration_text, printable
 
 if TYPE_CHECKING:
-    from tui.data.store import Store
+    from kshunt.tui.data.store import Store
 
 SELECTED_MAX: Final = 300
 STATES: Final = {

@@ -9,10 +9,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from tui.dialogs.dialog import Dialog, Lines
+from kshunt.tui.dialogs.dialog import Dialog, Lines
 
 if TYPE_CHECKING:
-    from tui.tables.targets import Item
+    from kshunt.tui.tables.targets import Item
 
 
 class AttentionScreen(Dialog[None]):
@@ -58,8 +58,8 @@ class AttentionScreen(Dialog[None]):
 
     def action_go(self) -> None:
         """Close, and go where the line leads."""
-        from tui.shell.dashboard import Dashboard
-        from tui.shell.navigation import go
+        from kshunt.tui.shell.dashboard import Dashboard
+        from kshunt.tui.shell.navigation import go
 
         item = self._items[self._chosen] if self._items else None
         self.dismiss(None)

@@ -12,9 +12,9 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from tui.dialogs.dialog import Dialog, Lines
-from tui.dialogs.options import Options
-from tui.text.formatting import printable
+from kshunt.tui.dialogs.dialog import Dialog, Lines
+from kshunt.tui.dialogs.options import Options
+from kshunt.tui.text.formatting import printable
 
 
 class ChooseScreen(Dialog[str]):

@@ -15,8 +15,8 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
-from backend.errors import KshuntError
-from tui.dialogs.dialog import Lines
+from kshunt.backend.errors import KshuntError
+from kshunt.tui.dialogs.dialog import Lines
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from tui.actions import Action, help_groups, key_name
-from tui.dialogs.dialog import SCROLL_KEYS, Dialog, Lines, fact_lines
+from kshunt.tui.actions import Action, help_groups, key_name
+from kshunt.tui.dialogs.dialog import SCROLL_KEYS, Dialog, Lines, fact_lines
 
 SIGNS: Final = (
     ("?", "Not known; it is not 0."),

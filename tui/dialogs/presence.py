@@ -9,8 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from tui.data.team import presence_facts
-from tui.dialogs.dialog import (
+from kshunt.tui.data.team import presence_facts
+from kshunt.tui.dialogs.dialog import (
     CLOSE_KEYS,
     SCROLL_KEYS,
     Dialog,
@@ -20,7 +20,7 @@ from tui.dialogs.dialog import (
 )
 
 if TYPE_CHECKING:
-    from tui.shell.dashboard import Dashboard
+    from kshunt.tui.shell.dashboard import Dashboard
 
 
 class PresenceScreen(Dialog[None]):

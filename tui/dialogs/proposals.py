@@ -9,13 +9,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from backend.domain.operations.approval import ShownProposal
-from tui.data.team import STATES, proposal_lines
-from tui.dialogs.dialog import Dialog, Lines, remove_children
-from tui.text.formatting import printable
+from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.tui.data.team import STATES, proposal_lines
+from kshunt.tui.dialogs.dialog import Dialog, Lines, remove_children
+from kshunt.tui.text.formatting import printable
 
 if TYPE_CHECKING:
-    from tui.shell.dashboard import Dashboard
+    from kshunt.tui.shell.dashboard import Dashboard
 
 SHOWN_MOST: Final = 30
 """Older ones that have ended are in the audit."""

@@ -11,9 +11,9 @@ from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines
-from tui.tables.model import Placed, RowKey, Table
-from tui.text.formatting import printable
+from kshunt.tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines
+from kshunt.tui.tables.model import Placed, RowKey, Table
+from kshunt.tui.text.formatting import printable
 
 WIDE = 200
 """Every column in its long form."""
@@ -37,7 +37,7 @@ class RowDetailsScreen(Dialog[None]):
 
     def on_mount(self) -> None:
         """Let the arrow keys scroll, and follow the store."""
-        from tui.shell.dashboard import Dashboard
+        from kshunt.tui.shell.dashboard import Dashboard
 
         assert isinstance(self.app, Dashboard)
         self.app.changed.subscribe(self, lambda _: self.show())

@@ -11,10 +11,10 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets.option_list import Option
 
-from tui.dialogs.dialog import Dialog, Lines
-from tui.dialogs.options import Options
-from tui.tables.model import NATURAL, Column, Order
-from tui.text.formatting import Glyphs, printable
+from kshunt.tui.dialogs.dialog import Dialog, Lines
+from kshunt.tui.dialogs.options import Options
+from kshunt.tui.tables.model import NATURAL, Column, Order
+from kshunt.tui.text.formatting import Glyphs, printable
 
 
 def begins_with_largest(column: Column) -> bool:

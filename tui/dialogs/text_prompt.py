@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from textual import on
 from textual.widget import Widget
 
-from backend.errors import BadInput
-from tui.dialogs.dialog import Dialog, Lines
-from tui.dialogs.form import FormField, FormPart
+from kshunt.backend.errors import BadInput
+from kshunt.tui.dialogs.dialog import Dialog, Lines
+from kshunt.tui.dialogs.form import FormField, FormPart
 
 
 class TextPromptScreen(Dialog[str | None]):

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from backend.domain.throttles.owners import ShownDrift, ShownOrphan
-from tui.text.formatting import Glyphs, rate_text
+from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
+from kshunt.tui.text.formatting import Glyphs, rate_text
 
 SETTINGS: Final = {
     "leader.replication.throttled.rate": "leader rate",

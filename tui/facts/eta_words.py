@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from tui.facts.forecast import LIVE, PIPELINE, Forecast, range_text
-from tui.tables.model import Cell
-from tui.text.formatting import NEVER_TEXT, duration_text
+from kshunt.tui.facts.forecast import LIVE, PIPELINE, Forecast, range_text
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.text.formatting import NEVER_TEXT, duration_text
 
 if TYPE_CHECKING:
-    from tui.facts.snapshot_facts import Summary
+    from kshunt.tui.facts.snapshot_facts import Summary
 
 ETA_RANGE: Final = 1.25
 """Where the latest ETA is later than this many times the earliest, both are said."""

@@ -1,5 +1,5 @@
-"""The filter line of the partitions view: from text to terms (`tui.views.partitions.filter_masks`
-applies them).
+"""The filter line of the partitions view: from text to terms
+(`kshunt.tui.views.partitions.filter_masks` applies them).
 
 A row passes if every term holds. A bare word looks for itself in the topic's name; a leading `-`
 turns a term round::
@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from backend.domain.cluster.partition_modes import MODES_BY_KEY, PartitionMode
-from backend.errors import BadInput
+from kshunt.backend.domain.cluster.partition_modes import MODES_BY_KEY, PartitionMode
+from kshunt.backend.errors import BadInput
 
 ABOUT_WORDS: Final[Mapping[str, str]] = {
     "moving": "partitions that gain or lose a replica",
@@ -38,7 +38,7 @@ ABOUT_WORDS: Final[Mapping[str, str]] = {
     "misled": "preferred, but another one leads",
 }
 WORDS: Final = tuple(ABOUT_WORDS)
-"""Terms that name a state of a replica; see `tui.views.partitions.filter_masks`."""
+"""Terms that name a state of a replica; see `kshunt.tui.views.partitions.filter_masks`."""
 
 EXAMPLES: Final[Mapping[str, str]] = {
     "topic": "topic:pay*",

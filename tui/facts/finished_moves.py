@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tui.facts.snapshot_facts import Facts
+from kshunt.tui.facts.snapshot_facts import Facts
 
 Ints = NDArray[np.int64]
 _NO_KEYS: Final[Ints] = np.empty(0, np.int64)

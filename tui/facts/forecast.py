@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from backend.domain.pipeline.delivered import ETA_FRESH_MS, EtaRow
-from tui.text.formatting import NEVER_TEXT, duration_text, printable
+from kshunt.backend.domain.pipeline.delivered import ETA_FRESH_MS, EtaRow
+from kshunt.tui.text.formatting import NEVER_TEXT, duration_text, printable
 
 PIPELINE: Final = "pipeline"
 LIVE: Final = "live"

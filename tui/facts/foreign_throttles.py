@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from backend.domain.operations.operation import Operation, OperationKind
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.operations.operation import Operation, OperationKind
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
     Throttles,
 )
-from tui.text.formatting import names_text, plural
+from kshunt.tui.text.formatting import names_text, plural
 
 if TYPE_CHECKING:
-    from backend.domain.throttles.owners import OwnedThrottle
+    from kshunt.backend.domain.throttles.owners import OwnedThrottle
 
 PASSING: Final = (OperationKind.THROTTLED_RATES, OperationKind.THROTTLED_REPLICAS)
 """An operation of these kinds runs on only where what it set shall come off with moves of others;

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import UNKNOWN
-from tui.facts.snapshot_facts import Facts
-from tui.text.formatting import plural
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.text.formatting import plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from tui.facts.snapshot_facts import Facts
+    from kshunt.tui.facts.snapshot_facts import Facts
 
 REPLICAS_MOST: Final = 1_000
 """Moving replicas of which the course is kept; each costs some two kilobytes."""

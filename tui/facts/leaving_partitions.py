@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode, mode_words
-from backend.domain.operations.operation import OperationKind
-from backend.domain.text.formatting import time_words
-from tui.actions.view_names import PARTITIONS
-from tui.tables.targets import Item, ScreenTarget
-from tui.text.formatting import plural
+from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode, mode_words
+from kshunt.backend.domain.operations.operation import OperationKind
+from kshunt.backend.domain.text.formatting import time_words
+from kshunt.tui.actions.view_names import PARTITIONS
+from kshunt.tui.tables.targets import Item, ScreenTarget
+from kshunt.tui.text.formatting import plural
 
 if TYPE_CHECKING:
-    from backend.domain.cluster.metadata import TopicPartition
-    from backend.domain.operations.operation import Operation
-    from backend.domain.replicas.snapshot import Snapshot
+    from kshunt.backend.domain.cluster.metadata import TopicPartition
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 TOPICS_EACH: Final = 3
 """Of more topics than that, all are said in one sentence."""

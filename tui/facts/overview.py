@@ -1,6 +1,7 @@
 """What the home screen says of a snapshot: health, progress, operations, the worst replicas.
 
-Computed off the event loop; `tui.views.overview.layout` writes it for a size of the terminal.
+Computed off the event loop; `kshunt.tui.views.overview.layout` writes it for a size of the
+terminal.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from backend.domain.operations.operation import Operation
-from backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
-from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
-from tui.actions.view_names import OVERVIEW
-from tui.facts.finished_moves import FinishedMoves
-from tui.facts.forecast import Forecast, of_all, of_operation
-from tui.facts.health import Health, health_of
-from tui.facts.progress import Progress, all_held, copied_rows, held, progress_of, throttled
-from tui.facts.row_keys import ReplicaKey
-from tui.facts.snapshot_facts import Facts, Summary, known_sum
-from tui.facts.transfer_history import TransferHistory, TransferPoint
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
+from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
+from kshunt.tui.actions.view_names import OVERVIEW
+from kshunt.tui.facts.finished_moves import FinishedMoves
+from kshunt.tui.facts.forecast import Forecast, of_all, of_operation
+from kshunt.tui.facts.health import Health, health_of
+from kshunt.tui.facts.progress import Progress, all_held, copied_rows, held, progress_of, throttled
+from kshunt.tui.facts.row_keys import ReplicaKey
+from kshunt.tui.facts.snapshot_facts import Facts, Summary, known_sum
+from kshunt.tui.facts.transfer_history import TransferHistory, TransferPoint
 
 if TYPE_CHECKING:
-    from tui.facts.view_query import Job
+    from kshunt.tui.facts.view_query import Job
 
 WORST_MOST: Final = 20
 OPERATIONS_MOST: Final = 20

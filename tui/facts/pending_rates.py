@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.throttles.configs import (
     RATE_MAX_BYTES_PER_S,
     RATE_MIN_BYTES_PER_S,
     ThrottledRate,
     Throttles,
     parse_rate,
 )
-from backend.errors import BadInput
-from tui.text.formatting import duration_text, names_text, plural, rate_text
+from kshunt.backend.errors import BadInput
+from kshunt.tui.text.formatting import duration_text, names_text, plural, rate_text
 
 if TYPE_CHECKING:
-    from backend.domain.replicas.snapshot import Snapshot
-    from backend.domain.replicas.stuck_causes import RateNeed
-    from backend.domain.replicas.what_if import Forecast
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
+    from kshunt.backend.domain.replicas.stuck_causes import RateNeed
+    from kshunt.backend.domain.replicas.what_if import Forecast
 
 STEP: Final = 1.1
 FIGURES: Final = 3

@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.replicas.snapshot import UNKNOWN
-from tui.facts.snapshot_facts import Facts, eta_range, known_sum
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.tui.facts.snapshot_facts import Facts, eta_range, known_sum
 
 PLANS_KEPT: Final = 64
 

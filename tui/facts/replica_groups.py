@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.replicas.snapshot import known_brokers
-from tui.facts.progress import operation_rows
-from tui.facts.snapshot_facts import Facts
+from kshunt.backend.domain.replicas.snapshot import known_brokers
+from kshunt.tui.facts.progress import operation_rows
+from kshunt.tui.facts.snapshot_facts import Facts
 
 if TYPE_CHECKING:
-    from backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.operations.operation import Operation
 
 TOPIC: Final = "topic"
 BROKER: Final = "broker"

@@ -7,18 +7,25 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from backend.domain.operations.operation import Operation
-from backend.domain.shrink.phases import (
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.shrink.phases import (
     POINT_OF_NO_RETURN,
     CutOver,
     GroupShown,
     PhaseShown,
     ShrinkProgress,
 )
-from tui.actions import key_of
-from tui.tables.lines import PaneLine
-from tui.text.bars import bar
-from tui.text.formatting import UNKNOWN_TEXT, Glyphs, count_text, duration_text, names_text, plural
+from kshunt.tui.actions import key_of
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.text.bars import bar
+from kshunt.tui.text.formatting import (
+    UNKNOWN_TEXT,
+    Glyphs,
+    count_text,
+    duration_text,
+    names_text,
+    plural,
+)
 
 BAR_CELLS: Final = 10
 NAME_CELLS: Final = 12

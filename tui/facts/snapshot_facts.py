@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import (
     UNKNOWN,
     Replicas,
     ReplicaStatus,
@@ -22,8 +22,8 @@ from backend.domain.replicas.snapshot import (
     partition_starts,
     stuck_rows,
 )
-from backend.domain.replicas.stuck_causes import Cause
-from tui.facts.leaving_partitions import Leaving, leaving_of
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.tui.facts.leaving_partitions import Leaving, leaving_of
 
 _FOLLOWS_FROM: Final[Mapping[str, tuple[str, ...]]] = {
     "starts": ("topic_index", "partition"),

@@ -9,15 +9,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause, Stuck
-from tui.actions import key_of as _key
-from tui.actions.view_names import BROKERS, OPERATIONS, THROTTLES
-from tui.facts.drift_words import SETTINGS
-from tui.facts.pending_rates import rate_up_text
-from tui.text.formatting import names_text
+from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause, Stuck
+from kshunt.tui.actions import key_of as _key
+from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, THROTTLES
+from kshunt.tui.facts.drift_words import SETTINGS
+from kshunt.tui.facts.pending_rates import rate_up_text
+from kshunt.tui.text.formatting import names_text
 
 if TYPE_CHECKING:
-    from backend.domain.replicas.snapshot import Snapshot
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 STUCK: Final = "Stuck"
 """The state in one word; the filter knows it too."""

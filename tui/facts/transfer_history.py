@@ -21,8 +21,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint
-from tui.facts.snapshot_facts import Facts
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint
+from kshunt.tui.facts.snapshot_facts import Facts
 
 FINE_POINTS: Final = 900
 COARSE_POINTS: Final = 1_440

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tui.tables.model import NATURAL, Order
+from kshunt.tui.tables.model import NATURAL, Order
 
 if TYPE_CHECKING:
-    from backend.domain.operations.operation import Operation
-    from backend.domain.pipeline.delivered import EtaRow
-    from backend.domain.replicas.snapshot import Snapshot
-    from backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
-    from tui.facts.filter_terms import Term
-    from tui.facts.pending_rates import Pending
-    from tui.facts.replica_groups import GroupKey
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.pipeline.delivered import EtaRow
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
+    from kshunt.backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
+    from kshunt.tui.facts.filter_terms import Term
+    from kshunt.tui.facts.pending_rates import Pending
+    from kshunt.tui.facts.replica_groups import GroupKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,9 @@ class Query:
     follow: bool = False
     """Only replicas of moving partitions."""
     group: str = ""
-    """What replicas are grouped by (`tui.facts.replica_groups`); empty for one row a replica.
-    Of brokers, which matrix is shown in their place (`tui.views.brokers.matrix`)."""
+    """What replicas are grouped by (`kshunt.tui.facts.replica_groups`); empty for one row a
+    replica. Of brokers, which matrix is shown in their place
+    (`kshunt.tui.views.brokers.matrix`)."""
     shift: int = 0
     """How many columns of a matrix are passed over at the left."""
     inside: GroupKey | None = None

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from textual.message import Message
 
-from backend.errors import BackendError, BackendUnreachable, KshuntError
-from tui.feed.messages import (
+from kshunt.backend.errors import BackendError, BackendUnreachable, KshuntError
+from kshunt.tui.feed.messages import (
     AlertArrived,
     Connected,
     Disconnected,
@@ -30,9 +30,9 @@ from tui.feed.messages import (
 if TYPE_CHECKING:
     import httpx
 
-    from backend.api.client.backend_client import BackendClient
-    from backend.api.client.events import Event
-    from backend.domain.operations.operation import Operation
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.api.client.events import Event
+    from kshunt.backend.domain.operations.operation import Operation
 
 __all__ = [
     "RETRY_S",
@@ -124,7 +124,7 @@ class Link:
         return await _asked(lambda: question(self._connection()), "kshunt-ask")
 
     def _connection(self) -> BackendClient:
-        from tui.feed.recording_client import RecordingClient
+        from kshunt.tui.feed.recording_client import RecordingClient
 
         with self._client_lock:
             if self._client is None:
@@ -265,7 +265,7 @@ class PlannerConnection:
         Raises:
             KshuntError: the backend refused, does not answer, or this was left.
         """
-        from backend.api.client.backend_client import BackendClient
+        from kshunt.backend.api.client.backend_client import BackendClient
 
         with BackendClient(self._address) as client:
             client.watch_requests(self._watch)

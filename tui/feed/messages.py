@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
-    from backend.domain.audit.shown_line import AuditLine
-    from backend.domain.cluster.metadata import ClusterInfo
-    from backend.domain.operations.operation import Operation
-    from backend.domain.replicas.snapshot import Snapshot
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.domain.audit.shown_line import AuditLine
+    from kshunt.backend.domain.cluster.metadata import ClusterInfo
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 T = TypeVar("T")
 AUDITS_KEPT: Final = 32
@@ -117,7 +117,7 @@ class AlertArrived(Message):
 
 
 class AnswerArrived(Message):
-    """The answer to one of the periodic questions (`tui.data.questions`)."""
+    """The answer to one of the periodic questions (`kshunt.tui.data.questions`)."""
 
     def __init__(self, about: str, answer: Any) -> None:
         super().__init__()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from backend.api.client.backend_client import BackendClient
-from backend.errors import AwaitsApproval, KshuntError
-from tui.feed.messages import ActionTaken
-from tui.text.formatting import names_text, plural, rate_text
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.errors import AwaitsApproval, KshuntError
+from kshunt.tui.feed.messages import ActionTaken
+from kshunt.tui.text.formatting import names_text, plural, rate_text
 
 _READS: Final = (
     "/v1/reassignments/progress",

@@ -13,10 +13,10 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.tables.lines import BLANK, Line
-from tui.tables.model import RowKey
-from tui.tables.targets import ScreenTarget
-from tui.text.formatting import Glyphs
+from kshunt.tui.tables.lines import BLANK, Line
+from kshunt.tui.tables.model import RowKey
+from kshunt.tui.tables.targets import ScreenTarget
+from kshunt.tui.text.formatting import Glyphs
 
 TONES = ("dim", "good", "warn", "bad", "strong")
 

@@ -17,9 +17,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.actions import bind, grid_bindings
-from tui.tables.model import GAP, Cell, Column, Order, Placed, RowKey, Table, fit_columns
-from tui.text.formatting import UNICODE, Glyphs, fit, fit_middle, printable
+from kshunt.tui.actions import bind, grid_bindings
+from kshunt.tui.tables.model import GAP, Cell, Column, Order, Placed, RowKey, Table, fit_columns
+from kshunt.tui.text.formatting import UNICODE, Glyphs, fit, fit_middle, printable
 
 if TYPE_CHECKING:
     from rich.style import Style

@@ -8,8 +8,8 @@ from typing import ClassVar
 from rich.text import Text
 from textual.widget import Widget
 
-from tui.actions import Action, key_name
-from tui.text.formatting import Glyphs, fit, printable
+from kshunt.tui.actions import Action, key_name
+from kshunt.tui.text.formatting import Glyphs, fit, printable
 
 
 class KeyBar(Widget):

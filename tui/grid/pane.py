@@ -10,8 +10,8 @@ from rich.cells import cell_len
 from rich.text import Span, Text
 from textual.widget import Widget
 
-from tui.tables.lines import PaneLine
-from tui.text.formatting import Glyphs, fit, printable
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.text.formatting import Glyphs, fit, printable
 
 LABEL_WIDTH = 10
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.widget import Widget
 
-from tui.text.formatting import Glyphs
+from kshunt.tui.text.formatting import Glyphs
 
 if TYPE_CHECKING:
-    from backend.domain.replicas.snapshot import HistoryPoint
+    from kshunt.backend.domain.replicas.snapshot import HistoryPoint
 
 REBUILD_MS = 4_000
 """A plot moves as a whole: oftener than this, it would cost a slow line more than it tells."""
@@ -52,7 +52,7 @@ class PlotPanel(Widget):
         points, glyphs = tuple(history), self._glyphs
 
         def build(width: int, height: int) -> Text:
-            from tui.text.plots import plot_remaining
+            from kshunt.tui.text.plots import plot_remaining
 
             return plot_remaining(points, width, height, glyphs)
 

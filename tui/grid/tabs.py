@@ -9,9 +9,9 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.widget import Widget
 
-from tui.actions import view_key
-from tui.actions.view_names import TITLES, Title
-from tui.text.formatting import Glyphs, fit, printable
+from kshunt.tui.actions import view_key
+from kshunt.tui.actions.view_names import TITLES, Title
+from kshunt.tui.text.formatting import Glyphs, fit, printable
 
 _FORMS: Final[tuple[Callable[[Title], str], ...]] = (
     lambda title: title.full,

@@ -10,10 +10,10 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.widget import Widget
 
-from tui.text.formatting import Glyphs, duration_text, fit, join_fitting
+from kshunt.tui.text.formatting import Glyphs, duration_text, fit, join_fitting
 
 if TYPE_CHECKING:
-    from tui.data.playback import Playback
+    from kshunt.tui.data.playback import Playback
 
 LINE_LEAST: Final = 10
 LINE_MOST: Final = 60

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.operations.lifecycle import OperationState
-from backend.domain.operations.operation import Operation
-from backend.domain.replicas.snapshot import HistoryPoint, Snapshot
-from tui.data.questions import OWNED, put_answers
-from tui.data.store import Store
-from tui.feed.messages import ActionTaken, Scene
-from tui.handover.text_plot import text_plot
-from tui.recorder.event_markers import INCIDENT, action_words
-from tui.recorder.reader import Stop
-from tui.text.formatting import bytes_text, duration_text, plural, printable, rate_text
-from tui.views.attention import attention
+from kshunt.backend.domain.operations.lifecycle import OperationState
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.replicas.snapshot import HistoryPoint, Snapshot
+from kshunt.tui.data.questions import OWNED, put_answers
+from kshunt.tui.data.store import Store
+from kshunt.tui.feed.messages import ActionTaken, Scene
+from kshunt.tui.handover.text_plot import text_plot
+from kshunt.tui.recorder.event_markers import INCIDENT, action_words
+from kshunt.tui.recorder.reader import Stop
+from kshunt.tui.text.formatting import bytes_text, duration_text, plural, printable, rate_text
+from kshunt.tui.views.attention import attention
 
 if TYPE_CHECKING:
-    from tui.facts.snapshot_facts import Summary
+    from kshunt.tui.facts.snapshot_facts import Summary
 
 HOURS: Final = 6
 """Of the past that a hand-over tells."""
@@ -95,7 +95,7 @@ def timeline(told: Told) -> str:
 
 def _store(told: Told) -> Store:
     """The scene as the screens would have it: their words are used."""
-    from tui.facts.snapshot_facts import Facts
+    from kshunt.tui.facts.snapshot_facts import Facts
 
     scene = told.scene
     assert scene.snapshot is not None

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tui.data.files import save_text
-from tui.handover.notes import Told, handover, timeline
-from tui.recorder.reader import RecordingReader
+from kshunt.tui.data.files import save_text
+from kshunt.tui.handover.notes import Told, handover, timeline
+from kshunt.tui.recorder.reader import RecordingReader
 
 
 def told_until(reel: RecordingReader, time_ms: int) -> Told:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tui.feed.messages import (
+from kshunt.tui.feed.messages import (
     ActionTaken,
     AlertArrived,
     AnswerArrived,
@@ -17,14 +17,14 @@ from tui.feed.messages import (
     Scene,
     SnapshotArrived,
 )
-from tui.recorder.json_values import UnreadableValue
-from tui.text.formatting import plural
+from kshunt.tui.recorder.json_values import UnreadableValue
+from kshunt.tui.text.formatting import plural
 
 if TYPE_CHECKING:
     from textual.message import Message
 
-    from backend.domain.operations.operation import Operation
-    from backend.domain.replicas.snapshot import Snapshot
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 Kind = Literal["change", "incident"]
 CHANGE: Final = "change"
@@ -56,8 +56,8 @@ def counted(snapshot: Snapshot) -> MarkerCounts:
     """The counts of a snapshot; imports data libraries."""
     import numpy as np
 
-    from backend.domain.cluster.partition_modes import PartitionMode
-    from backend.domain.replicas.snapshot import ReplicaStatus, stuck_rows
+    from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+    from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, stuck_rows
 
     rows = snapshot.replicas
     stays = rows.mode != PartitionMode.NONE
@@ -141,14 +141,14 @@ def _of_operations(before: tuple[Operation, ...], after: tuple[Operation, ...]) 
 
 def _of_answer(before: Any, after: Any) -> Iterator[Mark]:
     """Drift that is new; other answers are no events."""
-    from backend.domain.throttles.owners import ShownDrift
+    from kshunt.backend.domain.throttles.owners import ShownDrift
 
     if not isinstance(after, tuple):
         return
     known = {one.id for one in before if isinstance(one, ShownDrift)} if before else set()
     for one in after:
         if isinstance(one, ShownDrift) and one.id not in known:
-            from tui.facts.drift_words import drift_words
+            from kshunt.tui.facts.drift_words import drift_words
 
             yield Mark(INCIDENT, f"Drift: {drift_words(one)}")
 

@@ -4,7 +4,7 @@ Goals
     Whatever a feed tells can be recorded without a line of code here, and a later version with
     more fields reads what an earlier one wrote.
 Constraints
-    A file is not trusted: it can only name plain values of `backend.domain`.
+    A file is not trusted: it can only name plain values of `kshunt.backend.domain`.
 Algorithm
     A dataclass, a named tuple or an enumeration is written under its name, which no other of the
     domain has, so that modules may move. Fields that are not known are passed over when reading;
@@ -22,13 +22,13 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Final
 
-import backend.domain
-from backend.domain.untrusted.field_types import wrong_field
-from backend.errors import KshuntError
+import kshunt.backend.domain
+from kshunt.backend.domain.untrusted.field_types import wrong_field
+from kshunt.backend.errors import KshuntError
 
 JSON_BYTES_MAX: Final = 1 << 26
 """Of what a record holds besides columns: a plan of 200,000 partitions is about 12 MB."""
-_DOMAIN: Final = "backend.domain."
+_DOMAIN: Final = "kshunt.backend.domain."
 EARLIER_NAMES: Final[Mapping[str, str]] = {
     "domain.approval:Foreseen": "ProposalEffect",
     "domain.election:SeenEnd": "LastSeenEnd",
@@ -167,13 +167,13 @@ def _named(tag: str) -> type[Any]:
 
 @cache
 def values_by_name() -> Mapping[str, type[Any]]:
-    """The classes that a recording may name: every plain value of `backend.domain`.
+    """The classes that a recording may name: every plain value of `kshunt.backend.domain`.
 
     Raises:
         ValueError: two have the same name, which is a defect.
     """
     found: dict[str, type[Any]] = {}
-    for module in pkgutil.walk_packages(backend.domain.__path__, _DOMAIN):
+    for module in pkgutil.walk_packages(kshunt.backend.domain.__path__, _DOMAIN):
         for name, kind in vars(importlib.import_module(module.name)).items():
             if not isinstance(kind, type) or kind.__module__ != module.name:
                 continue

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from backend.domain.untrusted.strict_json import read_json
-from tui.feed.messages import (
+from kshunt.backend.domain.untrusted.strict_json import read_json
+from kshunt.tui.feed.messages import (
     ActionTaken,
     AlertArrived,
     AnswerArrived,
@@ -19,12 +19,18 @@ from tui.feed.messages import (
     OperationsArrived,
     Scene,
 )
-from tui.recorder.json_values import JSON_BYTES_MAX, UnreadableValue, check_fields, decode, encode
+from kshunt.tui.recorder.json_values import (
+    JSON_BYTES_MAX,
+    UnreadableValue,
+    check_fields,
+    decode,
+    encode,
+)
 
 if TYPE_CHECKING:
     from textual.message import Message
 
-    from backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.operations.operation import Operation
 
 Json = dict[str, Any]
 

@@ -16,19 +16,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.domain.replicas.snapshot import HistoryPoint
-from tui.feed.messages import ActionTaken, Scene
-from tui.recorder import recording_file
-from tui.recorder.event_markers import Mark, read_marker
-from tui.recorder.json_values import UnreadableValue
-from tui.recorder.message_json import decode_fact, decode_scene, parsed
-from tui.recorder.recording_file import Entry, RecordingError, RecordingFile
-from tui.recorder.snapshot_columns import Canvas, points
+from kshunt.backend.domain.replicas.snapshot import HistoryPoint
+from kshunt.tui.feed.messages import ActionTaken, Scene
+from kshunt.tui.recorder import recording_file
+from kshunt.tui.recorder.event_markers import Mark, read_marker
+from kshunt.tui.recorder.json_values import UnreadableValue
+from kshunt.tui.recorder.message_json import decode_fact, decode_scene, parsed
+from kshunt.tui.recorder.recording_file import Entry, RecordingError, RecordingFile
+from kshunt.tui.recorder.snapshot_columns import Canvas, points
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from backend.domain.replicas.snapshot import Snapshot
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 SNAPSHOTS: Final = (recording_file.WHOLE, recording_file.CHANGE)
 _Place = tuple[RecordingFile, Entry]

@@ -25,16 +25,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tui.feed.messages import ActionTaken, Scene, SnapshotArrived
-from tui.recorder import recording_file
-from tui.recorder.event_markers import INCIDENT, MarkerCounts, counted, marker_json, marks
-from tui.recorder.message_json import encode_fact, encode_scene
-from tui.recorder.retention import BOUNDS, Bounds, clean, create, recording_name
+from kshunt.tui.feed.messages import ActionTaken, Scene, SnapshotArrived
+from kshunt.tui.recorder import recording_file
+from kshunt.tui.recorder.event_markers import INCIDENT, MarkerCounts, counted, marker_json, marks
+from kshunt.tui.recorder.message_json import encode_fact, encode_scene
+from kshunt.tui.recorder.retention import BOUNDS, Bounds, clean, create, recording_name
 
 if TYPE_CHECKING:
     from textual.message import Message
 
-    from backend.domain.replicas.snapshot import Snapshot
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 WHOLE_EVERY_S: Final = 600.0
 CHANGES_PER_WHOLE: Final = 8
@@ -218,7 +218,7 @@ class Recorder:
             self._write(taken, recording_file.MARK, _json(marker_json(mark)), flags)
 
     def _append_snapshot(self, taken: _Taken, snapshot: Snapshot) -> None:
-        from tui.recorder.snapshot_columns import encode_change, encode_whole
+        from kshunt.tui.recorder.snapshot_columns import encode_change, encode_whole
 
         before = self._scene.snapshot
         change = None

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from backend.domain.untrusted.strict_json import read_json
-from backend.errors import BadInput
+from kshunt.backend.domain.untrusted.strict_json import read_json
+from kshunt.backend.errors import BadInput
 
 MAGIC: Final = b"\x89kshunt\r\n\x1a\n\x00"
 FORMAT: Final = 1

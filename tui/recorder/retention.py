@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from tui.recorder.recording_file import SUFFIX
+from kshunt.tui.recorder.recording_file import SUFFIX
 
 NAME_MOST: Final = 64
 DAY_S: Final = 86_400.0

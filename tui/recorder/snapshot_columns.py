@@ -27,10 +27,22 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import COLUMNS, DTYPES, HistoryPoint, Replicas, Snapshot
-from backend.domain.untrusted.strict_json import read_json
-from tui.recorder.json_values import JSON_BYTES_MAX, UnreadableValue, check_fields, decode, encode
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import (
+    COLUMNS,
+    DTYPES,
+    HistoryPoint,
+    Replicas,
+    Snapshot,
+)
+from kshunt.backend.domain.untrusted.strict_json import read_json
+from kshunt.tui.recorder.json_values import (
+    JSON_BYTES_MAX,
+    UnreadableValue,
+    check_fields,
+    decode,
+    encode,
+)
 
 _FACTS: Final = tuple(
     field.name for field in fields(Snapshot) if field.name not in ("replicas", "topics", "history")

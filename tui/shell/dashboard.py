@@ -1,7 +1,7 @@
 """The application as its screens know it: what a key may bring about, and the time that is shown.
 
-`tui.app.KshuntApp` is it. Workflows open screens, and screens ask for workflows; so screens know
-workflows by what they can be asked for alone.
+`kshunt.tui.app.KshuntApp` is it. Workflows open screens, and screens ask for workflows; so screens
+know workflows by what they can be asked for alone.
 """
 
 from __future__ import annotations
@@ -10,27 +10,28 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from tui.data.host import Host
+from kshunt.tui.data.host import Host
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from backend.domain.cluster.metadata import TopicPartition
-    from backend.domain.operations.approval import ShownProposal
-    from backend.domain.operations.operation import Operation
-    from backend.domain.throttles.configs import ThrottledRate
-    from backend.domain.throttles.owners import ShownDrift, ShownOrphan
-    from tui.data.playback import Playback
-    from tui.data.polling import Polling
-    from tui.shell.theme_manager import ThemeManager
-    from tui.tables.model import RowKey
+    from kshunt.backend.domain.cluster.metadata import TopicPartition
+    from kshunt.backend.domain.operations.approval import ShownProposal
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.throttles.configs import ThrottledRate
+    from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
+    from kshunt.tui.data.playback import Playback
+    from kshunt.tui.data.polling import Polling
+    from kshunt.tui.shell.theme_manager import ThemeManager
+    from kshunt.tui.tables.model import RowKey
 
 OperationVerb = Literal["pause", "resume", "cancel", "undo"]
 """What steers an operation."""
 
 
 class Changes(Protocol):
-    """What changes the cluster, once it was looked at and agreed to: `tui.changes.workflows`."""
+    """What changes the cluster, once it was looked at and agreed to:
+    `kshunt.tui.changes.workflows`."""
 
     def reassign(self) -> None: ...
     def plan(self, *, brokers: Sequence[int] = (), topics: Sequence[str] = ()) -> None: ...
@@ -52,7 +53,7 @@ class Changes(Protocol):
 
 
 class Others(Protocol):
-    """What other people see: `tui.changes.teamwork`."""
+    """What other people see: `kshunt.tui.changes.teamwork`."""
 
     def here(self) -> None: ...
     def claim(self, operation: Operation) -> None: ...

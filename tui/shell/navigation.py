@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui.actions.view_names import PARTITIONS
-from tui.facts.filter_terms import parse_filter
-from tui.tables.targets import ScreenTarget
+from kshunt.tui.actions.view_names import PARTITIONS
+from kshunt.tui.facts.filter_terms import parse_filter
+from kshunt.tui.tables.targets import ScreenTarget
 
 if TYPE_CHECKING:
-    from tui.shell.dashboard import Dashboard
+    from kshunt.tui.shell.dashboard import Dashboard
 
 
 def go(app: Dashboard, target: ScreenTarget) -> None:

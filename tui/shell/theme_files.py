@@ -15,7 +15,7 @@ from typing import Any, Final
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
-from backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError
 
 DEFAULT: Final = "midnight"
 ANSI: Final = "ansi"
@@ -35,7 +35,7 @@ TONE_DEFAULTS: Final = {
 
 def builtin_themes() -> Iterator[Theme]:
     """The themes that are shipped."""
-    for entry in sorted(files("themes").iterdir(), key=lambda entry: entry.name):
+    for entry in sorted(files("kshunt.themes").iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".toml"):
             yield parse_theme(entry.read_text("utf-8"), entry.name)
 

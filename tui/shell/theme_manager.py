@@ -6,13 +6,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from backend.errors import ConfigError
-from tui.shell.theme_files import ANSI, DEFAULT, ThemeFolder, ThemeNews, builtin_themes
+from kshunt.backend.errors import ConfigError
+from kshunt.tui.shell.theme_files import ANSI, DEFAULT, ThemeFolder, ThemeNews, builtin_themes
 
 if TYPE_CHECKING:
     from textual.theme import Theme
 
-    from tui.data.host import Host
+    from kshunt.tui.data.host import Host
 
 LOOK_S: Final = 2.0
 """How often the folder of an operator's own themes is looked at."""

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from tui.tables.model import Cell, RowKey
-from tui.tables.targets import ScreenTarget
-from tui.text.formatting import Glyphs, fit, fit_middle, printable
+from kshunt.tui.tables.model import Cell, RowKey
+from kshunt.tui.tables.targets import ScreenTarget
+from kshunt.tui.text.formatting import Glyphs, fit, fit_middle, printable
 
 
 class Line(NamedTuple):

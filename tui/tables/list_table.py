@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tui.tables.model import NATURAL, Cell, Column, Order, Placed, RowKey
+from kshunt.tui.tables.model import NATURAL, Cell, Column, Order, Placed, RowKey
 
 R = TypeVar("R")
 

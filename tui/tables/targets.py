@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tui.actions import key_of, view_key
+from kshunt.tui.actions import key_of, view_key
 
 if TYPE_CHECKING:
-    from tui.tables.model import RowKey
+    from kshunt.tui.tables.model import RowKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,14 @@ from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual.app import App
 from textual.geometry import Offset, Size
 
-from tui.terminal.flow_control import Taken
+from kshunt.tui.terminal.flow_control import Taken
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from textual.screen import Screen
     from textual.timer import Timer
 
-    from tui.terminal.screen_diff import ScreenDiff
+    from kshunt.tui.terminal.screen_diff import ScreenDiff
 
 KNOWN_TEXTUAL: Final = "8.2.8"
 """The version whose private parts are known."""
@@ -113,7 +113,7 @@ class DiffApp(App[None]):
         self._diff: ScreenDiff | None = None
         self._frame_due: Timer | None = None
         if known_textual(self):
-            from tui.terminal.screen_diff import ScreenDiff
+            from kshunt.tui.terminal.screen_diff import ScreenDiff
 
             self._diff = ScreenDiff()
 

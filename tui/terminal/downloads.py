@@ -10,7 +10,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from backend.errors import BadInput
+from kshunt.backend.errors import BadInput
 
 if TYPE_CHECKING:
     from textual.app import App

@@ -21,8 +21,8 @@ from textual import events, on
 from textual.geometry import Size
 from textual.message import Message
 
-from tui.terminal.diff_output import DiffApp
-from tui.text.formatting import printable
+from kshunt.tui.terminal.diff_output import DiffApp
+from kshunt.tui.text.formatting import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

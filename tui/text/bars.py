@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from tui.text.formatting import Glyphs
+from kshunt.tui.text.formatting import Glyphs
 
 LIMIT_MARKS: Final = {True: "╌", False: "-"}
 """What draws a limit, by whether braille can be shown."""

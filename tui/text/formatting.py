@@ -1,7 +1,7 @@
 """How values are written for an operator: bytes, rates, durations, names. Pure functions.
 
 Unknown is `?` everywhere and never 0. Units are SI (1 MB is 10**6 bytes), the same that
-`backend.domain.throttles.configs.parse_rate` reads, so what is shown can be typed back.
+`kshunt.backend.domain.throttles.configs.parse_rate` reads, so what is shown can be typed back.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-from backend.domain.text.formatting import NEVER, UNKNOWN, many
-from backend.domain.text.formatting import duration_text as duration_text
+from kshunt.backend.domain.text.formatting import NEVER, UNKNOWN, many
+from kshunt.backend.domain.text.formatting import duration_text as duration_text
 
 plural = many
 UNKNOWN_TEXT: Final = UNKNOWN

@@ -11,8 +11,8 @@ from typing import Any, Final
 import plotext
 from rich.text import Text
 
-from backend.domain.replicas.snapshot import HistoryPoint
-from tui.text.formatting import Glyphs, bytes_text, duration_text
+from kshunt.backend.domain.replicas.snapshot import HistoryPoint
+from kshunt.tui.text.formatting import Glyphs, bytes_text, duration_text
 
 _LOCK: Final = threading.Lock()
 """plotext has one figure for the whole process."""

@@ -6,20 +6,20 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.operations.lifecycle import OperationState
-from backend.domain.operations.operation import OperationKind
-from tui.actions import key_of, view_key
-from tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
-from tui.data.team import awaits_me, words_of
-from tui.facts.row_keys import ListKey, RateKey
-from tui.tables.targets import Item, ScreenTarget
-from tui.text.formatting import names_text, plural
+from kshunt.backend.domain.operations.lifecycle import OperationState
+from kshunt.backend.domain.operations.operation import OperationKind
+from kshunt.tui.actions import key_of, view_key
+from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
+from kshunt.tui.data.team import awaits_me, words_of
+from kshunt.tui.facts.row_keys import ListKey, RateKey
+from kshunt.tui.tables.targets import Item, ScreenTarget
+from kshunt.tui.text.formatting import names_text, plural
 
 if TYPE_CHECKING:
-    from backend.domain.operations.operation import Operation
-    from backend.domain.service.backend_status import BackendStatus
-    from backend.domain.throttles.owners import ShownDrift
-    from tui.data.store import Store
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.service.backend_status import BackendStatus
+    from kshunt.backend.domain.throttles.owners import ShownDrift
+    from kshunt.tui.data.store import Store
 
 OUT_OF_SYNC: Final = "-insync -adding"
 """A filter: replicas that should be in sync and are not."""
@@ -40,7 +40,7 @@ def attention(store: Store) -> tuple[Item, ...]:
         known = () if store.snapshot is None else store.snapshot.brokers
         found += unread(store.summary.problems, known)
         if store.summary.stuck:
-            from tui.facts.stuck_words import stuck_sentence
+            from kshunt.tui.facts.stuck_words import stuck_sentence
 
             target = ScreenTarget(PARTITIONS, filter_text="stuck")
             found.append(Item(stuck_sentence(store.summary.stuck), "bad", target, "stuck"))
@@ -48,7 +48,7 @@ def attention(store: Store) -> tuple[Item, ...]:
         found += _standing(store.standing)
     found += _orphans(store)
     if store.pipeline is not None:
-        from tui.views.pipeline_alerts import pipeline_alerts
+        from kshunt.tui.views.pipeline_alerts import pipeline_alerts
 
         found += pipeline_alerts(store.pipeline, store.now_ms)
     found += [
@@ -84,7 +84,7 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
     if store.foreign:
         found.append(_foreign(store))
     if summary is not None and summary.leaving and store.snapshot is not None:
-        from tui.facts.leaving_partitions import leaving_items
+        from kshunt.tui.facts.leaving_partitions import leaving_items
 
         found += leaving_items(summary.leaving, store.snapshot.taken_ms, store.operations)
     if summary is not None and not summary.moving_partitions and summary.misled_partitions:
@@ -102,7 +102,7 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
 
 def _foreign(store: Store) -> Item:
     """Moves that no operation here owns, and whether what throttles them stays on."""
-    from tui.facts.foreign_throttles import foreign_throttles_left, left_words
+    from kshunt.tui.facts.foreign_throttles import foreign_throttles_left, left_words
 
     throttles = store.snapshot.throttles if store.snapshot is not None else None
     left = foreign_throttles_left(store.operations, throttles, store.owned)
@@ -113,7 +113,7 @@ def _foreign(store: Store) -> Item:
 
 
 def _drift(one: ShownDrift) -> Item:
-    from tui.facts.drift_words import drift_words, owner_words
+    from kshunt.tui.facts.drift_words import drift_words, owner_words
 
     key = RateKey(one.broker) if one.broker is not None else ListKey(one.topic or "")
     text = f"Drift: {drift_words(one)} ({owner_words(one.operations)})."
@@ -124,7 +124,7 @@ def _drift(one: ShownDrift) -> Item:
 
 def _shrinking(operations: Sequence[Operation]) -> list[Item]:
     """Shrinks that wait for somebody."""
-    from tui.facts.shrink_phases import needs_words, shrink_progress_of, waits_for_name
+    from kshunt.tui.facts.shrink_phases import needs_words, shrink_progress_of, waits_for_name
 
     found = []
     for one in operations:

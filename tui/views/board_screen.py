@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from textual import on
 
-from tui.grid.board import Board
-from tui.tables.lines import Line
-from tui.views.view_screen import ViewScreen
+from kshunt.tui.grid.board import Board
+from kshunt.tui.tables.lines import Line
+from kshunt.tui.views.view_screen import ViewScreen
 
 
 class BoardScreen(ViewScreen):
@@ -49,7 +49,7 @@ class BoardScreen(ViewScreen):
     @on(Board.Clicked)
     def action_go(self) -> None:
         """Go where the line leads."""
-        from tui.shell.navigation import go
+        from kshunt.tui.shell.navigation import go
 
         target = self.board.target
         if target is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from backend.domain.cluster.partition_modes import MODES_BY_KEY
-from tui.facts.filter_terms import ABOUT_FIELDS, ABOUT_WORDS, EXAMPLES, FIELDS, WORDS
+from kshunt.backend.domain.cluster.partition_modes import MODES_BY_KEY
+from kshunt.tui.facts.filter_terms import ABOUT_FIELDS, ABOUT_WORDS, EXAMPLES, FIELDS, WORDS
 
 OFFERED_MOST: Final = 12
 """Names of topics or operations that are offered at most."""

@@ -8,11 +8,11 @@ from typing import Final
 from textual import events, on
 from textual.widget import Widget
 
-from tui.grid.grid import Grid
-from tui.grid.pane import Pane
-from tui.tables.lines import PaneLine
-from tui.tables.model import RowKey
-from tui.views.table_screen import TableScreen
+from kshunt.tui.grid.grid import Grid
+from kshunt.tui.grid.pane import Pane
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.tables.model import RowKey
+from kshunt.tui.views.table_screen import TableScreen
 
 PANE_HEIGHT_LEAST: Final = 36
 """Lines of the terminal from which on the details stand below the table."""
@@ -72,7 +72,7 @@ class PaneScreen(TableScreen):
             self._open_details(key)
 
     def _open_details(self, key: RowKey) -> None:
-        from tui.dialogs.row_details import RowDetailsScreen
+        from kshunt.tui.dialogs.row_details import RowDetailsScreen
 
         def said() -> list[tuple[str, str]]:
             return [(line.label, line.text) for line in self.lines_of(key)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from backend.domain.pipeline.delivered import PipelineState, PipelineStatus, SamplesStatus
-from tui.actions.view_names import HISTORY
-from tui.facts.forecast import age_text
-from tui.tables.targets import Item, ScreenTarget
-from tui.text.formatting import plural, printable
+from kshunt.backend.domain.pipeline.delivered import PipelineState, PipelineStatus, SamplesStatus
+from kshunt.tui.actions.view_names import HISTORY
+from kshunt.tui.facts.forecast import age_text
+from kshunt.tui.tables.targets import Item, ScreenTarget
+from kshunt.tui.text.formatting import plural, printable
 
 UNWRITTEN_MS: Final = 120_000
 """A recorder that has written nothing for so long stands."""

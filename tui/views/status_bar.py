@@ -9,10 +9,10 @@ from rich.cells import cell_len
 from rich.text import Span, Text
 from textual.widget import Widget
 
-from tui.data.store import Store
-from tui.data.team import presence_forms
-from tui.feed.messages import ConnectionState
-from tui.text.formatting import (
+from kshunt.tui.data.store import Store
+from kshunt.tui.data.team import presence_forms
+from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.text.formatting import (
     NEVER_TEXT,
     Glyphs,
     bytes_text,
@@ -24,10 +24,10 @@ from tui.text.formatting import (
     rate_text,
     sparkline,
 )
-from tui.views.attention import attention
+from kshunt.tui.views.attention import attention
 
 if TYPE_CHECKING:
-    from tui.facts.snapshot_facts import Summary
+    from kshunt.tui.facts.snapshot_facts import Summary
 
 STALE_S = 10.0
 """A live backend sends at least every 5 s; data older than this is called stale."""
@@ -241,14 +241,14 @@ class StatusBar(Widget):
 
     def _share(self) -> str:
         """`45%, `: how much of all that moves was copied; nothing while nobody knows."""
-        from tui.facts.overview import share_text
+        from kshunt.tui.facts.overview import share_text
 
         home = self._store.home
         return f"{share_text(home.total)}, " if home is not None and home.total.known else ""
 
     def _eta(self, summary: Summary) -> list[str]:
         """When it will be done; replicas that never arrive do not hide when the others do."""
-        from tui.facts.eta_words import HELD_TEXT, eta_cells, shown_etas
+        from kshunt.tui.facts.eta_words import HELD_TEXT, eta_cells, shown_etas
 
         home = self._store.home
         if home is not None and home.held:

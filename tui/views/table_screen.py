@@ -9,24 +9,24 @@ from textual import on
 from textual.widget import Widget
 from textual.widgets import Input
 
-from backend.errors import BadInput
-from tui.actions import ACTIONS, key_of
-from tui.data.team import selected_words
-from tui.dialogs.dialog import Lines
-from tui.facts.view_query import Query
-from tui.feed.messages import ConnectionState
-from tui.grid.filter_line import FilterLine
-from tui.grid.grid import Grid
-from tui.grid.plot_panel import PlotPanel
-from tui.grid.tabs import ViewTabs
-from tui.tables.list_table import ListTable
-from tui.tables.model import Order, RowKey
-from tui.text.formatting import join_fitting
-from tui.views.view_screen import ViewScreen
+from kshunt.backend.errors import BadInput
+from kshunt.tui.actions import ACTIONS, key_of
+from kshunt.tui.data.team import selected_words
+from kshunt.tui.dialogs.dialog import Lines
+from kshunt.tui.facts.view_query import Query
+from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.grid.filter_line import FilterLine
+from kshunt.tui.grid.grid import Grid
+from kshunt.tui.grid.plot_panel import PlotPanel
+from kshunt.tui.grid.tabs import ViewTabs
+from kshunt.tui.tables.list_table import ListTable
+from kshunt.tui.tables.model import Order, RowKey
+from kshunt.tui.text.formatting import join_fitting
+from kshunt.tui.views.view_screen import ViewScreen
 
 if TYPE_CHECKING:
-    from backend.domain.throttles.owners import ShownDrift
-    from tui.views.filter_hints import Hint
+    from kshunt.backend.domain.throttles.owners import ShownDrift
+    from kshunt.tui.views.filter_hints import Hint
 
 MARK_LIMIT = 10_000
 """Kafka takes no more partitions in one call."""
@@ -210,7 +210,7 @@ class TableScreen(ViewScreen):
 
     def sort_by(self, key: str) -> None:
         """Sort by a column alone: numbers from the largest, words from the first."""
-        from tui.dialogs.sort import begins_with_largest
+        from kshunt.tui.dialogs.sort import begins_with_largest
 
         table = self.grid.table
         column = next((c for c in table.columns if c.key == key), None) if table else None
@@ -237,7 +237,7 @@ class TableScreen(ViewScreen):
 
     def action_details(self) -> None:
         """Everything about the row under the cursor, as long as it is looked at."""
-        from tui.dialogs.row_details import RowDetailsScreen, details
+        from kshunt.tui.dialogs.row_details import RowDetailsScreen, details
 
         key = self.grid.cursor_key
         if self.grid.table is None or key is None:
@@ -251,7 +251,7 @@ class TableScreen(ViewScreen):
 
     def action_sort_choose(self) -> None:
         """Choose the columns to sort by."""
-        from tui.dialogs.sort import SortScreen
+        from kshunt.tui.dialogs.sort import SortScreen
 
         table = self.grid.table
         if table is None:
@@ -291,13 +291,13 @@ class TableScreen(ViewScreen):
 
     @on(FilterLine.CompletionWanted)
     def _complete(self) -> None:
-        from tui.views.filter_hints import completed
+        from kshunt.tui.views.filter_hints import completed
 
         line = self.query_one("#filter", FilterLine)
         line.put(completed(line.value, self._hint(line.value)))
 
     def _hint(self, text: str) -> Hint:
-        from tui.views.filter_hints import hint_for
+        from kshunt.tui.views.filter_hints import hint_for
 
         store = self.kshunt.store
         topics = store.snapshot.topics if store.snapshot is not None else ()
@@ -313,7 +313,7 @@ class TableScreen(ViewScreen):
 
     def _apply_filter(self, text: str) -> bool:
         """Filter as it is typed; while it cannot be meant, say so and keep the last one."""
-        from tui.facts.filter_terms import parse_filter
+        from kshunt.tui.facts.filter_terms import parse_filter
 
         try:
             terms = parse_filter(text)

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tui.actions import (
+from kshunt.tui.actions import (
     AWAY,
     DRIFTED,
     FOREIGN,
@@ -25,23 +25,23 @@ from tui.actions import (
     footer_actions,
     screen_bindings,
 )
-from tui.data.team import awaits_me
-from tui.grid.key_bar import KeyBar
-from tui.grid.tabs import ViewTabs
-from tui.grid.time_bar import TimeBar
-from tui.views.status_bar import StatusBar
+from kshunt.tui.data.team import awaits_me
+from kshunt.tui.grid.key_bar import KeyBar
+from kshunt.tui.grid.tabs import ViewTabs
+from kshunt.tui.grid.time_bar import TimeBar
+from kshunt.tui.views.status_bar import StatusBar
 
 if TYPE_CHECKING:
-    from backend.domain.throttles.owners import ShownDrift
-    from tui.shell.dashboard import Dashboard
-    from tui.tables.model import RowKey
+    from kshunt.backend.domain.throttles.owners import ShownDrift
+    from kshunt.tui.shell.dashboard import Dashboard
+    from kshunt.tui.tables.model import RowKey
 
 
 def opener(module: str, name: str) -> Callable[[], Screen[None]]:
-    """What makes a view of `tui.views`; its module is loaded when it is first opened."""
+    """What makes a view of `kshunt.tui.views`; its module is loaded when it is first opened."""
 
     def opened() -> Screen[None]:
-        screen: Screen[None] = getattr(import_module(f"tui.views.{module}.screen"), name)()
+        screen: Screen[None] = getattr(import_module(f"kshunt.tui.views.{module}.screen"), name)()
         return screen
 
     return opened
@@ -59,7 +59,7 @@ class ViewScreen(Screen[None]):
     @property
     def kshunt(self) -> Dashboard:
         """The app, by its own type."""
-        from tui.shell.dashboard import Dashboard
+        from kshunt.tui.shell.dashboard import Dashboard
 
         assert isinstance(self.app, Dashboard)
         return self.app
@@ -165,7 +165,7 @@ class ViewScreen(Screen[None]):
 
     def refused(self, id: str) -> bool:
         """Say why an action cannot be done; True if so."""
-        from tui.actions import action_named
+        from kshunt.tui.actions import action_named
 
         action = action_named(id)
         reason = self.refusal(action) if action is not None else ""
@@ -196,7 +196,7 @@ class ViewScreen(Screen[None]):
 
     def action_themes(self) -> None:
         """Choose a theme."""
-        from tui.dialogs.choose import ChooseScreen
+        from kshunt.tui.dialogs.choose import ChooseScreen
 
         themes = self.kshunt.themes
         choices = [(name, name) for name in themes.names]
@@ -273,8 +273,8 @@ class ViewScreen(Screen[None]):
 
     def action_attention(self) -> None:
         """Everything that is wrong, in full."""
-        from tui.dialogs.attention_list import AttentionScreen
-        from tui.views.attention import attention
+        from kshunt.tui.dialogs.attention_list import AttentionScreen
+        from kshunt.tui.views.attention import attention
 
         self.app.push_screen(AttentionScreen(attention(self.kshunt.store)))
 
@@ -292,7 +292,7 @@ class ViewScreen(Screen[None]):
 
     def action_help(self) -> None:
         """Every key of this view."""
-        from tui.dialogs.help import HelpScreen
+        from kshunt.tui.dialogs.help import HelpScreen
 
         self.app.push_screen(HelpScreen(self.VIEW))
 

@@ -23,9 +23,9 @@ from aiohttp import web
 from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
-from backend.child_processes import command_of, environment
-from backend.errors import ConfigError
-from tui.web.guard import HEADERS, PARAMETER, Asked, Guard
+from kshunt.backend.child_processes import command_of, environment
+from kshunt.backend.errors import ConfigError
+from kshunt.tui.web.guard import HEADERS, PARAMETER, Asked, Guard
 
 SESSIONS_MOST: Final = 16
 """Browser sessions at once; each is a process."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from backend.admin.rpc.configs import Changes, Values, in_force
-from backend.clock import Clock
-from backend.errors import ClusterError
+from kshunt.backend.admin.rpc.configs import Changes, Values, in_force
+from kshunt.backend.clock import Clock
+from kshunt.backend.errors import ClusterError
 
 Name = TypeVar("Name", int, str)
 

@@ -1,8 +1,8 @@
 """Changes that confluent-kafka makes: configurations, by librdkafka.
 
-Reads go over `backend.admin.rpc.connections`, because they are decoded in columns or need calls
-that confluent-kafka lacks. Nothing of it is imported before the first change, so that a tool that
-only reads starts sooner.
+Reads go over `kshunt.backend.admin.rpc.connections`, because they are decoded in columns or need
+calls that confluent-kafka lacks. Nothing of it is imported before the first change, so that a tool
+that only reads starts sooner.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.admin.port.cluster_admin import ItemResult
-from backend.admin.rpc.configs import Changes
-from backend.admin.rpc.error_mapping import item_result
-from backend.admin.security.client_properties import ClientConfig
+from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.admin.rpc.configs import Changes
+from kshunt.backend.admin.rpc.error_mapping import item_result
+from kshunt.backend.admin.security.client_properties import ClientConfig
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConfigResource
@@ -115,7 +115,7 @@ class ConfigWriter:
     def _connect(self) -> AdminClient:
         from confluent_kafka.admin import AdminClient
 
-        from backend.admin.rpc.librdkafka import made
+        from kshunt.backend.admin.rpc.librdkafka import made
 
         settings = {**self._config.librdkafka, "bootstrap.servers": self._bootstrap_servers}
         return made(AdminClient, settings, "Nothing was changed.")

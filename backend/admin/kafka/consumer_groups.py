@@ -28,16 +28,21 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
-from backend.admin.rpc.broker_calls import BrokerCalls
-from backend.admin.rpc.concurrency import together
-from backend.admin.rpc.error_mapping import decode_message, raise_for_code
-from backend.domain.cluster.assignment import partition_states
-from backend.domain.topics.groups import INACTIVE_STATES, ConsumerGroup, GroupMember, GroupsRead
-from backend.errors import ClusterError, NotSupported
-from backend.wire.error_codes import error_name
-from backend.wire.group_describe import assigned_in, describe_request, described, subscribes
-from backend.wire.raw import RawAnswer, RawRequest
-from backend.wire.reader import WireError
+from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
+from kshunt.backend.admin.rpc.concurrency import together
+from kshunt.backend.admin.rpc.error_mapping import decode_message, raise_for_code
+from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.topics.groups import (
+    INACTIVE_STATES,
+    ConsumerGroup,
+    GroupMember,
+    GroupsRead,
+)
+from kshunt.backend.errors import ClusterError, NotSupported
+from kshunt.backend.wire.error_codes import error_name
+from kshunt.backend.wire.group_describe import assigned_in, describe_request, described, subscribes
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.reader import WireError
 
 OFFSET_FETCH_KEY: Final = 9
 OFFSETS_PER_REQUEST: Final = 20_000

@@ -12,13 +12,13 @@ from typing import Final, Protocol
 
 from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
 
-from backend.admin.port.cluster_admin import PartitionResults
-from backend.admin.rpc.connections import Lane
-from backend.admin.rpc.error_mapping import BrokerDown, decode_message, raise_for_code
-from backend.admin.rpc.requests import PREFERRED, aligned
-from backend.domain.cluster.metadata import TopicPartition
-from backend.errors import BrokerUnreachable, ClusterUnreachable
-from backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.admin.port.cluster_admin import PartitionResults
+from kshunt.backend.admin.rpc.connections import Lane
+from kshunt.backend.admin.rpc.error_mapping import BrokerDown, decode_message, raise_for_code
+from kshunt.backend.admin.rpc.requests import PREFERRED, aligned
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 UNCLEAN: Final = 1
 """`ElectionType.UNCLEAN`."""

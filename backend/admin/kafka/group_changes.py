@@ -14,14 +14,14 @@ from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from backend.admin.kafka.topic_changes import result_or_lost
-from backend.admin.port.item_result import OK, ItemResult
-from backend.admin.rpc.broker_calls import BrokerCalls
-from backend.admin.rpc.concurrency import together
-from backend.admin.rpc.error_mapping import decode_message, item_error, item_result
-from backend.admin.rpc.requests import UNANSWERED
-from backend.errors import ClusterError, NotSupported
-from backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.admin.kafka.topic_changes import result_or_lost
+from kshunt.backend.admin.port.item_result import OK, ItemResult
+from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
+from kshunt.backend.admin.rpc.concurrency import together
+from kshunt.backend.admin.rpc.error_mapping import decode_message, item_error, item_result
+from kshunt.backend.admin.rpc.requests import UNANSWERED
+from kshunt.backend.errors import ClusterError, NotSupported
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 _GROUP: Final = 0
 """`CoordinatorType.GROUP`."""

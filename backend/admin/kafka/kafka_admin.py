@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from backend.admin.kafka import (
+from kshunt.backend.admin.kafka import (
     consumer_groups,
     elections,
     group_changes,
@@ -18,43 +18,43 @@ from backend.admin.kafka import (
     topic_descriptions,
     write_blocks,
 )
-from backend.admin.kafka.config_propagation import wait_until_in_force
-from backend.admin.kafka.config_writer import ConfigWriter
-from backend.admin.kips import partition_deletion, preferred_election, replica_status
-from backend.admin.kips.alter_topics.native import alter_topics
-from backend.admin.kips.reassignment import native as reassignment
-from backend.admin.kips.throttles.checks import checked_rates, checked_replicas
-from backend.admin.kips.throttles.rates import alter_rates, alter_rates_by_configs
-from backend.admin.kips.throttles.replicas import alter_replicas, alter_replicas_by_configs
-from backend.admin.port.capabilities import NotOffered
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.admin.kafka.config_propagation import wait_until_in_force
+from kshunt.backend.admin.kafka.config_writer import ConfigWriter
+from kshunt.backend.admin.kips import partition_deletion, preferred_election, replica_status
+from kshunt.backend.admin.kips.alter_topics.native import alter_topics
+from kshunt.backend.admin.kips.reassignment import native as reassignment
+from kshunt.backend.admin.kips.throttles.checks import checked_rates, checked_replicas
+from kshunt.backend.admin.kips.throttles.rates import alter_rates, alter_rates_by_configs
+from kshunt.backend.admin.kips.throttles.replicas import alter_replicas, alter_replicas_by_configs
+from kshunt.backend.admin.port.capabilities import NotOffered
+from kshunt.backend.admin.port.cluster_admin import (
     ItemResult,
     PartitionResults,
     ReplicaLag,
 )
-from backend.admin.rpc import configs, requests
-from backend.admin.rpc.bootstrap import bootstrap_addresses
-from backend.admin.rpc.concurrency import first_answer, together
-from backend.admin.rpc.configs import Changes, Values
-from backend.admin.rpc.connections import BrokerConnections, Lane, silence_clients
-from backend.admin.rpc.error_mapping import BrokerDown, BrokerName, item_error
-from backend.admin.security.client_properties import ClientConfig, load_client_config
-from backend.clock import Clock, SystemClock
-from backend.domain.cluster.assignment import ClusterState
-from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
-from backend.domain.cluster.metadata import NO_BROKER, OngoingReassignment, TopicPartition
-from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
-from backend.domain.topics.alteration import AlteredTopic
-from backend.domain.topics.configs import TopicConfig
-from backend.domain.topics.groups import RecordSample
-from backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable
-from backend.offload import offload
-from backend.settings import LIMITS, Settings
-from backend.wire import columnar, metadata
-from backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.admin.rpc import configs, requests
+from kshunt.backend.admin.rpc.bootstrap import bootstrap_addresses
+from kshunt.backend.admin.rpc.concurrency import first_answer, together
+from kshunt.backend.admin.rpc.configs import Changes, Values
+from kshunt.backend.admin.rpc.connections import BrokerConnections, Lane, silence_clients
+from kshunt.backend.admin.rpc.error_mapping import BrokerDown, BrokerName, item_error
+from kshunt.backend.admin.security.client_properties import ClientConfig, load_client_config
+from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.domain.cluster.assignment import ClusterState
+from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, OngoingReassignment, TopicPartition
+from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.domain.topics.configs import TopicConfig
+from kshunt.backend.domain.topics.groups import RecordSample
+from kshunt.backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable
+from kshunt.backend.offload import offload
+from kshunt.backend.settings import LIMITS, Settings
+from kshunt.backend.wire import columnar, metadata
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 if TYPE_CHECKING:
-    from backend.admin.kips.backend_placer import BackendPlacer
+    from kshunt.backend.admin.kips.backend_placer import BackendPlacer
 
 log = logging.getLogger(__name__)
 
@@ -558,6 +558,6 @@ def _sample(
     timeout_s: float,
 ) -> RecordSample:
     # librdkafka is loaded where records are read: most tools never do.
-    from backend.admin.kafka import record_sample
+    from kshunt.backend.admin.kafka import record_sample
 
     return record_sample.sample(bootstrap_servers, config, topic, ends, timeout_s=timeout_s)

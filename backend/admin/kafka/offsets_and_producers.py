@@ -19,20 +19,20 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from backend.admin.rpc.broker_calls import BrokerCalls, has
-from backend.admin.rpc.concurrency import together
-from backend.admin.rpc.error_mapping import decode_message
-from backend.domain.cluster.assignment import partition_states
-from backend.domain.cluster.metadata import NO_BROKER
-from backend.domain.topics.groups import (
+from kshunt.backend.admin.rpc.broker_calls import BrokerCalls, has
+from kshunt.backend.admin.rpc.concurrency import together
+from kshunt.backend.admin.rpc.error_mapping import decode_message
+from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.metadata import NO_BROKER
+from kshunt.backend.domain.topics.groups import (
     ActiveProducer,
     OffsetsRead,
     PartitionOffsets,
     ProducersRead,
 )
-from backend.errors import ClusterError, NotSupported
-from backend.wire.error_codes import error_name
-from backend.wire.raw import RawRequest
+from kshunt.backend.errors import ClusterError, NotSupported
+from kshunt.backend.wire.error_codes import error_name
+from kshunt.backend.wire.raw import RawRequest
 
 LIST_OFFSETS_KEY: Final = 2
 DESCRIBE_PRODUCERS_KEY: Final = 61

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from backend.admin.rpc.librdkafka import made
-from backend.admin.security.client_properties import ClientConfig
-from backend.domain.topics.groups import RecordSample
+from kshunt.backend.admin.rpc.librdkafka import made
+from kshunt.backend.admin.security.client_properties import ClientConfig
+from kshunt.backend.domain.topics.groups import RecordSample
 
 RECORDS_PER_PARTITION: Final = 20
 PARTITIONS_MAX: Final = 64

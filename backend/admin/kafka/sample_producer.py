@@ -1,4 +1,5 @@
-"""Samples into topics of the cluster, by librdkafka; see `backend.telemetry.recording.kafka_sink`.
+"""Samples into topics of the cluster, by librdkafka; see
+`kshunt.backend.telemetry.recording.kafka_sink`.
 
 Rows are sent without waiting for each. One that is not taken within `DELIVERY_S` is lost: it is
 counted, with the time that it is of. Importing this module loads librdkafka.
@@ -17,10 +18,10 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, TOPIC_ALREADY_EXISTS, made
-from backend.admin.security.client_properties import ClientConfig
-from backend.domain.pipeline.sample_columns import DAY_MS
-from backend.errors import ClusterUnreachable, KshuntError, NotAuthorized
+from kshunt.backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, TOPIC_ALREADY_EXISTS, made
+from kshunt.backend.admin.security.client_properties import ClientConfig
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
+from kshunt.backend.errors import ClusterUnreachable, KshuntError, NotAuthorized
 
 DELIVERY_S: Final = 300.0
 """So long librdkafka tries to deliver a row."""

@@ -21,24 +21,24 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from backend.admin.port.effects import KnownTopic
-from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION, ItemResult
-from backend.admin.rpc.broker_calls import BrokerCalls
-from backend.admin.rpc.concurrency import together
-from backend.admin.rpc.configs import TOPIC, describe_request, topic_configs
-from backend.admin.rpc.connections import Lane
-from backend.admin.rpc.error_mapping import (
+from kshunt.backend.admin.port.effects import KnownTopic
+from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION, ItemResult
+from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
+from kshunt.backend.admin.rpc.concurrency import together
+from kshunt.backend.admin.rpc.configs import TOPIC, describe_request, topic_configs
+from kshunt.backend.admin.rpc.connections import Lane
+from kshunt.backend.admin.rpc.error_mapping import (
     NOT_CONTROLLER,
     BrokerDown,
     decode_message,
     item_result,
     raise_for_code,
 )
-from backend.admin.rpc.requests import UNANSWERED
-from backend.domain.topics.configs import TopicConfig
-from backend.errors import BrokerUnreachable
-from backend.wire.raw import RawAnswer, RawRequest
-from backend.wire.reader import WireError
+from kshunt.backend.admin.rpc.requests import UNANSWERED
+from kshunt.backend.domain.topics.configs import TopicConfig
+from kshunt.backend.errors import BrokerUnreachable
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.reader import WireError
 
 OWN: Final = "DYNAMIC_TOPIC_CONFIG"
 """The source of what is set on a topic itself."""

@@ -14,19 +14,27 @@ from kafka.protocol.admin.topics import (
     DescribeTopicPartitionsResponse,
 )
 
-from backend.admin.rpc.broker_calls import BrokerCalls, has
-from backend.admin.rpc.configs import MIN_ISR, all_configs
-from backend.admin.rpc.error_mapping import decode_message
-from backend.admin.rpc.requests import metadata_request
-from backend.domain.cluster.assignment import ClusterState, partition_states
-from backend.domain.cluster.metadata import OngoingReassignment, PartitionState, TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.topics.configs import TopicConfig
-from backend.domain.topics.descriptions import DescribedPartition, TopicDescription, TopicsDescribed
-from backend.errors import NotAuthorized, NotSupported
-from backend.wire import seeds
-from backend.wire.metadata import decode_metadata, decode_topic_ids
-from backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.admin.rpc.broker_calls import BrokerCalls, has
+from kshunt.backend.admin.rpc.configs import MIN_ISR, all_configs
+from kshunt.backend.admin.rpc.error_mapping import decode_message
+from kshunt.backend.admin.rpc.requests import metadata_request
+from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
+from kshunt.backend.domain.cluster.metadata import (
+    OngoingReassignment,
+    PartitionState,
+    TopicPartition,
+)
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.topics.configs import TopicConfig
+from kshunt.backend.domain.topics.descriptions import (
+    DescribedPartition,
+    TopicDescription,
+    TopicsDescribed,
+)
+from kshunt.backend.errors import NotAuthorized, NotSupported
+from kshunt.backend.wire import seeds
+from kshunt.backend.wire.metadata import decode_metadata, decode_topic_ids
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 T = TypeVar("T")
 

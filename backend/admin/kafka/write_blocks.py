@@ -22,14 +22,14 @@ from kafka.protocol.admin import (
     DescribeAclsResponse,
 )
 
-from backend.admin.kafka.topic_changes import by_controller, topic_entry, topic_request
-from backend.admin.port.effects import WriteBlock
-from backend.admin.port.item_result import OK, ItemResult
-from backend.admin.rpc.broker_calls import BrokerCalls
-from backend.admin.rpc.error_mapping import decode_message, item_result, raise_for_code
-from backend.admin.rpc.requests import UNANSWERED
-from backend.errors import Conflict, NotSupported
-from backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.admin.kafka.topic_changes import by_controller, topic_entry, topic_request
+from kshunt.backend.admin.port.effects import WriteBlock
+from kshunt.backend.admin.port.item_result import OK, ItemResult
+from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
+from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result, raise_for_code
+from kshunt.backend.admin.rpc.requests import UNANSWERED
+from kshunt.backend.errors import Conflict, NotSupported
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 EVERYBODY: Final = "User:*"
 EVERYWHERE: Final = "*"

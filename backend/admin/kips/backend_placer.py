@@ -15,8 +15,8 @@ Constraints
 Algorithm
     1. Read the brokers and, for a placer that goes by load, who holds and leads how much, and how
        full disks are. Traffic stays unknown: what consumers read is measured nowhere.
-    2. Ask in a thread (`backend.placement.placer_calls`), topic by topic. What was placed counts as
-       load for the next topic.
+    2. Ask in a thread (`kshunt.backend.placement.placer_calls`), topic by topic. What was placed
+       counts as load for the next topic.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from typing import Final, TypeAlias
 import numpy as np
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 
-from backend.access.request_context import CURRENT_CALLER
-from backend.access.roles import Caller
-from backend.admin.rpc.broker_calls import BrokerCalls, has
-from backend.admin.rpc.concurrency import together
-from backend.admin.rpc.error_mapping import decode_message, raise_for_code
-from backend.admin.security.client_properties import parse_properties
-from backend.domain.cluster.assignment import Assignment
-from backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
-from backend.domain.cluster.columns import columns_of
-from backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
-from backend.errors import ClusterError, ConfigError, NotAuthorized, NotSupported
-from backend.placement.optional_interfaces import ClusterAware
-from backend.placement.placer import (
+from kshunt.backend.access.request_context import CURRENT_CALLER
+from kshunt.backend.access.roles import Caller
+from kshunt.backend.admin.rpc.broker_calls import BrokerCalls, has
+from kshunt.backend.admin.rpc.concurrency import together
+from kshunt.backend.admin.rpc.error_mapping import decode_message, raise_for_code
+from kshunt.backend.admin.security.client_properties import parse_properties
+from kshunt.backend.domain.cluster.assignment import Assignment
+from kshunt.backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
+from kshunt.backend.domain.cluster.columns import columns_of
+from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
+from kshunt.backend.errors import ClusterError, ConfigError, NotAuthorized, NotSupported
+from kshunt.backend.placement.optional_interfaces import ClusterAware
+from kshunt.backend.placement.placer import (
     InvalidReplicationFactor,
     ReplicaPlacementFailed,
     ReplicaPlacer,
     UsableBroker,
     load_placer,
 )
-from backend.placement.placer_calls import DEADLINE_S, PlacementRequest, place_with
-from backend.settings import PlacerSettings
-from backend.wire.raw import RawRequest
+from kshunt.backend.placement.placer_calls import DEADLINE_S, PlacementRequest, place_with
+from kshunt.backend.settings import PlacerSettings
+from kshunt.backend.wire.raw import RawRequest
 
 DESCRIBE_CLUSTER_KEY: Final = 60
 _TELLS_FENCED: Final = 2

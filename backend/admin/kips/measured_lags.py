@@ -7,23 +7,23 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.admin.port.cluster_admin import (
     OK,
     ItemResult,
     ReplicaLag,
 )
-from backend.admin.rpc.broker_calls import KafkaCalls
-from backend.admin.rpc.concurrency import together
-from backend.admin.rpc.error_mapping import item_error, item_result
-from backend.clock import Clock
-from backend.domain.cluster.assignment import Assignment
-from backend.domain.cluster.columns import OffsetColumns, PartitionColumns
-from backend.domain.cluster.metadata import (
+from kshunt.backend.admin.rpc.broker_calls import KafkaCalls
+from kshunt.backend.admin.rpc.concurrency import together
+from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.cluster.assignment import Assignment
+from kshunt.backend.domain.cluster.columns import OffsetColumns, PartitionColumns
+from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     TopicPartition,
 )
-from backend.errors import KshuntError
-from backend.wire.error_codes import error_name
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.wire.error_codes import error_name
 
 LEADER_NOT_AVAILABLE = 5
 

@@ -28,24 +28,29 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from backend.admin.port.cluster_admin import ItemResult
-from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
-from backend.admin.rpc import configs
-from backend.admin.rpc.broker_calls import LOST, BrokerCalls, has
-from backend.admin.rpc.error_mapping import decode_message, item_error, item_result, raise_for_code
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.shrink.delete_partitions import (
+from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
+from kshunt.backend.admin.rpc import configs
+from kshunt.backend.admin.rpc.broker_calls import LOST, BrokerCalls, has
+from kshunt.backend.admin.rpc.error_mapping import (
+    decode_message,
+    item_error,
+    item_result,
+    raise_for_code,
+)
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.shrink.delete_partitions import (
     DELAY_MS_MAX,
     NO_PARTITION,
     DeletedPartition,
     DeletePartitions,
     ShrinkSupport,
 )
-from backend.domain.topics.descriptions import INTERNAL_TOPICS
-from backend.errors import Conflict, KshuntError, NotSupported
-from backend.wire import seeds
-from backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
+from kshunt.backend.errors import Conflict, KshuntError, NotSupported
+from kshunt.backend.wire import seeds
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 ENABLE: Final = "delete.topic.partition.enable"
 

@@ -13,11 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from backend.admin.kips import seed_requests
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.admin.kips import seed_requests
+from kshunt.backend.admin.port.cluster_admin import (
     PartitionResults,
 )
-from backend.admin.rpc.broker_calls import (
+from kshunt.backend.admin.rpc.broker_calls import (
     LOST,
     BrokerCalls,
     RpcNotServed,
@@ -26,14 +26,14 @@ from backend.admin.rpc.broker_calls import (
     log_fallback,
     timed_out,
 )
-from backend.admin.rpc.error_mapping import item_result
-from backend.domain.cluster.assignment import Assignment
-from backend.domain.cluster.metadata import TopicPartition
-from backend.errors import (
+from kshunt.backend.admin.rpc.error_mapping import item_result
+from kshunt.backend.domain.cluster.assignment import Assignment
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.errors import (
     BrokerUnreachable,
     ClusterUnreachable,
 )
-from backend.wire import seeds
+from kshunt.backend.wire import seeds
 
 ELECTION_NOT_NEEDED: Final = 84
 

@@ -10,36 +10,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from backend.admin.kips import seed_requests
-from backend.admin.kips.measured_lags import measured_lags
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.admin.kips import seed_requests
+from kshunt.backend.admin.kips.measured_lags import measured_lags
+from kshunt.backend.admin.port.cluster_admin import (
     ItemResult,
     ReplicaLag,
 )
-from backend.admin.rpc.broker_calls import (
+from kshunt.backend.admin.rpc.broker_calls import (
     REFUSALS,
     BrokerCalls,
     has,
     log_fallback,
 )
-from backend.admin.rpc.concurrency import together
-from backend.admin.rpc.error_mapping import item_result
-from backend.clock import Clock
-from backend.domain.cluster.assignment import (
+from kshunt.backend.admin.rpc.concurrency import together
+from kshunt.backend.admin.rpc.error_mapping import item_result
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.cluster.assignment import (
     part_of,
     partition_states,
 )
-from backend.domain.cluster.metadata import (
+from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     PartitionState,
     TopicPartition,
 )
-from backend.errors import (
+from kshunt.backend.errors import (
     ClusterError,
     NotSupported,
 )
-from backend.offload import offload
-from backend.wire import seeds
+from kshunt.backend.offload import offload
+from kshunt.backend.wire import seeds
 
 INVALID_TOPIC_EXCEPTION = 17
 

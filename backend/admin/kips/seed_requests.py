@@ -1,4 +1,4 @@
-"""The seeds' own messages (`backend.wire.seeds`) as requests, and what their answers say."""
+"""The seeds' own messages (`kshunt.backend.wire.seeds`) as requests, and what their answers say."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from backend.admin.port.cluster_admin import ItemResult, PartitionResults, ReassignOptions
-from backend.admin.rpc.error_mapping import decode_message, item_result
-from backend.admin.rpc.requests import UNANSWERED, aligned
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.domain.topics.alteration import AlteredTopic
-from backend.wire import seeds
-from backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.admin.port.cluster_admin import ItemResult, PartitionResults, ReassignOptions
+from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result
+from kshunt.backend.admin.rpc.requests import UNANSWERED, aligned
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.wire import seeds
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 Entry = TypeVar("Entry")
 

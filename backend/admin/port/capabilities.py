@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
-from backend.errors import NotSupported
+from kshunt.backend.errors import NotSupported
 
 
 class Verb(enum.StrEnum):

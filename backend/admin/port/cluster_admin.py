@@ -10,26 +10,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from backend.admin.port.effects import ClusterEffects
-from backend.admin.port.item_result import OK as OK
-from backend.admin.port.item_result import ItemResult as ItemResult
-from backend.domain.cluster.assignment import ClusterState
-from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.shrink.delete_partitions import (
+from kshunt.backend.admin.port.effects import ClusterEffects
+from kshunt.backend.admin.port.item_result import OK as OK
+from kshunt.backend.admin.port.item_result import ItemResult as ItemResult
+from kshunt.backend.domain.cluster.assignment import ClusterState
+from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.shrink.delete_partitions import (
     DeletedPartition,
     DeletePartitions,
     ShrinkSupport,
 )
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.throttles.configs import (
     ThrottledRate,
     ThrottledReplicas,
     Throttles,
 )
-from backend.domain.topics.alteration import AlteredTopic
-from backend.domain.topics.configs import TopicConfig
-from backend.domain.topics.descriptions import TopicsDescribed
-from backend.domain.topics.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.domain.topics.configs import TopicConfig
+from kshunt.backend.domain.topics.descriptions import TopicsDescribed
+from kshunt.backend.domain.topics.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
 
 PartitionResults: TypeAlias = Mapping[TopicPartition, ItemResult]
 

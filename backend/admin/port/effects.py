@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from backend.admin.port.capabilities import NotOffered
-from backend.admin.port.item_result import ItemResult
+from kshunt.backend.admin.port.capabilities import NotOffered
+from kshunt.backend.admin.port.item_result import ItemResult
 
 
 @dataclass(frozen=True, slots=True)

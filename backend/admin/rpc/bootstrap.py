@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from backend.admin.rpc.connections import Address
-from backend.errors import ConfigError
+from kshunt.backend.admin.rpc.connections import Address
+from kshunt.backend.errors import ConfigError
 
 
 def bootstrap_addresses(servers: str) -> tuple[Address, ...]:

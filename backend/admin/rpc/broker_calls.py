@@ -9,16 +9,16 @@ from typing import Final, Protocol, TypeVar
 
 from kafka.errors import KafkaTimeoutError, RequestTimedOutError
 
-from backend.admin.port.cluster_admin import ItemResult, PartitionResults
-from backend.admin.rpc.configs import Changes, Values
-from backend.admin.rpc.connections import Lane
-from backend.admin.rpc.error_mapping import NOT_CONTROLLER, UNSUPPORTED_VERSION, BrokerDown
-from backend.domain.cluster.assignment import ClusterState
-from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError, NotSupported
-from backend.wire.raw import RawAnswer, RawRequest
-from backend.wire.reader import WireError
+from kshunt.backend.admin.port.cluster_admin import ItemResult, PartitionResults
+from kshunt.backend.admin.rpc.configs import Changes, Values
+from kshunt.backend.admin.rpc.connections import Lane
+from kshunt.backend.admin.rpc.error_mapping import NOT_CONTROLLER, UNSUPPORTED_VERSION, BrokerDown
+from kshunt.backend.domain.cluster.assignment import ClusterState
+from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError, NotSupported
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.reader import WireError
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from backend.admin.rpc.error_mapping import whole_cluster_error
+from kshunt.backend.admin.rpc.error_mapping import whole_cluster_error
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
 )
 
-from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
-from backend.admin.rpc.error_mapping import decode_message, raise_for_code
-from backend.domain.throttles.configs import (
+from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
+from kshunt.backend.admin.rpc.error_mapping import decode_message, raise_for_code
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -25,10 +25,10 @@ from backend.domain.throttles.configs import (
     ThrottledRate,
     ThrottledReplicas,
 )
-from backend.domain.topics.configs import TopicConfig
-from backend.errors import BadInput
-from backend.wire.raw import RawAnswer, RawRequest
-from backend.wire.reader import WireError
+from kshunt.backend.domain.topics.configs import TopicConfig
+from kshunt.backend.errors import BadInput
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.reader import WireError
 
 Name = TypeVar("Name", str, int)
 

@@ -42,19 +42,19 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
-from backend.admin.rpc.error_mapping import (
+from kshunt.backend.admin.rpc.error_mapping import (
     BrokerDown,
     BrokerName,
     ConnectionRefused,
     TlsListener,
     whole_call_error,
 )
-from backend.admin.security.client_properties import ClientConfig
-from backend.errors import BrokerUnreachable, KshuntError
-from backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.admin.security.client_properties import ClientConfig
+from kshunt.backend.errors import BrokerUnreachable, KshuntError
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 if TYPE_CHECKING:
-    from backend.admin.security.oauth import TokenSource
+    from kshunt.backend.admin.security.oauth import TokenSource
 
 Lane: TypeAlias = Literal["read", "write"]
 Address: TypeAlias = tuple[str, int]

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import kafka.errors as kafka_errors
 
-from backend.admin.port.cluster_admin import OK, ItemResult
-from backend.errors import (
+from kshunt.backend.admin.port.cluster_admin import OK, ItemResult
+from kshunt.backend.errors import (
     BrokerUnreachable,
     ClusterError,
     ClusterUnreachable,
@@ -23,9 +23,9 @@ from backend.errors import (
     NotAuthorized,
     NotSupported,
 )
-from backend.wire.error_codes import RETRIABLE, error_name
-from backend.wire.raw import RawAnswer
-from backend.wire.reader import WireError
+from kshunt.backend.wire.error_codes import RETRIABLE, error_name
+from kshunt.backend.wire.raw import RawAnswer
+from kshunt.backend.wire.reader import WireError
 
 BrokerName: TypeAlias = int | tuple[str, int]
 """A broker's id, or the host and port of a bootstrap server."""

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaException
 
-from backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError
 
 AUTHORIZATION_FAILED: Final = frozenset({29, 30, 31, 53, 58, 65})
 TOPIC_ALREADY_EXISTS: Final = 36

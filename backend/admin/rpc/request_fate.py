@@ -18,9 +18,9 @@ import enum
 from collections.abc import Mapping
 from typing import Final
 
-from backend.admin.port.cluster_admin import ItemResult
-from backend.errors import ConfigError, KshuntError, NotAuthorized, NotSupported
-from backend.wire.error_codes import error_name
+from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.errors import ConfigError, KshuntError, NotAuthorized, NotSupported
+from kshunt.backend.wire.error_codes import error_name
 
 BROKER_NOT_AVAILABLE: Final = 8
 """Of the error of a broker that does not run, so that nothing was sent to it."""

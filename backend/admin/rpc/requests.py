@@ -16,11 +16,11 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 
-from backend.admin.port.cluster_admin import ItemResult, PartitionResults
-from backend.admin.rpc.error_mapping import decode_message, item_result, raise_for_code
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.wire import metadata
-from backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.admin.port.cluster_admin import ItemResult, PartitionResults
+from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result, raise_for_code
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.wire import metadata
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 PREFERRED: Final = 0
 """`ElectionType.PREFERRED`."""

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.admin.security import jaas, tls
-from backend.admin.security.redacted import Redacted
-from backend.errors import ConfigError
-from backend.secret_files import others_can_read, refuse_writable
+from kshunt.backend.admin.security import jaas, tls
+from kshunt.backend.admin.security.redacted import Redacted
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.secret_files import others_can_read, refuse_writable
 
 if TYPE_CHECKING:
-    from backend.admin.security.oauth import TokenSource
+    from kshunt.backend.admin.security.oauth import TokenSource
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ HARMLESS: Final = frozenset(re.findall(r"\S+", _HARMLESS_TEXT))
 """Keys of Java clients that have nothing to do here: our calls carry their own deadlines."""
 
 OF_ZOOKEEPER: Final = ("zookeeper.", "jute.")
-"""Keys that begin so are for ZooKeeper; see `backend.admin.zookeeper.ensemble_config`."""
+"""Keys that begin so are for ZooKeeper; see `kshunt.backend.admin.zookeeper.ensemble_config`."""
 
 WHY_NOT: Final[Mapping[str, str]] = {
     "config.providers": "values are not looked up elsewhere; write them into the file",
@@ -316,7 +316,7 @@ def _sasl(
         handler = properties.get("sasl.login.callback.handler.class")
         if handler and handler not in _LOGIN_HANDLERS:
             raise ConfigError("sasl.login.callback.handler.class names a Java class of your own.")
-        from backend.admin.security.oauth import token_source
+        from kshunt.backend.admin.security.oauth import token_source
 
         tokens = token_source(properties, login.options)
         librdkafka["oauth_cb"] = tokens.for_librdkafka

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from backend.admin.security.redacted import Redacted
-from backend.errors import ConfigError
+from kshunt.backend.admin.security.redacted import Redacted
+from kshunt.backend.errors import ConfigError
 
 FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 

@@ -20,9 +20,9 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 
-from backend.admin.security.redacted import Redacted
-from backend.errors import ClusterUnreachable, ConfigError, KshuntError, NotAuthorized
-from backend.secret_files import refuse_writable
+from kshunt.backend.admin.security.redacted import Redacted
+from kshunt.backend.errors import ClusterUnreachable, ConfigError, KshuntError, NotAuthorized
+from kshunt.backend.secret_files import refuse_writable
 
 EXPIRY_MARGIN_S: Final = 10.0
 """A token that has less time left is not used any more."""

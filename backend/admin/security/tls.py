@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from backend.errors import ConfigError
-from backend.secret_files import refuse_writable
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.secret_files import refuse_writable
 
 _DEFAULT_TYPE: Final = "JKS"
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)

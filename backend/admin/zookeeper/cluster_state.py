@@ -12,12 +12,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from backend.admin.zookeeper import znode_layout
-from backend.admin.zookeeper.session import Session, Znode
-from backend.admin.zookeeper.znode_layout import TopicZnode
-from backend.domain.cluster.assignment import Assignment, ClusterState
-from backend.domain.cluster.metadata import NO_BROKER, Broker, OngoingReassignment, TopicPartition
-from backend.errors import ClusterUnreachable
+from kshunt.backend.admin.zookeeper import znode_layout
+from kshunt.backend.admin.zookeeper.session import Session, Znode
+from kshunt.backend.admin.zookeeper.znode_layout import TopicZnode
+from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
+from kshunt.backend.domain.cluster.metadata import (
+    NO_BROKER,
+    Broker,
+    OngoingReassignment,
+    TopicPartition,
+)
+from kshunt.backend.errors import ClusterUnreachable
 
 UNKNOWN_TOPIC: str = "UNKNOWN_TOPIC_OR_PARTITION"
 FoundState = tuple[tuple[str, int], str, Znode | None]

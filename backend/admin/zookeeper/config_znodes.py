@@ -11,12 +11,12 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from backend.admin.port.cluster_admin import OK, ItemResult
-from backend.admin.rpc.configs import Changes, ConfigValue, Values
-from backend.admin.rpc.error_mapping import item_error
-from backend.admin.zookeeper import znode_layout
-from backend.admin.zookeeper.session import Create, Outdated, Put, Session, Znode
-from backend.errors import ClusterError, KshuntError, NotActive
+from kshunt.backend.admin.port.cluster_admin import OK, ItemResult
+from kshunt.backend.admin.rpc.configs import Changes, ConfigValue, Values
+from kshunt.backend.admin.rpc.error_mapping import item_error
+from kshunt.backend.admin.zookeeper import znode_layout
+from kshunt.backend.admin.zookeeper.session import Create, Outdated, Put, Session, Znode
+from kshunt.backend.errors import ClusterError, KshuntError, NotActive
 
 ATTEMPTS: Final = 20
 """Somebody else would have to write the same znode as often, each time between look and commit."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import socket
 import ssl
 
-from backend.admin.zookeeper.ensemble_config import EnsembleConfig
-from backend.errors import ClusterUnreachable, ConfigError, KshuntError
+from kshunt.backend.admin.zookeeper.ensemble_config import EnsembleConfig
+from kshunt.backend.errors import ClusterUnreachable, ConfigError, KshuntError
 
 
 def why_not(config: EnsembleConfig, timeout_s: float) -> KshuntError | None:

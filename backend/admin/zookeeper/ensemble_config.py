@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from backend.addresses import check_connect
-from backend.admin.security import tls
-from backend.admin.security.client_properties import parse_properties
-from backend.errors import ConfigError
-from backend.secret_files import refuse_writable
+from kshunt.backend.addresses import check_connect
+from kshunt.backend.admin.security import tls
+from kshunt.backend.admin.security.client_properties import parse_properties
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.secret_files import refuse_writable
 
 PREFIX: Final = "zookeeper."
 DIGEST: Final = "zookeeper.digest"

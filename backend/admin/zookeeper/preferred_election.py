@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from backend.admin.port.cluster_admin import OK, ItemResult, PartitionResults
-from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
-from backend.admin.rpc.error_mapping import item_result
-from backend.admin.zookeeper import znode_layout
-from backend.admin.zookeeper.session import Create, Outdated, Session
-from backend.domain.cluster.assignment import ClusterState, partition_states
-from backend.domain.cluster.metadata import PartitionState, TopicPartition
-from backend.errors import Conflict
+from kshunt.backend.admin.port.cluster_admin import OK, ItemResult, PartitionResults
+from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
+from kshunt.backend.admin.rpc.error_mapping import item_result
+from kshunt.backend.admin.zookeeper import znode_layout
+from kshunt.backend.admin.zookeeper.session import Create, Outdated, Session
+from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
+from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition
+from kshunt.backend.errors import Conflict
 
 TIMED_OUT: Final = 7
 NOT_AVAILABLE: Final = 80

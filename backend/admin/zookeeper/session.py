@@ -36,9 +36,9 @@ from kazoo import exceptions as zk
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 
-from backend.admin.zookeeper.connection_diagnosis import why_not
-from backend.admin.zookeeper.ensemble_config import EnsembleConfig
-from backend.errors import (
+from kshunt.backend.admin.zookeeper.connection_diagnosis import why_not
+from kshunt.backend.admin.zookeeper.ensemble_config import EnsembleConfig
+from kshunt.backend.errors import (
     BadInput,
     ClusterError,
     ClusterUnreachable,

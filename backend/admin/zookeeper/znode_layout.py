@@ -12,8 +12,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeVar
 
-from backend.domain.cluster.metadata import NO_BROKER, Broker, OngoingReassignment, TopicPartition
-from backend.errors import ClusterError
+from kshunt.backend.domain.cluster.metadata import (
+    NO_BROKER,
+    Broker,
+    OngoingReassignment,
+    TopicPartition,
+)
+from kshunt.backend.errors import ClusterError
 
 BROKERS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"

@@ -26,39 +26,48 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NoReturn, Self
 
-from backend.admin.kafka.config_propagation import wait_until_in_force
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.reassignment import emulated
-from backend.admin.kips.reassignment.checks import check_plan, fit_part, meant_options, with_refused
-from backend.admin.port.capabilities import NotOffered, Verb, refusal, require
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.admin.kafka.config_propagation import wait_until_in_force
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.kips.reassignment import emulated
+from kshunt.backend.admin.kips.reassignment.checks import (
+    check_plan,
+    fit_part,
+    meant_options,
+    with_refused,
+)
+from kshunt.backend.admin.port.capabilities import NotOffered, Verb, refusal, require
+from kshunt.backend.admin.port.cluster_admin import (
     OK,
     ItemResult,
     PartitionResults,
     ReassignOptions,
     ReassignOutcome,
 )
-from backend.admin.port.effects import WriteBlock
-from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
-from backend.admin.rpc.concurrency import together
-from backend.admin.rpc.configs import RATE_KEYS, REPLICA_KEYS, Changes, Values
-from backend.admin.rpc.error_mapping import BROKER_NOT_AVAILABLE, UNSUPPORTED_VERSION, item_result
-from backend.admin.security.client_properties import load_client_config
-from backend.admin.zookeeper import cluster_state, config_znodes, znode_layout
-from backend.admin.zookeeper.ensemble_config import ensemble_config
-from backend.admin.zookeeper.preferred_election import elect
-from backend.admin.zookeeper.session import Create, Outdated, Session
-from backend.clock import Clock, SystemClock
-from backend.domain.cluster.assignment import ClusterState
-from backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
-from backend.domain.shrink.delete_partitions import (
+from kshunt.backend.admin.port.effects import WriteBlock
+from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
+from kshunt.backend.admin.rpc.concurrency import together
+from kshunt.backend.admin.rpc.configs import RATE_KEYS, REPLICA_KEYS, Changes, Values
+from kshunt.backend.admin.rpc.error_mapping import (
+    BROKER_NOT_AVAILABLE,
+    UNSUPPORTED_VERSION,
+    item_result,
+)
+from kshunt.backend.admin.security.client_properties import load_client_config
+from kshunt.backend.admin.zookeeper import cluster_state, config_znodes, znode_layout
+from kshunt.backend.admin.zookeeper.ensemble_config import ensemble_config
+from kshunt.backend.admin.zookeeper.preferred_election import elect
+from kshunt.backend.admin.zookeeper.session import Create, Outdated, Session
+from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.domain.cluster.assignment import ClusterState
+from kshunt.backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
+from kshunt.backend.domain.shrink.delete_partitions import (
     DeletedPartition,
     DeletePartitions,
     ShrinkSupport,
 )
-from backend.domain.topics.alteration import AlteredTopic
-from backend.errors import ClusterError, ClusterUnreachable
-from backend.settings import Settings
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.errors import ClusterError, ClusterUnreachable
+from kshunt.backend.settings import Settings
 
 REASSIGNMENT_IN_PROGRESS: Final = 60
 ATTEMPTS: Final = 3
@@ -122,7 +131,7 @@ class ZooKeeperAdmin(KafkaAdmin):
 
     @property
     def not_offered(self) -> NotOffered:
-        """See `backend.admin.port.capabilities`."""
+        """See `kshunt.backend.admin.port.capabilities`."""
         return NOT_OFFERED
 
     async def connect(self, *, timeout_s: float = 5.0) -> None:

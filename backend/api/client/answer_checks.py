@@ -12,8 +12,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from backend.domain.untrusted.field_types import wrong_within
-from backend.errors import BackendError
+from kshunt.backend.domain.untrusted.field_types import wrong_within
+from kshunt.backend.errors import BackendError
 
 C = TypeVar("C", bound=type[Any])
 

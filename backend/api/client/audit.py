@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Literal
 
-from backend.api.client.answer_checks import ANSWER_BYTES_MAX
-from backend.api.client.requests import Requests
-from backend.api.schema.audit import read_audit_json, read_audit_line
-from backend.domain.audit.lines import AuditRow
-from backend.domain.audit.shown_line import AuditLine
-from backend.domain.untrusted.strict_json import read_json
+from kshunt.backend.api.client.answer_checks import ANSWER_BYTES_MAX
+from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.schema.audit import read_audit_json, read_audit_line
+from kshunt.backend.domain.audit.lines import AuditRow
+from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.untrusted.strict_json import read_json
 
 Format = Literal["json", "markdown"]
 

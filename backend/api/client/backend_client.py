@@ -18,29 +18,29 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import httpx
 
-from backend.api.client.answer_checks import ANSWER_BYTES_MAX, VALUES_MAX, checks_answers
-from backend.api.client.audit import AuditClient
-from backend.api.client.elections import ElectionsClient
-from backend.api.client.events import Event, read_events
-from backend.api.client.operations import OperationsClient
-from backend.api.client.pipeline import PipelineClient
-from backend.api.client.plans import PlansClient
-from backend.api.client.presence import PresenceClient
-from backend.api.client.problems import refusal, unreachable
-from backend.api.client.proposals import ProposalsClient, raise_if_proposed
-from backend.api.client.reassignments import ReassignmentsClient
-from backend.api.client.shrinks import ShrinksClient
-from backend.api.client.throttles import ThrottlesClient
-from backend.api.client.topics import TopicsClient
-from backend.api.client.transport import Bearer, NamedTransport, server_name, trusted
-from backend.api.schema.cluster import read_standing
-from backend.domain.cluster.metadata import ClusterInfo
-from backend.domain.service.backend_status import BackendStatus
-from backend.domain.untrusted.strict_json import read_json
-from backend.errors import BackendUnreachable
+from kshunt.backend.api.client.answer_checks import ANSWER_BYTES_MAX, VALUES_MAX, checks_answers
+from kshunt.backend.api.client.audit import AuditClient
+from kshunt.backend.api.client.elections import ElectionsClient
+from kshunt.backend.api.client.events import Event, read_events
+from kshunt.backend.api.client.operations import OperationsClient
+from kshunt.backend.api.client.pipeline import PipelineClient
+from kshunt.backend.api.client.plans import PlansClient
+from kshunt.backend.api.client.presence import PresenceClient
+from kshunt.backend.api.client.problems import refusal, unreachable
+from kshunt.backend.api.client.proposals import ProposalsClient, raise_if_proposed
+from kshunt.backend.api.client.reassignments import ReassignmentsClient
+from kshunt.backend.api.client.shrinks import ShrinksClient
+from kshunt.backend.api.client.throttles import ThrottlesClient
+from kshunt.backend.api.client.topics import TopicsClient
+from kshunt.backend.api.client.transport import Bearer, NamedTransport, server_name, trusted
+from kshunt.backend.api.schema.cluster import read_standing
+from kshunt.backend.domain.cluster.metadata import ClusterInfo
+from kshunt.backend.domain.service.backend_status import BackendStatus
+from kshunt.backend.domain.untrusted.strict_json import read_json
+from kshunt.backend.errors import BackendUnreachable
 
 if TYPE_CHECKING:
-    from backend.domain.replicas.snapshot import Snapshot
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 STREAM_SILENCE_S = 15.0
 """A stream that says nothing for so long is dead; the backend sends at least every 5 s."""
@@ -113,7 +113,7 @@ class BackendClient(
         Raises:
             BackendUnreachable: the backend does not answer, or has fallen silent.
         """
-        from backend.api.schema.frames.reader import MEDIA_TYPE, read_snapshots
+        from kshunt.backend.api.schema.frames.reader import MEDIA_TYPE, read_snapshots
 
         timeout = httpx.Timeout(10.0, read=STREAM_SILENCE_S)
         with _translated(self.address):

@@ -3,8 +3,8 @@
 The token is taken from the first of these that is there: `KSHUNT_TOKEN`; the file that
 `KSHUNT_TOKEN_FILE` names; what the command in `KSHUNT_TOKEN_COMMAND` prints (a keyring's, or one
 that fetches a fresh one). File and command are asked again when a backend refuses what they gave.
-Flags and contexts set these variables (`backend.config_file`). A token is no flag: everybody on
-a machine sees the command lines of all.
+Flags and contexts set these variables (`kshunt.backend.config_file`). A token is no flag: everybody
+on a machine sees the command lines of all.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from backend.addresses import is_loopback
-from backend.errors import ConfigError
-from backend.secret_files import read_secret
+from kshunt.backend.addresses import is_loopback
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.secret_files import read_secret
 
 TOKEN: Final = "KSHUNT_TOKEN"
 TOKEN_FILE: Final = "KSHUNT_TOKEN_FILE"

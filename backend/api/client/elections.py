@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backend.api.client.requests import Requests
-from backend.api.schema.base import partition_json
-from backend.api.schema.elections import read_election, read_unclean
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.election import ElectionAnswer, UncleanAnswer
+from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.schema.base import partition_json
+from kshunt.backend.api.schema.elections import read_election, read_unclean
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.election import ElectionAnswer, UncleanAnswer
 
 
 class ElectionsClient(Requests):

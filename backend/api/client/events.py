@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from backend.api.schema.operations import read_operation
-from backend.domain.operations.operation import Operation
+from kshunt.backend.api.schema.operations import read_operation
+from kshunt.backend.domain.operations.operation import Operation
 
 EVENT_BYTES_MAX: Final = 1 << 27
 """Of one event: an operation of 200,000 partitions takes some 20 MB."""

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Final, Literal
 from urllib.parse import quote
 
-from backend.api.client.requests import Requests
-from backend.api.schema.base import read_change
-from backend.api.schema.operations import read_operation
-from backend.domain.operations.operation import Operation
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.reassignment.move_caps import MoveCaps
-from backend.settings import LIMITS
+from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.schema.base import read_change
+from kshunt.backend.api.schema.operations import read_operation
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.reassignment.move_caps import MoveCaps
+from kshunt.backend.settings import LIMITS
 
 Verb = Literal["pause", "resume", "cancel", "undo"]
 

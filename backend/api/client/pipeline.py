@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from backend.api.client.requests import Requests
-from backend.domain.pipeline.delivered import (
+from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.domain.pipeline.delivered import (
     CauseRow,
     EffectRow,
     EtaRow,

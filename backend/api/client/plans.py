@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from backend.api.client.requests import Requests
-from backend.api.schema.base import partition_json, plan_json
-from backend.api.schema.throttles import rates_json, replicas_json
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.preview import Preview
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
+from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.schema.base import partition_json, plan_json
+from kshunt.backend.api.schema.throttles import rates_json, replicas_json
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.preview import Preview
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 
 if TYPE_CHECKING:
-    from backend.domain.planning.requests import (
+    from kshunt.backend.domain.planning.requests import (
         PlanAnswer,
         PlanRequest,
         RehearsalAnswer,
@@ -35,7 +35,7 @@ class PlansClient(Requests):
             BackendError: the goal names what is not there (`status` 422), or it takes too long or
                 others wait (409).
         """
-        from backend.api.schema.plans import plan_request_json, read_plan_answer
+        from kshunt.backend.api.schema.plans import plan_request_json, read_plan_answer
 
         return read_plan_answer(self._post("/v1/plans", plan_request_json(request), endless=True))
 
@@ -46,7 +46,7 @@ class PlansClient(Requests):
             BackendError: it cannot be started there (`status` 422), or it takes too long or others
                 wait (409).
         """
-        from backend.api.schema.plans import read_rehearsal_answer, rehearsal_request_json
+        from kshunt.backend.api.schema.plans import read_rehearsal_answer, rehearsal_request_json
 
         body = rehearsal_request_json(request)
         return read_rehearsal_answer(self._post("/v1/rehearsals", body, endless=True))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from backend.api.client.requests import Requests
-from backend.api.schema.presence import read_presence
-from backend.domain.operations.team import Presence
+from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.schema.presence import read_presence
+from kshunt.backend.domain.operations.team import Presence
 
 
 class PresenceClient(Requests):

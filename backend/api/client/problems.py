@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from backend.errors import BackendError, BackendUnreachable
+from kshunt.backend.errors import BackendError, BackendUnreachable
 
 _WHO: Final = (
     "Give a valid token by --token-file, --token-command, KSHUNT_TOKEN or the context; "

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from backend.api.client.requests import Requests
-from backend.api.schema.base import read_change
-from backend.api.schema.proposals import read_foreseen, read_proposal
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.operations.approval import ProposalEffect, ShownProposal
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.shrink.delete_partitions import GOES
-from backend.domain.text.formatting import moment_text
-from backend.errors import AwaitsApproval
+from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.schema.base import read_change
+from kshunt.backend.api.schema.proposals import read_foreseen, read_proposal
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.operations.approval import ProposalEffect, ShownProposal
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.shrink.delete_partitions import GOES
+from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.errors import AwaitsApproval
 
 PROPOSED: Final = 202
 

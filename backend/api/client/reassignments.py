@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from backend.api.client.requests import Requests
-from backend.api.schema.base import partition_json, plan_json, read_change
-from backend.api.schema.reassignments import (
+from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.schema.base import partition_json, plan_json, read_change
+from kshunt.backend.api.schema.reassignments import (
     read_generated,
     read_progress,
     read_reassignment,
     read_verify,
 )
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.reassignment.answers import (
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.reassignment.answers import (
     ChangeAnswer,
     GeneratedPlan,
     ProgressRow,
     VerifyAnswer,
 )
-from backend.domain.reassignment.move_caps import MoveCaps
-from backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.reassignment.move_caps import MoveCaps
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 
 
 class ReassignmentsClient(Requests):

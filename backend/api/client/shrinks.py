@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from backend.api.client.requests import Requests
-from backend.api.schema.base import read_change
-from backend.api.schema.shrinks import read_check, read_deleted, shrink_json
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.shrink.check import ShrinkCheck
-from backend.domain.shrink.delete_partitions import DeletePartitions, ShrinkAnswer, ShrinkSupport
-from backend.domain.shrink.phases import ShrinkRequest
+from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.schema.base import read_change
+from kshunt.backend.api.schema.shrinks import read_check, read_deleted, shrink_json
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.shrink.check import ShrinkCheck
+from kshunt.backend.domain.shrink.delete_partitions import (
+    DeletePartitions,
+    ShrinkAnswer,
+    ShrinkSupport,
+)
+from kshunt.backend.domain.shrink.phases import ShrinkRequest
 
 
 class ShrinksClient(Requests):

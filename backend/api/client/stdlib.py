@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from backend import local_sockets
-from backend.api.client.answer_checks import ANSWER_BYTES_MAX, VALUES_MAX, checks_answers
-from backend.api.client.credential import token_for
-from backend.api.client.problems import refusal, unreachable
-from backend.api.client.proposals import raise_if_proposed
-from backend.api.client.reassignments import ReassignmentsClient
-from backend.domain.untrusted.strict_json import read_json
-from backend.errors import BackendUnreachable
+from kshunt.backend import local_sockets
+from kshunt.backend.api.client.answer_checks import ANSWER_BYTES_MAX, VALUES_MAX, checks_answers
+from kshunt.backend.api.client.credential import token_for
+from kshunt.backend.api.client.problems import refusal, unreachable
+from kshunt.backend.api.client.proposals import raise_if_proposed
+from kshunt.backend.api.client.reassignments import ReassignmentsClient
+from kshunt.backend.domain.untrusted.strict_json import read_json
+from kshunt.backend.errors import BackendUnreachable
 
 
 class _UnixConnection(HTTPConnection):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backend.api.client.requests import Requests
-from backend.api.schema.base import partition_json, read_change
-from backend.api.schema.throttles import (
+from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.schema.base import partition_json, read_change
+from kshunt.backend.api.schema.throttles import (
     rates_json,
     read_drift,
     read_orphan,
@@ -15,12 +15,12 @@ from backend.api.schema.throttles import (
     read_throttles,
     replicas_json,
 )
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.answers import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.answers import (
     ChangeAnswer,
 )
-from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
-from backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
+from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
+from kshunt.backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
 
 
 class ThrottlesClient(Requests):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from backend.api.client.requests import Requests
-from backend.api.schema.base import read_change
-from backend.api.schema.topics import altered_json, read_described, read_summary
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.topics.alteration import AlteredTopic
-from backend.domain.topics.configs import TopicConfig
-from backend.domain.topics.descriptions import TopicsDescribed, TopicSummary
+from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.schema.base import read_change
+from kshunt.backend.api.schema.topics import altered_json, read_described, read_summary
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.domain.topics.configs import TopicConfig
+from kshunt.backend.domain.topics.descriptions import TopicsDescribed, TopicSummary
 
 
 class TopicsClient(Requests):

@@ -10,8 +10,8 @@ from typing import Final
 
 import httpx
 
-from backend.api.client.credential import token_for
-from backend.errors import ConfigError
+from kshunt.backend.api.client.credential import token_for
+from kshunt.backend.errors import ConfigError
 
 CA_FILE: Final = "KSHUNT_CA_FILE"
 """Certificates that are believed instead of the system's."""

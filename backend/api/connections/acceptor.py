@@ -14,9 +14,9 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from backend.api.connections.connection_limits import Connections, Phase, peer_of
-from backend.api.connections.http_protocol import DeadlineProtocol
-from backend.settings import LIMITS
+from kshunt.backend.api.connections.connection_limits import Connections, Phase, peer_of
+from kshunt.backend.api.connections.http_protocol import DeadlineProtocol
+from kshunt.backend.settings import LIMITS
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _FULL: Final = (
 
 
 class Accepted:
-    """One connection; a `backend.api.connections.connection_limits.Connection`."""
+    """One connection; a `kshunt.backend.api.connections.connection_limits.Connection`."""
 
     def __init__(self, peer: str, plain: socket.socket, protocol: DeadlineProtocol) -> None:
         self._peer = peer

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from backend.clock import Clock
-from backend.errors import ConfigError
-from backend.secret_files import check_secret, refuse_writable
+from kshunt.backend.clock import Clock
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.secret_files import check_secret, refuse_writable
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ Constraints
     where they could not have come in by themselves.
 Algorithm
     A request with a header `kshunt-forwarded-…` and without one valid statement
-    (`backend.api.forwarding.signatures`) is refused. So is one for another backend, target or body,
-    one that is stale, and one whose nonce was used. A caller without a credential is let in only
-    where this backend asks for none either, the sender runs on this host as this user, and only its
-    owner may open the sender's socket, or everybody on the host may ask this backend anyway. The
-    answer is held until it is whole, and signed.
+    (`kshunt.backend.api.forwarding.signatures`) is refused. So is one for another backend, target
+    or body, one that is stale, and one whose nonce was used. A caller without a credential is let
+    in only where this backend asks for none either, the sender runs on this host as this user, and
+    only its owner may open the sender's socket, or everybody on the host may ask this backend
+    anyway. The answer is held until it is whole, and signed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any, Final
 
 from fastapi.responses import JSONResponse
 
-from backend.access.cluster_keys import ClusterKeys, Verdict
-from backend.access.roles import LOCAL, Caller
-from backend.api.forwarding.signatures import (
+from kshunt.backend.access.cluster_keys import ClusterKeys, Verdict
+from kshunt.backend.access.roles import LOCAL, Caller
+from kshunt.backend.api.forwarding.signatures import (
     ANSWER_SIGNED,
     PASSED_ON,
     SIGNED_HEADERS,
@@ -40,11 +40,11 @@ from backend.api.forwarding.signatures import (
     is_fresh,
     read,
 )
-from backend.api.http.body_replay import buffer_body, replayed
-from backend.api.http.paths import target_of
-from backend.api.http.problems import problem
-from backend.clock import Clock
-from backend.operations.lease.lease_manager import BackendIdentity
+from kshunt.backend.api.http.body_replay import buffer_body, replayed
+from kshunt.backend.api.http.paths import target_of
+from kshunt.backend.api.http.problems import problem
+from kshunt.backend.clock import Clock
+from kshunt.backend.operations.lease.lease_manager import BackendIdentity
 
 SENDER: Final = "kshunt.sender"
 """In a scope: the id of the backend that passed the request on."""

@@ -15,9 +15,9 @@ Algorithm
     on. What a proposal would do counts as a change, for it has to be what the one that acts finds.
     Any other change goes on once. Its path is made anew from its route, its query from its
     parameters, and of its headers only those of `PASSED` go with it, with a signed statement of who
-    asks (`backend.api.forwarding.signatures`). An answer that the active backend did not sign is
-    dropped. `backend.api.forwarding.inbound` is the other end, `backend.api.forwarding.peers` says
-    which address is used.
+    asks (`kshunt.backend.api.forwarding.signatures`). An answer that the active backend did not
+    sign is dropped. `kshunt.backend.api.forwarding.inbound` is the other end,
+    `kshunt.backend.api.forwarding.peers` says which address is used.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from urllib.parse import quote
 import httpx
 from fastapi.responses import Response
 
-from backend.access.cluster_keys import ClusterKeys
-from backend.access.request_context import CURRENT_CALLER
-from backend.access.roles import LOCAL
-from backend.api.forwarding.inbound import SENDER, returned, site_of
-from backend.api.forwarding.peers import (
+from kshunt.backend.access.cluster_keys import ClusterKeys
+from kshunt.backend.access.request_context import CURRENT_CALLER
+from kshunt.backend.access.roles import LOCAL
+from kshunt.backend.api.forwarding.inbound import SENDER, returned, site_of
+from kshunt.backend.api.forwarding.peers import (
     ForeignSocket,
     Origin,
     check_listener,
     reached_at,
     unreachable,
 )
-from backend.api.forwarding.signatures import (
+from kshunt.backend.api.forwarding.signatures import (
     ANSWER_SIGNED,
     SIGNED_HEADERS,
     STATEMENT,
@@ -54,14 +54,14 @@ from backend.api.forwarding.signatures import (
     digest_of,
     signed,
 )
-from backend.api.http.body_replay import buffer_body, replayed
-from backend.api.http.paths import rebuilt_query
-from backend.api.http.problems import problem
-from backend.api.http.route_roles import Declaration, Declared
-from backend.errors import KshuntError, NotActive
-from backend.operations.journal.entries import Heartbeat
-from backend.operations.lease.lease import LeaseState
-from backend.operations.lease.lease_manager import GLANCE_S, BackendIdentity
+from kshunt.backend.api.http.body_replay import buffer_body, replayed
+from kshunt.backend.api.http.paths import rebuilt_query
+from kshunt.backend.api.http.problems import problem
+from kshunt.backend.api.http.route_roles import Declaration, Declared
+from kshunt.backend.errors import KshuntError, NotActive
+from kshunt.backend.operations.journal.entries import Heartbeat
+from kshunt.backend.operations.lease.lease import LeaseState
+from kshunt.backend.operations.lease.lease_manager import GLANCE_S, BackendIdentity
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ Reached = Callable[[str], tuple[str, httpx.AsyncBaseTransport]]
 
 
 class Leadership(Protocol):
-    """Who acts; `backend.operations.lease.lease_manager.Keeper` knows."""
+    """Who acts; `kshunt.backend.operations.lease.lease_manager.Keeper` knows."""
 
     @property
     def me(self) -> BackendIdentity:

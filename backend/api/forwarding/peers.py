@@ -12,7 +12,7 @@ Algorithm
        listening process runs as this user (SO_PEERCRED, asked of the very connection), or
     2. `http` or `https` to a loopback address on this host, or
     3. `https` to an address that `--peers` names; its certificate is checked.
-    The answer has to be signed besides: see `backend.api.forwarding.signatures`.
+    The answer has to be signed besides: see `kshunt.backend.api.forwarding.signatures`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from backend.api.client.transport import trusted
-from backend.errors import ConfigError
-from backend.operations.journal.entries import Heartbeat
-from backend.operations.lease.lease_manager import BackendIdentity
+from kshunt.backend.api.client.transport import trusted
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.operations.journal.entries import Heartbeat
+from kshunt.backend.operations.lease.lease_manager import BackendIdentity
 
 Origin = tuple[str, str, int]
 """Scheme, host and port."""

@@ -28,8 +28,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-from backend.access.cluster_keys import ClusterKeys, Purpose, Signature, Verdict
-from backend.access.roles import LOCAL, Caller, Role
+from kshunt.backend.access.cluster_keys import ClusterKeys, Purpose, Signature, Verdict
+from kshunt.backend.access.roles import LOCAL, Caller, Role
 
 PASSED_ON: Final = "kshunt-forwarded-"
 """How the headers of a request begin that says that it was passed on."""

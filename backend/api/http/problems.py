@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from backend.errors import KshuntError
+from kshunt.backend.errors import KshuntError
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"

@@ -29,11 +29,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from backend.access.request_context import CURRENT_CALLER
-from backend.api.http.body_replay import replayed
-from backend.api.http.problems import problem
-from backend.api.http.route_roles import Declared
-from backend.settings import LIMITS
+from kshunt.backend.access.request_context import CURRENT_CALLER
+from kshunt.backend.api.http.body_replay import replayed
+from kshunt.backend.api.http.problems import problem
+from kshunt.backend.api.http.route_roles import Declared
+from kshunt.backend.settings import LIMITS
 
 LARGE_BYTES: Final = 64 * 1024
 """A body up to here is parsed where it is: it takes a millisecond."""

@@ -13,10 +13,10 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 
-from backend.access.roles import Role
-from backend.api.http.json_writer import written
-from backend.api.http.paths import rebuilt_path
-from backend.settings import LIMITS
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.json_writer import written
+from kshunt.backend.api.http.paths import rebuilt_path
+from kshunt.backend.settings import LIMITS
 
 ROLE: Final = "x-kshunt-role"
 """In OpenAPI, of each operation; `none` is open to everybody."""

@@ -1,7 +1,7 @@
 """What models of several resources share, for validation and for OpenAPI.
 
-`backend.api.schema` writes and reads the same JSON without these models; a test holds the two
-together.
+`kshunt.backend.api.schema` writes and reads the same JSON without these models; a test holds the
+two together.
 """
 
 from __future__ import annotations
@@ -10,8 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from backend.domain.throttles.configs import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S, UNTHROTTLED
-from backend.settings import LIMITS
+from kshunt.backend.domain.throttles.configs import (
+    RATE_MAX_BYTES_PER_S,
+    RATE_MIN_BYTES_PER_S,
+    UNTHROTTLED,
+)
+from kshunt.backend.settings import LIMITS
 
 
 def _whole(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from backend.api.models.base import ClusterId, Id, Intent
+from kshunt.backend.api.models.base import ClusterId, Id, Intent
 
 
 class MendRequestModel(Intent):

@@ -6,8 +6,15 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from backend.api.models.base import WHOLE, ChangeModel, ClusterId, Intent, PartitionModel, TimeoutMs
-from backend.settings import LIMITS
+from kshunt.backend.api.models.base import (
+    WHOLE,
+    ChangeModel,
+    ClusterId,
+    Intent,
+    PartitionModel,
+    TimeoutMs,
+)
+from kshunt.backend.settings import LIMITS
 
 BatchSize = Annotated[
     int, Field(ge=1, le=200_000, description="elections at once; each batch ends first"), WHOLE

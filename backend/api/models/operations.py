@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from backend.api.models.base import (
+from kshunt.backend.api.models.base import (
     PLAIN,
     ClusterId,
     Int32,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from backend.api.models.base import (
+from kshunt.backend.api.models.base import (
     WHOLE,
     ClusterId,
     Int32,
@@ -16,9 +16,9 @@ from backend.api.models.base import (
     RateOrNone,
     Strict,
 )
-from backend.api.models.reassignments import CapsModel
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.requests import (
+from kshunt.backend.api.models.reassignments import CapsModel
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.requests import (
     DISK_FRACTION,
     THROTTLES_MAX,
     TOLERANCE,
@@ -27,7 +27,7 @@ from backend.domain.planning.requests import (
     RehearsalRequest,
     Weighing,
 )
-from backend.domain.reassignment.move_caps import MoveCaps
+from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 
 Pattern = Annotated[
     str,

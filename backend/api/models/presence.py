@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from backend.api.models.base import PLAIN, Strict, Who
+from kshunt.backend.api.models.base import PLAIN, Strict, Who
 
 Session = Annotated[str, Field(min_length=8, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from backend.api.models.base import Id, PartitionModel, PlanModel, RateOrNone, Strict
-from backend.api.models.throttles import BrokerRateModel, TopicReplicasModel
-from backend.settings import LIMITS
+from kshunt.backend.api.models.base import Id, PartitionModel, PlanModel, RateOrNone, Strict
+from kshunt.backend.api.models.throttles import BrokerRateModel, TopicReplicasModel
+from kshunt.backend.settings import LIMITS
 
 
 class PreviewRequestModel(Strict):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from backend.api.models.base import ClusterId, Intent
+from kshunt.backend.api.models.base import ClusterId, Intent
 
 
 class ProposalModel(BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from backend.api.models.base import (
+from kshunt.backend.api.models.base import (
     WHOLE,
     ClusterId,
     Int32,
@@ -19,8 +19,8 @@ from backend.api.models.base import (
     TimeoutMs,
     Topic,
 )
-from backend.api.models.stuck_causes import CauseKey
-from backend.settings import LIMITS
+from kshunt.backend.api.models.stuck_causes import CauseKey
+from kshunt.backend.settings import LIMITS
 
 
 class PlanRequest(Strict):

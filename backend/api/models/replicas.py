@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from backend.api.models.base import PartitionModel, Strict
-from backend.api.models.stuck_causes import CauseKey, RateNeedModel
+from kshunt.backend.api.models.base import PartitionModel, Strict
+from kshunt.backend.api.models.stuck_causes import CauseKey, RateNeedModel
 
 ModeKey = Literal["readwrite", "readonly", "none"]
 """A `PartitionMode.key`."""

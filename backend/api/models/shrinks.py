@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from backend.api.models.base import WHOLE, ClusterId, Int32, Intent, Strict, TimeoutMs, Topic
-from backend.domain.shrink.delete_partitions import DELAY_MS_MAX
-from backend.domain.shrink.phases import CutOver, ShrinkRequest
+from kshunt.backend.api.models.base import WHOLE, ClusterId, Int32, Intent, Strict, TimeoutMs, Topic
+from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX
+from kshunt.backend.domain.shrink.phases import CutOver, ShrinkRequest
 
 DelayMs = Annotated[
     int, Field(ge=0, le=DELAY_MS_MAX, description="milliseconds; 0 is at once"), WHOLE

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from backend.api.models.base import (
+from kshunt.backend.api.models.base import (
     ClusterId,
     Int32,
     Intent,
@@ -17,7 +17,7 @@ from backend.api.models.base import (
     TimeoutMs,
     Topic,
 )
-from backend.settings import LIMITS
+from kshunt.backend.settings import LIMITS
 
 AutoRemove = Annotated[
     bool,

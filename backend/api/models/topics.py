@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from backend.api.models.base import WHOLE, ClusterId, Int32, Intent, Strict, TimeoutMs, Topic
-from backend.api.models.shrinks import Mode
-from backend.settings import LIMITS
+from kshunt.backend.api.models.base import WHOLE, ClusterId, Int32, Intent, Strict, TimeoutMs, Topic
+from kshunt.backend.api.models.shrinks import Mode
+from kshunt.backend.settings import LIMITS
 
 
 class TopicSummaryModel(BaseModel):

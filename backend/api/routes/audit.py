@@ -6,16 +6,16 @@ from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Query, Response
 
-from backend.access.roles import Role
-from backend.api.http.route_roles import Routes
-from backend.api.models.audit import AuditModel, VerificationModel
-from backend.api.schema.audit import audit_json
-from backend.api.service.backend import Backend
-from backend.domain.audit.lines import selected
-from backend.domain.audit.report import as_markdown
-from backend.operations.audit.lines import read_audit
-from backend.operations.journal.audit_chain import verified
-from backend.operations.journal.second_copy import path_of, read_file
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.audit import AuditModel, VerificationModel
+from kshunt.backend.api.schema.audit import audit_json
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.domain.audit.lines import selected
+from kshunt.backend.domain.audit.report import as_markdown
+from kshunt.backend.operations.audit.lines import read_audit
+from kshunt.backend.operations.journal.audit_chain import verified
+from kshunt.backend.operations.journal.second_copy import path_of, read_file
 
 MARKDOWN: Final = "text/markdown; charset=utf-8"
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from backend.access.roles import Role
-from backend.api.http.route_roles import Routes
-from backend.api.models.cluster import BackendModel, BrokersModel, ClusterModel
-from backend.api.schema.frames.writer import broker_status_json
-from backend.api.service import engine_json
-from backend.api.service.backend import Backend
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.cluster import BackendModel, BrokersModel, ClusterModel
+from kshunt.backend.api.schema.frames.writer import broker_status_json
+from kshunt.backend.api.service import engine_json
+from kshunt.backend.api.service.backend import Backend
 
 
 def install(app: FastAPI, backend: Backend) -> None:

@@ -6,16 +6,16 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from backend.access.roles import Role
-from backend.api.http.route_roles import Routes
-from backend.api.models.base import ChangeModel
-from backend.api.models.drift import DriftsModel, MendRequestModel
-from backend.api.schema.base import change_json
-from backend.api.service import engine_json
-from backend.api.service.backend import Backend
-from backend.api.service.change_checks import require_active
-from backend.api.service.request_values import asker_of
-from backend.operations.throttles.repair import still_there
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.base import ChangeModel
+from kshunt.backend.api.models.drift import DriftsModel, MendRequestModel
+from kshunt.backend.api.schema.base import change_json
+from kshunt.backend.api.service import engine_json
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.change_checks import require_active
+from kshunt.backend.api.service.request_values import asker_of
+from kshunt.backend.operations.throttles.repair import still_there
 
 
 def install(app: FastAPI, backend: Backend) -> None:

@@ -6,22 +6,22 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from backend.access.roles import Role
-from backend.api.http.route_roles import Routes
-from backend.api.models.elections import (
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.elections import (
     ElectionModel,
     ElectionRequestModel,
     UncleanModel,
     UncleanRequestModel,
 )
-from backend.api.models.proposals import PROPOSED
-from backend.api.schema.elections import election_json
-from backend.api.service import two_person_changes
-from backend.api.service.backend import Backend
-from backend.api.service.change_checks import check_preview, refuse_other_cluster
-from backend.api.service.request_values import asker_of, partitions_of, timeout_s_of
-from backend.offload import offload
-from backend.operations.elections.preferred import Pacing
+from kshunt.backend.api.models.proposals import PROPOSED
+from kshunt.backend.api.schema.elections import election_json
+from kshunt.backend.api.service import two_person_changes
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.change_checks import check_preview, refuse_other_cluster
+from kshunt.backend.api.service.request_values import asker_of, partitions_of, timeout_s_of
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.elections.preferred import Pacing
 
 
 def install(app: FastAPI, backend: Backend) -> None:

@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import FastAPI, Header
 from fastapi.responses import StreamingResponse
 
-from backend.access.roles import Role
-from backend.api.http.route_roles import Routes
-from backend.api.service.backend import Backend
-from backend.api.service.streams import UNBUFFERED, event_stream
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.streams import UNBUFFERED, event_stream
 
 
 def install(app: FastAPI, backend: Backend) -> None:

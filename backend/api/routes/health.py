@@ -16,12 +16,12 @@ from typing import Any
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 
-from backend.access.roles import Role
-from backend.api.http.route_roles import Routes
-from backend.api.models.health import ReadyModel
-from backend.api.service.backend import Backend
-from backend.api.service.metrics import CONTENT_TYPE, exposition
-from backend.api.service.readiness import Check, checked, checked_to_change
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.health import ReadyModel
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.metrics import CONTENT_TYPE, exposition
+from kshunt.backend.api.service.readiness import Check, checked, checked_to_change
 
 
 def install(app: FastAPI, backend: Backend) -> None:

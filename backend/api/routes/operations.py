@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Path
 
-from backend.access.request_context import CURRENT_CALLER
-from backend.access.roles import Role
-from backend.api.http import problems
-from backend.api.http.paths import ID_PATTERN
-from backend.api.http.route_roles import Routes
-from backend.api.models.base import ChangeModel
-from backend.api.models.operations import (
+from kshunt.backend.access.request_context import CURRENT_CALLER
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http import problems
+from kshunt.backend.api.http.paths import ID_PATTERN
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.base import ChangeModel
+from kshunt.backend.api.models.operations import (
     AbandonRequestModel,
     ClaimRequestModel,
     NoteRequestModel,
@@ -22,16 +22,16 @@ from backend.api.models.operations import (
     ReleaseRequestModel,
     SteerRequestModel,
 )
-from backend.api.models.proposals import PROPOSED
-from backend.api.models.shrinks import ConfirmRequestModel
-from backend.api.schema.base import Json, change_json
-from backend.api.schema.operations import operation_json
-from backend.api.service import two_person_changes
-from backend.api.service.backend import Backend
-from backend.api.service.change_checks import require_active
-from backend.api.service.request_values import asker_of, timeout_s_of
-from backend.domain.operations.operation import Operation, Requester
-from backend.offload import offload
+from kshunt.backend.api.models.proposals import PROPOSED
+from kshunt.backend.api.models.shrinks import ConfirmRequestModel
+from kshunt.backend.api.schema.base import Json, change_json
+from kshunt.backend.api.schema.operations import operation_json
+from kshunt.backend.api.service import two_person_changes
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.change_checks import require_active
+from kshunt.backend.api.service.request_values import asker_of, timeout_s_of
+from kshunt.backend.domain.operations.operation import Operation, Requester
+from kshunt.backend.offload import offload
 
 OperationId = Annotated[
     str, Path(min_length=1, max_length=64, json_schema_extra={"pattern": ID_PATTERN})

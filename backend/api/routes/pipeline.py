@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from fastapi import FastAPI, Query
 
-from backend.access.roles import Role
-from backend.api.http.route_roles import Routes
-from backend.api.service.backend import Backend
-from backend.domain.pipeline.delivered import (
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.domain.pipeline.delivered import (
     CauseRow,
     EffectRow,
     EtaRow,
@@ -25,7 +25,7 @@ from backend.domain.pipeline.delivered import (
     TransferAnswer,
     TransferHistory,
 )
-from backend.domain.pipeline.result_columns import (
+from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     ETA,
     MOVE_PAIRS,
@@ -35,11 +35,11 @@ from backend.domain.pipeline.result_columns import (
     THROTTLE_EFFECT,
     ResultTable,
 )
-from backend.errors import KshuntError
-from backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, status_of
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, status_of
 
 if TYPE_CHECKING:
-    from backend.telemetry.results.results_reader import Results
+    from kshunt.backend.telemetry.results.results_reader import Results
 
 T = TypeVar("T")
 

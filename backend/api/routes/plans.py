@@ -8,24 +8,24 @@ from typing import Any, Final, TypeVar
 
 from fastapi import FastAPI, Request
 
-from backend.access.request_context import CURRENT_CALLER
-from backend.access.roles import LOCAL, Role
-from backend.api.http.route_roles import Routes
-from backend.api.models.plans import (
+from kshunt.backend.access.request_context import CURRENT_CALLER
+from kshunt.backend.access.roles import LOCAL, Role
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.plans import (
     PlanProposalModel,
     PlanRequestModel,
     RehearsalRequestModel,
     RehearsalsModel,
 )
-from backend.api.schema.plans import plan_answer_json, rehearsal_answer_json
-from backend.api.service.backend import Backend
-from backend.api.service.change_checks import refuse_other_cluster
-from backend.api.service.request_values import plan_of
-from backend.errors import Conflict
-from backend.planning.planner_pool import Planners
-from backend.planning.planner_queue import ANYBODY
-from backend.rehearsal.picture import picture_of
-from backend.settings import LIMITS
+from kshunt.backend.api.schema.plans import plan_answer_json, rehearsal_answer_json
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.change_checks import refuse_other_cluster
+from kshunt.backend.api.service.request_values import plan_of
+from kshunt.backend.errors import Conflict
+from kshunt.backend.planning.planner_pool import Planners
+from kshunt.backend.planning.planner_queue import ANYBODY
+from kshunt.backend.rehearsal.picture import picture_of
+from kshunt.backend.settings import LIMITS
 
 LOOK_S: Final = 1.0
 """How often a look is taken whether somebody still waits for the answer."""

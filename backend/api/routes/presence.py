@@ -6,14 +6,14 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from backend.access.request_context import CURRENT_CALLER
-from backend.access.roles import Role
-from backend.api.http.route_roles import Routes
-from backend.api.models.presence import PresenceModel, PresenceRequestModel
-from backend.api.schema.base import Json
-from backend.api.schema.presence import presence_json
-from backend.api.service.backend import Backend
-from backend.domain.operations.team import Presence
+from kshunt.backend.access.request_context import CURRENT_CALLER
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.presence import PresenceModel, PresenceRequestModel
+from kshunt.backend.api.schema.base import Json
+from kshunt.backend.api.schema.presence import presence_json
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.domain.operations.team import Presence
 
 
 def install(app: FastAPI, backend: Backend) -> None:

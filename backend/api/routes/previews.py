@@ -6,15 +6,15 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from backend.access.roles import Role
-from backend.api.http.route_roles import Routes
-from backend.api.models.previews import BlastRadiusModel, PreviewRequestModel
-from backend.api.service import engine_json
-from backend.api.service.backend import Backend
-from backend.api.service.request_values import partitions_of, plan_of, rates_of, replicas_of
-from backend.errors import BadInput
-from backend.operations.review.blast_radius import Request
-from backend.settings import LIMITS
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.previews import BlastRadiusModel, PreviewRequestModel
+from kshunt.backend.api.service import engine_json
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.request_values import partitions_of, plan_of, rates_of, replicas_of
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.review.blast_radius import Request
+from kshunt.backend.settings import LIMITS
 
 
 def install(app: FastAPI, backend: Backend) -> None:

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Path
 
-from backend.access.request_context import CURRENT_CALLER
-from backend.access.roles import Role
-from backend.api.http.paths import ID_PATTERN
-from backend.api.http.route_roles import Routes
-from backend.api.models.proposals import (
+from kshunt.backend.access.request_context import CURRENT_CALLER
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.paths import ID_PATTERN
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.proposals import (
     ApprovedModel,
     ApproveRequestModel,
     ForeseenModel,
@@ -18,12 +18,12 @@ from backend.api.models.proposals import (
     ProposalsModel,
     SettleRequestModel,
 )
-from backend.api.schema.base import Json
-from backend.api.schema.proposals import foreseen_json, proposal_json
-from backend.api.service.backend import Backend
-from backend.api.service.change_checks import require_active
-from backend.api.service.two_person_changes import TwoPersonChange, person_of
-from backend.domain.operations.approval import Person, ProposedChange
+from kshunt.backend.api.schema.base import Json
+from kshunt.backend.api.schema.proposals import foreseen_json, proposal_json
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.change_checks import require_active
+from kshunt.backend.api.service.two_person_changes import TwoPersonChange, person_of
+from kshunt.backend.domain.operations.approval import Person, ProposedChange
 
 ProposalId = Annotated[
     str, Path(min_length=1, max_length=64, json_schema_extra={"pattern": ID_PATTERN})

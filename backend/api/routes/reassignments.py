@@ -6,10 +6,10 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from backend.access.roles import Role
-from backend.api.http.route_roles import Routes
-from backend.api.models.base import ChangeModel
-from backend.api.models.reassignments import (
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.base import ChangeModel
+from kshunt.backend.api.models.reassignments import (
     CancelRequestModel,
     GeneratedModel,
     GenerateRequestModel,
@@ -20,17 +20,17 @@ from backend.api.models.reassignments import (
     VerifyModel,
     VerifyRequestModel,
 )
-from backend.api.schema.base import change_json
-from backend.api.schema.reassignments import (
+from kshunt.backend.api.schema.base import change_json
+from kshunt.backend.api.schema.reassignments import (
     generated_json,
     progress_json,
     reassignment_json,
     verify_json,
 )
-from backend.api.service.backend import Backend
-from backend.api.service.change_checks import check_preview, refuse_other_cluster
-from backend.api.service.replica_rows import stuck_in
-from backend.api.service.request_values import (
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.change_checks import check_preview, refuse_other_cluster
+from kshunt.backend.api.service.replica_rows import stuck_in
+from kshunt.backend.api.service.request_values import (
     asker_of,
     caps_of,
     order_of,
@@ -38,10 +38,10 @@ from backend.api.service.request_values import (
     plan_of,
     timeout_s_of,
 )
-from backend.domain.reassignment.progress import with_causes
-from backend.offload import offload
-from backend.operations.reassignment.starting import ReassignRequest
-from backend.settings import LIMITS
+from kshunt.backend.domain.reassignment.progress import with_causes
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.reassignment.starting import ReassignRequest
+from kshunt.backend.settings import LIMITS
 
 
 def install(app: FastAPI, backend: Backend) -> None:

@@ -8,21 +8,26 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
-from backend.access.roles import Role
-from backend.admin.port.cluster_admin import ReplicaLag
-from backend.api.http.route_roles import Routes
-from backend.api.models.replicas import ModeKey, ReplicasModel, StatusesModel, StatusRequestModel
-from backend.api.schema.base import Json
-from backend.api.schema.frames.writer import MEDIA_TYPE, FrameWriter, with_rows
-from backend.api.service import engine_json
-from backend.api.service.backend import Backend
-from backend.api.service.frame_feed import FrameFeed
-from backend.api.service.replica_rows import RowFilter, matching_rows, row_json
-from backend.api.service.request_values import partitions_of
-from backend.api.service.streams import UNBUFFERED, StreamPlaces, replica_stream
-from backend.domain.cluster.partition_modes import MODES_BY_KEY
-from backend.offload import offload
-from backend.settings import LIMITS
+from kshunt.backend.access.roles import Role
+from kshunt.backend.admin.port.cluster_admin import ReplicaLag
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.replicas import (
+    ModeKey,
+    ReplicasModel,
+    StatusesModel,
+    StatusRequestModel,
+)
+from kshunt.backend.api.schema.base import Json
+from kshunt.backend.api.schema.frames.writer import MEDIA_TYPE, FrameWriter, with_rows
+from kshunt.backend.api.service import engine_json
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.frame_feed import FrameFeed
+from kshunt.backend.api.service.replica_rows import RowFilter, matching_rows, row_json
+from kshunt.backend.api.service.request_values import partitions_of
+from kshunt.backend.api.service.streams import UNBUFFERED, StreamPlaces, replica_stream
+from kshunt.backend.domain.cluster.partition_modes import MODES_BY_KEY
+from kshunt.backend.offload import offload
+from kshunt.backend.settings import LIMITS
 
 Filter32 = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from backend.access.roles import Role
-from backend.api.http.route_roles import Routes
-from backend.api.models.base import ChangeModel
-from backend.api.models.throttles import (
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.base import ChangeModel
+from kshunt.backend.api.models.throttles import (
     AdoptRequestModel,
     OwnedThrottlesModel,
     PriorRequestModel,
@@ -18,20 +18,24 @@ from backend.api.models.throttles import (
     ReplicasRequestModel,
     ThrottlesModel,
 )
-from backend.api.schema.base import change_json
-from backend.api.schema.throttles import throttles_json
-from backend.api.service.backend import Backend
-from backend.api.service.change_checks import check_preview, refuse_other_cluster, require_active
-from backend.api.service.request_values import (
+from kshunt.backend.api.schema.base import change_json
+from kshunt.backend.api.schema.throttles import throttles_json
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.change_checks import (
+    check_preview,
+    refuse_other_cluster,
+    require_active,
+)
+from kshunt.backend.api.service.request_values import (
     asker_of,
     partitions_of,
     rates_of,
     replicas_of,
     timeout_s_of,
 )
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.operations.core.journal_audit import discarded_line
-from backend.settings import LIMITS
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.operations.core.journal_audit import discarded_line
+from kshunt.backend.settings import LIMITS
 
 
 def install(app: FastAPI, backend: Backend) -> None:

@@ -10,38 +10,38 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Response
 
-from backend.access.roles import Role
-from backend.api.http import problems
-from backend.api.http.paths import TOPIC_PATTERN
-from backend.api.http.route_roles import Routes
-from backend.api.models.base import ChangeModel
-from backend.api.models.proposals import PROPOSED
-from backend.api.models.shrinks import (
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http import problems
+from kshunt.backend.api.http.paths import TOPIC_PATTERN
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.base import ChangeModel
+from kshunt.backend.api.models.proposals import PROPOSED
+from kshunt.backend.api.models.shrinks import (
     DeletedPartitionsModel,
     DeletePartitionsRequestModel,
     ShrinkCheckModel,
     ShrinkRequestModel,
     ShrinkSupportModel,
 )
-from backend.api.models.topics import (
+from kshunt.backend.api.models.topics import (
     AlterTopicsRequestModel,
     DescribedTopicsModel,
     DescribeTopicsRequestModel,
     TopicConfigsModel,
     TopicsModel,
 )
-from backend.api.schema.base import change_json
-from backend.api.schema.shrinks import check_json
-from backend.api.schema.topics import described_json, summary_json
-from backend.api.service import two_person_changes
-from backend.api.service.backend import Backend
-from backend.api.service.change_checks import require_active
-from backend.api.service.request_values import asker_of, once, timeout_s_of
-from backend.domain.shrink.facts import COPY_RATE_BYTES_PER_S
-from backend.domain.throttles.configs import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S
-from backend.domain.topics.alteration import AlteredTopic
-from backend.domain.topics.summaries import summaries
-from backend.settings import LIMITS
+from kshunt.backend.api.schema.base import change_json
+from kshunt.backend.api.schema.shrinks import check_json
+from kshunt.backend.api.schema.topics import described_json, summary_json
+from kshunt.backend.api.service import two_person_changes
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.change_checks import require_active
+from kshunt.backend.api.service.request_values import asker_of, once, timeout_s_of
+from kshunt.backend.domain.shrink.facts import COPY_RATE_BYTES_PER_S
+from kshunt.backend.domain.throttles.configs import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.domain.topics.summaries import summaries
+from kshunt.backend.settings import LIMITS
 
 TopicName = Annotated[
     str, Path(min_length=1, max_length=249, json_schema_extra={"pattern": TOPIC_PATTERN})

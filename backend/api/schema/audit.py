@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from backend.api.schema.base import Json
-from backend.domain.audit.lines import AuditRow, UnreadableAudit, place_of, read_line
-from backend.domain.audit.shown_line import AuditLine
-from backend.domain.service.journal import UnreadableReason
+from kshunt.backend.api.schema.base import Json
+from kshunt.backend.domain.audit.lines import AuditRow, UnreadableAudit, place_of, read_line
+from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.service.journal import UnreadableReason
 
 _ENVELOPE: Final = frozenset({"key", "time_ms", "number", "unreadable"})
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 
 Json = dict[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from backend.api.schema.base import Json
-from backend.domain.cluster.metadata import Broker, LogDir
-from backend.domain.service.backend_status import BackendStatus
+from kshunt.backend.api.schema.base import Json
+from kshunt.backend.domain.cluster.metadata import Broker, LogDir
+from kshunt.backend.domain.service.backend_status import BackendStatus
 
 
 def broker_json(broker: Broker) -> Json:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from backend.api.schema.base import Json, change_json, partition_json, read_change, read_partition
-from backend.domain.operations.election import (
+from kshunt.backend.api.schema.base import (
+    Json,
+    change_json,
+    partition_json,
+    read_change,
+    read_partition,
+)
+from kshunt.backend.domain.operations.election import (
     ElectionAnswer,
     LeaderCount,
     UncleanAnswer,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from backend.api.schema.base import Json, partition_json, read_partition
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.operations.team import Claim, Note
+from kshunt.backend.api.schema.base import Json, partition_json, read_partition
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.operations.team import Claim, Note
 
 
 def operation_json(operation: Operation) -> Json:

@@ -1,4 +1,5 @@
-"""Plans before they start, and rehearsals, as JSON; `backend.api.models.plans` describes it."""
+"""Plans before they start, and rehearsals, as JSON; `kshunt.backend.api.models.plans` describes
+it."""
 
 from __future__ import annotations
 
@@ -8,17 +9,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from backend.api.schema.base import Json, partition_json, plan_json, read_partition, read_plan
-from backend.domain.planning.impact import BrokerImpact, Impact
-from backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
-from backend.domain.planning.rehearsal import Deadline, IsrEvent, Rehearsal, Timeline
-from backend.domain.planning.requests import (
+from kshunt.backend.api.schema.base import (
+    Json,
+    partition_json,
+    plan_json,
+    read_partition,
+    read_plan,
+)
+from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
+from kshunt.backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
+from kshunt.backend.domain.planning.rehearsal import Deadline, IsrEvent, Rehearsal, Timeline
+from kshunt.backend.domain.planning.requests import (
     PlanAnswer,
     PlanRequest,
     RehearsalAnswer,
     RehearsalRequest,
 )
-from backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 
 POINTS: Final = 160
 """Of a timeline, at most: as many as a wide terminal can show."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from backend.api.schema.base import Json
-from backend.domain.operations.team import ConnectedSession, Presence
+from kshunt.backend.api.schema.base import Json
+from kshunt.backend.domain.operations.team import ConnectedSession, Presence
 
 
 def present_json(one: ConnectedSession) -> Json:

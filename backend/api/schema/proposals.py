@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from backend.api.schema.base import Json
-from backend.domain.operations.approval import Person, ProposalEffect, ProposedChange, ShownProposal
+from kshunt.backend.api.schema.base import Json
+from kshunt.backend.domain.operations.approval import (
+    Person,
+    ProposalEffect,
+    ProposedChange,
+    ShownProposal,
+)
 
 _SAME = (
     *("id", "action", "subject", "summary", "reason", "proposed_ms", "expires_ms"),

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from backend.api.schema.base import Json, partition_json, plan_json, read_partition, read_plan
-from backend.domain.cluster.metadata import OngoingReassignment
-from backend.domain.reassignment.answers import (
+from kshunt.backend.api.schema.base import (
+    Json,
+    partition_json,
+    plan_json,
+    read_partition,
+    read_plan,
+)
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment
+from kshunt.backend.domain.reassignment.answers import (
     GeneratedPlan,
     LogDirRow,
     ProgressRow,

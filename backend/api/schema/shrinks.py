@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from backend.api.schema.base import Json
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.shrink.check import (
+from kshunt.backend.api.schema.base import Json
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.shrink.check import (
     DoomedPartition,
     Finding,
     GroupLag,
@@ -17,8 +17,12 @@ from backend.domain.shrink.check import (
     Severity,
     ShrinkCheck,
 )
-from backend.domain.shrink.delete_partitions import DeletedPartition, DeletePartitions, ShrinkAnswer
-from backend.domain.topics.groups import ActiveProducer, GroupMember
+from kshunt.backend.domain.shrink.delete_partitions import (
+    DeletedPartition,
+    DeletePartitions,
+    ShrinkAnswer,
+)
+from kshunt.backend.domain.topics.groups import ActiveProducer, GroupMember
 
 
 def check_json(check: ShrinkCheck) -> Json:

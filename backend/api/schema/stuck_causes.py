@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from backend.api.schema.base import Json
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.replicas.stuck_causes import Cause, RateNeed, Replica, Stuck
+from kshunt.backend.api.schema.base import Json
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.replicas.stuck_causes import Cause, RateNeed, Replica, Stuck
 
 
 def why_json(stuck: Stuck | None) -> Json:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from backend.api.schema.base import Json
-from backend.domain.throttles.configs import (
+from kshunt.backend.api.schema.base import Json
+from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
     Throttles,
 )
-from backend.domain.throttles.owners import OwnedThrottle, Share, ShownDrift, ShownOrphan
+from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share, ShownDrift, ShownOrphan
 
 
 def throttles_json(throttles: Throttles) -> Json:

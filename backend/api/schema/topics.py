@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from backend.api.schema.base import Json
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.topics.alteration import AlteredTopic
-from backend.domain.topics.descriptions import (
+from kshunt.backend.api.schema.base import Json
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.domain.topics.descriptions import (
     DescribedPartition,
     TopicDescription,
     TopicsDescribed,

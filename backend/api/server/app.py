@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from backend import __version__
-from backend.api.http import problems
-from backend.api.http.request_bodies import BodyRoute
-from backend.api.http.route_roles import describe_access
-from backend.api.models.base import ProblemModel
-from backend.api.routes import (
+from kshunt import __version__
+from kshunt.backend.api.http import problems
+from kshunt.backend.api.http.request_bodies import BodyRoute
+from kshunt.backend.api.http.route_roles import describe_access
+from kshunt.backend.api.models.base import ProblemModel
+from kshunt.backend.api.routes import (
     audit,
     cluster,
     drift,
@@ -32,7 +32,7 @@ from backend.api.routes import (
     throttles,
     topics,
 )
-from backend.api.service.backend import Backend
+from kshunt.backend.api.service.backend import Backend
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": ProblemModel, "content": {problems.MEDIA_TYPE: {}}}

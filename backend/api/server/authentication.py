@@ -8,9 +8,9 @@ Constraints
     A browser can be made to send requests to a loopback port by any page that it shows: without
     credentials only requests that no page can send are answered.
 Algorithm
-    1. A path that could mean two things (`backend.api.http.paths`) is refused.
+    1. A path that could mean two things (`kshunt.backend.api.http.paths`) is refused.
     2. A request that another backend passed on has the caller that its statement names
-       (`backend.api.forwarding.inbound`), or is refused.
+       (`kshunt.backend.api.forwarding.inbound`), or is refused.
     3. The socket of a file, and a loopback port without credentials: the caller is local. There a
        request whose `Host` is somebody else's, or that a web page sent, is refused.
     4. Otherwise the bearer token names the caller: one of the file's, or signed claims.
@@ -32,20 +32,20 @@ from urllib.parse import urlsplit
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
-from backend.access.cluster_keys import ClusterKeys
-from backend.access.refused_tokens import RefusedTokens, peer_of
-from backend.access.request_context import CURRENT_CALLER
-from backend.access.roles import LOCAL, Caller, Role
-from backend.addresses import is_loopback
-from backend.api.forwarding.inbound import ForwardedRequests, is_passed_on
-from backend.api.forwarding.signatures import Reach
-from backend.api.http.paths import fault_of
-from backend.api.http.problems import problem
-from backend.api.http.route_roles import OPEN, Declared
-from backend.clock import Clock
-from backend.errors import ConfigError
-from backend.operations.lease.lease_manager import BackendIdentity
-from backend.settings import LIMITS
+from kshunt.backend.access.cluster_keys import ClusterKeys
+from kshunt.backend.access.refused_tokens import RefusedTokens, peer_of
+from kshunt.backend.access.request_context import CURRENT_CALLER
+from kshunt.backend.access.roles import LOCAL, Caller, Role
+from kshunt.backend.addresses import is_loopback
+from kshunt.backend.api.forwarding.inbound import ForwardedRequests, is_passed_on
+from kshunt.backend.api.forwarding.signatures import Reach
+from kshunt.backend.api.http.paths import fault_of
+from kshunt.backend.api.http.problems import problem
+from kshunt.backend.api.http.route_roles import OPEN, Declared
+from kshunt.backend.clock import Clock
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.operations.lease.lease_manager import BackendIdentity
+from kshunt.backend.settings import LIMITS
 
 log = logging.getLogger(__name__)
 

@@ -23,23 +23,23 @@ from typing import Any, Final
 import uvicorn
 from fastapi import FastAPI
 
-from backend.access.socket_mode import ALONE, SocketFile
-from backend.addresses import is_loopback
-from backend.api.connections.acceptor import Acceptor
-from backend.api.connections.certificates import Certificates, Tls
-from backend.api.connections.http_protocol import DeadlineProtocol
-from backend.api.forwarding.inbound import ForwardedRequests
-from backend.api.forwarding.outbound import Forward
-from backend.api.forwarding.peers import Origin
-from backend.api.http.request_bodies import RequestBodies
-from backend.api.http.route_roles import Declared
-from backend.api.server.app import create_app
-from backend.api.server.authentication import AccessPolicy, Credentials, Gate
-from backend.api.service.backend import Backend
-from backend.clock import Clock
-from backend.errors import ConfigError
-from backend.heap import Heap
-from backend.secret_files import refuse_open_folder
+from kshunt.backend.access.socket_mode import ALONE, SocketFile
+from kshunt.backend.addresses import is_loopback
+from kshunt.backend.api.connections.acceptor import Acceptor
+from kshunt.backend.api.connections.certificates import Certificates, Tls
+from kshunt.backend.api.connections.http_protocol import DeadlineProtocol
+from kshunt.backend.api.forwarding.inbound import ForwardedRequests
+from kshunt.backend.api.forwarding.outbound import Forward
+from kshunt.backend.api.forwarding.peers import Origin
+from kshunt.backend.api.http.request_bodies import RequestBodies
+from kshunt.backend.api.http.route_roles import Declared
+from kshunt.backend.api.server.app import create_app
+from kshunt.backend.api.server.authentication import AccessPolicy, Credentials, Gate
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.clock import Clock
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.heap import Heap
+from kshunt.backend.secret_files import refuse_open_folder
 
 log = logging.getLogger(__name__)
 

@@ -15,70 +15,70 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from backend import __version__
-from backend.access.cluster_keys import ClusterKeys
-from backend.admin.port.cluster_admin import ClusterAdmin
-from backend.api.connections.connection_limits import ConnectionLimits, Connections
-from backend.api.forwarding.peers import Origin
-from backend.api.http.json_writer import entries_of
-from backend.api.schema.base import Json
-from backend.api.schema.operations import operation_json
-from backend.api.schema.presence import present_json
-from backend.api.schema.proposals import proposal_json
-from backend.api.service.engine_json import with_waiting_plan
-from backend.api.service.event_log import EventLog
-from backend.api.service.loop_delay import LoopDelay
-from backend.api.service.presence import EVENT_S, PresenceBoard
-from backend.clock import Clock
-from backend.domain.cluster.metadata import ClusterInfo, TopicPartition
-from backend.domain.operations.approval import ProposedChange
-from backend.domain.operations.operation import Operation
-from backend.domain.operations.team import ConnectedSession
-from backend.domain.pipeline.delivered import PipelineProcess
-from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.service.webhooks import WebhookStatus
-from backend.errors import ClusterUnreachable, KshuntError
-from backend.operations.core.context import Context
-from backend.operations.core.journal_audit import JournalAudit
-from backend.operations.core.registry import Registry
-from backend.operations.elections.preferred import Elections
-from backend.operations.elections.unclean import UncleanElections
-from backend.operations.engine import Engine
-from backend.operations.journal.entries import JournalState
-from backend.operations.journal.port import Journal
-from backend.operations.journal.second_copy import LOOK_S, SecondCopy
-from backend.operations.lease.lease import LeaseState, LeaseTimes
-from backend.operations.lease.lease_manager import BackendIdentity
-from backend.operations.lease.membership import Membership
-from backend.operations.reassignment.cancelling import Cancellations
-from backend.operations.reassignment.queries import Queries
-from backend.operations.reassignment.runner import ReassignmentRunner
-from backend.operations.reassignment.starting import Reassignments
-from backend.operations.review.approvals import Approvals
-from backend.operations.review.claims import Claims
-from backend.operations.review.previews import Previews
-from backend.operations.shrink.check import ShrinkChecks
-from backend.operations.shrink.job_port import RepartitionJob
-from backend.operations.shrink.job_process import JobSettings, ProcessJob
-from backend.operations.shrink.requests import Shrinks
-from backend.operations.shrink.runner import ShrinkRunner
-from backend.operations.shrink.step import ShrinkTools
-from backend.operations.state.reassignment_work import ReassignmentWork
-from backend.operations.steering import Steering, actions_of
-from backend.operations.throttles.changes import ThrottleChanges
-from backend.operations.throttles.repair import ThrottleRepair
-from backend.operations.throttles.sampler_needs import needed_lists, paused_partitions
-from backend.operations.topics.alteration import Alterations
-from backend.operations.topics.partition_deletion import PartitionDeletions
-from backend.settings import Settings
-from backend.telemetry.sampling.sampler import Sampler
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
-from backend.telemetry.stuck.diagnosis import OwnOperations
+from kshunt import __version__
+from kshunt.backend.access.cluster_keys import ClusterKeys
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.api.connections.connection_limits import ConnectionLimits, Connections
+from kshunt.backend.api.forwarding.peers import Origin
+from kshunt.backend.api.http.json_writer import entries_of
+from kshunt.backend.api.schema.base import Json
+from kshunt.backend.api.schema.operations import operation_json
+from kshunt.backend.api.schema.presence import present_json
+from kshunt.backend.api.schema.proposals import proposal_json
+from kshunt.backend.api.service.engine_json import with_waiting_plan
+from kshunt.backend.api.service.event_log import EventLog
+from kshunt.backend.api.service.loop_delay import LoopDelay
+from kshunt.backend.api.service.presence import EVENT_S, PresenceBoard
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.cluster.metadata import ClusterInfo, TopicPartition
+from kshunt.backend.domain.operations.approval import ProposedChange
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.operations.team import ConnectedSession
+from kshunt.backend.domain.pipeline.delivered import PipelineProcess
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.service.webhooks import WebhookStatus
+from kshunt.backend.errors import ClusterUnreachable, KshuntError
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.journal_audit import JournalAudit
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.elections.preferred import Elections
+from kshunt.backend.operations.elections.unclean import UncleanElections
+from kshunt.backend.operations.engine import Engine
+from kshunt.backend.operations.journal.entries import JournalState
+from kshunt.backend.operations.journal.port import Journal
+from kshunt.backend.operations.journal.second_copy import LOOK_S, SecondCopy
+from kshunt.backend.operations.lease.lease import LeaseState, LeaseTimes
+from kshunt.backend.operations.lease.lease_manager import BackendIdentity
+from kshunt.backend.operations.lease.membership import Membership
+from kshunt.backend.operations.reassignment.cancelling import Cancellations
+from kshunt.backend.operations.reassignment.queries import Queries
+from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
+from kshunt.backend.operations.reassignment.starting import Reassignments
+from kshunt.backend.operations.review.approvals import Approvals
+from kshunt.backend.operations.review.claims import Claims
+from kshunt.backend.operations.review.previews import Previews
+from kshunt.backend.operations.shrink.check import ShrinkChecks
+from kshunt.backend.operations.shrink.job_port import RepartitionJob
+from kshunt.backend.operations.shrink.job_process import JobSettings, ProcessJob
+from kshunt.backend.operations.shrink.requests import Shrinks
+from kshunt.backend.operations.shrink.runner import ShrinkRunner
+from kshunt.backend.operations.shrink.step import ShrinkTools
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.operations.steering import Steering, actions_of
+from kshunt.backend.operations.throttles.changes import ThrottleChanges
+from kshunt.backend.operations.throttles.repair import ThrottleRepair
+from kshunt.backend.operations.throttles.sampler_needs import needed_lists, paused_partitions
+from kshunt.backend.operations.topics.alteration import Alterations
+from kshunt.backend.operations.topics.partition_deletion import PartitionDeletions
+from kshunt.backend.settings import Settings
+from kshunt.backend.telemetry.sampling.sampler import Sampler
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.telemetry.stuck.diagnosis import OwnOperations
 
 if TYPE_CHECKING:
-    from backend.admin.kips.backend_placer import BackendPlacer
-    from backend.telemetry.recording.recorder import RecorderStatus
-    from backend.telemetry.results.results_reader import Results
+    from kshunt.backend.admin.kips.backend_placer import BackendPlacer
+    from kshunt.backend.telemetry.recording.recorder import RecorderStatus
+    from kshunt.backend.telemetry.results.results_reader import Results
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,8 @@ Moving: TypeAlias = Callable[[], Mapping[TopicPartition, str]]
 
 
 class Recording(Protocol):
-    """`backend.telemetry.recording.recorder.Recorder`, which loads what not every backend needs."""
+    """`kshunt.backend.telemetry.recording.recorder.Recorder`, which loads what not every backend
+    needs."""
 
     @property
     def standing(self) -> RecorderStatus:

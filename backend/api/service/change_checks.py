@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from backend.api.service.backend import Backend
-from backend.operations.core.results import check_cluster
-from backend.operations.review.blast_radius import Request
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.operations.core.results import check_cluster
+from kshunt.backend.operations.review.blast_radius import Request
 
 
 class Change(Protocol):

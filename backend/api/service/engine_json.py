@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 
-from backend.admin.port.capabilities import NotOffered
-from backend.admin.port.cluster_admin import ReplicaLag
-from backend.api.schema.base import Json, partition_json, plan_json
-from backend.domain.operations.operation import Operation
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.service.journal import JOURNAL_TOPIC, JOURNAL_ZNODE
-from backend.operations.journal.entries import Heartbeat, Unreadable
-from backend.operations.lease.membership import Membership
-from backend.operations.ownership.drift import ListDrift, RateDrift, rate_words
-from backend.operations.review.blast_radius import BlastRadius
-from backend.operations.state.reassignment_work import ReassignmentWork
-from backend.operations.throttles.orphans import Orphan, OrphanRate
-from backend.operations.throttles.repair import change_id
+from kshunt.backend.admin.port.capabilities import NotOffered
+from kshunt.backend.admin.port.cluster_admin import ReplicaLag
+from kshunt.backend.api.schema.base import Json, partition_json, plan_json
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.service.journal import JOURNAL_TOPIC, JOURNAL_ZNODE
+from kshunt.backend.operations.journal.entries import Heartbeat, Unreadable
+from kshunt.backend.operations.lease.membership import Membership
+from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift, rate_words
+from kshunt.backend.operations.review.blast_radius import BlastRadius
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.operations.throttles.orphans import Orphan, OrphanRate
+from kshunt.backend.operations.throttles.repair import change_id
 
 LISTED_MAX = 500
 """Entries of the journal that cannot be read; remarks have the number of all."""

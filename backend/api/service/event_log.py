@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from backend.offload import offload
-from backend.settings import LIMITS
+from kshunt.backend.offload import offload
+from kshunt.backend.settings import LIMITS
 
 Made = Callable[[], Mapping[str, Any]]
 """Makes an event's document of values that do not change."""

@@ -25,8 +25,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from backend.api.schema.frames.writer import SCHEMA, Frame, encode_frame
-from backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.api.schema.frames.writer import SCHEMA, Frame, encode_frame
+from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 FRAMES_KEPT: Final = 8
 """A whole frame of 200,000 replicas is some 20 MB, and readers that keep up need two."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from backend.clock import Clock
+from kshunt.backend.clock import Clock
 
 LOOK_S: Final = 0.02
 """How often it is looked; a stall is told too short by this at most."""

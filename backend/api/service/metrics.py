@@ -12,12 +12,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from backend import __version__
-from backend.api.service.backend import Backend
-from backend.domain.cluster.partition_modes import mode_counts
-from backend.domain.operations.lifecycle import OperationState
-from backend.domain.replicas.snapshot import ReplicaStatus, Snapshot, stuck_rows
-from backend.operations.lease.lease import LeaseState
+from kshunt import __version__
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.domain.cluster.partition_modes import mode_counts
+from kshunt.backend.domain.operations.lifecycle import OperationState
+from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot, stuck_rows
+from kshunt.backend.operations.lease.lease import LeaseState
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _HOOK_LABELS: Final = ("hook", "result")

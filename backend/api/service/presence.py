@@ -17,11 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from backend.access.roles import Caller
-from backend.clock import Clock
-from backend.domain.operations.team import ConnectedSession
-from backend.errors import Conflict
-from backend.settings import LIMITS
+from kshunt.backend.access.roles import Caller
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.operations.team import ConnectedSession
+from kshunt.backend.errors import Conflict
+from kshunt.backend.settings import LIMITS
 
 SILENCE_S: Final = 45.0
 EVENT_S: Final = 1.0

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from backend.api.forwarding.peers import unreachable
-from backend.api.service.backend import Backend
-from backend.operations.lease.lease import LeaseState
+from kshunt.backend.api.forwarding.peers import unreachable
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.operations.lease.lease import LeaseState
 
 LATE: Final = 3.0
 """So many sweeps may pass without a newer look at the cluster."""

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.api.schema.stuck_causes import why_json
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import (
+from kshunt.backend.api.schema.stuck_causes import why_json
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import (
     UNKNOWN,
     ReplicaStatus,
     Snapshot,
@@ -19,7 +19,7 @@ from backend.domain.replicas.snapshot import (
     partition_starts,
     stuck_rows,
 )
-from backend.domain.replicas.stuck_causes import Replica, Stuck
+from kshunt.backend.domain.replicas.stuck_causes import Replica, Stuck
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from backend.access.request_context import CURRENT_CALLER
-from backend.api.models.base import Intent, PartitionModel, PlanModel
-from backend.api.models.reassignments import CapsModel
-from backend.api.models.throttles import BrokerRateModel, TopicReplicasModel
-from backend.api.service.backend import Backend
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Requester
-from backend.domain.reassignment.plan import ReassignmentPlan, check_plan
-from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.errors import BadInput
-from backend.operations.moves.schedule import Caps, Order
+from kshunt.backend.access.request_context import CURRENT_CALLER
+from kshunt.backend.api.models.base import Intent, PartitionModel, PlanModel
+from kshunt.backend.api.models.reassignments import CapsModel
+from kshunt.backend.api.models.throttles import BrokerRateModel, TopicReplicasModel
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, check_plan
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.moves.schedule import Caps, Order
 
 TIMEOUT_S_MIN: Final = 1.0
 INLINE_MAX: Final = 500

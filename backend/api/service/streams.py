@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from typing import Any, Final, TypeVar
 
-from backend.api.service.event_log import EventLog
-from backend.api.service.frame_feed import FrameFeed, pieces
-from backend.domain.replicas.snapshot import Snapshot
-from backend.errors import TooManyStreams
-from backend.settings import LIMITS
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.api.service.event_log import EventLog
+from kshunt.backend.api.service.frame_feed import FrameFeed, pieces
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.errors import TooManyStreams
+from kshunt.backend.settings import LIMITS
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 
 HEARTBEAT_S: Final = 5.0
 """A stream that has nothing to say says so at least this often."""

@@ -15,38 +15,38 @@ from typing import Any, Final
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 
-from backend.access.request_context import CURRENT_CALLER
-from backend.access.roles import Caller
-from backend.api.models.elections import UncleanRequestModel
-from backend.api.models.shrinks import (
+from kshunt.backend.access.request_context import CURRENT_CALLER
+from kshunt.backend.access.roles import Caller
+from kshunt.backend.api.models.elections import UncleanRequestModel
+from kshunt.backend.api.models.shrinks import (
     ConfirmRequestModel,
     DeletePartitionsRequestModel,
     ShrinkRequestModel,
 )
-from backend.api.schema.base import Json, change_json
-from backend.api.schema.elections import unclean_json
-from backend.api.schema.proposals import proposal_json
-from backend.api.schema.shrinks import deleted_json
-from backend.api.service.backend import Backend
-from backend.api.service.change_checks import refuse_other_cluster
-from backend.api.service.request_values import asker_of, once, partitions_of, timeout_s_of
-from backend.domain.audit.lines import Touched
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.operations.approval import (
+from kshunt.backend.api.schema.base import Json, change_json
+from kshunt.backend.api.schema.elections import unclean_json
+from kshunt.backend.api.schema.proposals import proposal_json
+from kshunt.backend.api.schema.shrinks import deleted_json
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.change_checks import refuse_other_cluster
+from kshunt.backend.api.service.request_values import asker_of, once, partitions_of, timeout_s_of
+from kshunt.backend.domain.audit.lines import Touched
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.operations.approval import (
     NOTHING,
     Person,
     ProposalEffect,
     ProposedChange,
     requester_and_approver,
 )
-from backend.domain.operations.operation import Requester
-from backend.domain.shrink.delete_partitions import GOES, NO_PARTITION, DeletePartitions
-from backend.domain.text.formatting import listed, many
-from backend.errors import Conflict
-from backend.operations.elections.unclean import check_confirmation, last_seen_ends
-from backend.operations.review.approvals import ProposalDraft, ProposalResult
-from backend.two_person import TwoPersonKind
+from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.shrink.delete_partitions import GOES, NO_PARTITION, DeletePartitions
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.errors import Conflict
+from kshunt.backend.operations.elections.unclean import check_confirmation, last_seen_ends
+from kshunt.backend.operations.review.approvals import ProposalDraft, ProposalResult
+from kshunt.backend.two_person import TwoPersonKind
 
 LINES_MAX: Final = 20
 """Of what a change would do; the others are counted."""
@@ -214,7 +214,7 @@ async def request_change(backend: Backend, action: str, subject: str, body: Any)
 
 
 class TwoPersonChange:
-    """One such change; a `backend.operations.review.approvals.Deed`."""
+    """One such change; a `kshunt.backend.operations.review.approvals.Deed`."""
 
     def __init__(
         self, backend: Backend, action: str, subject: str, body: Any, asker: Requester

@@ -21,10 +21,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias, TypeVar
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.service.journal import UnreadableReason
-from backend.domain.text.formatting import listed, many
-from backend.errors import BadInput
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.errors import BadInput
 
 Body: TypeAlias = Mapping[str, Any]
 """A line's JSON object, but for its key."""

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final
 
-from backend.domain.audit.lines import AuditEntry, AuditRow, UnreadableAudit
+from kshunt.backend.domain.audit.lines import AuditEntry, AuditRow, UnreadableAudit
 
 CELL_CHARACTERS_MAX: Final = 100
 """A longer text is cut in its cell, and folded out below the table."""

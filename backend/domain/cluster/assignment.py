@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.columns import partition_keys
-from backend.domain.cluster.metadata import Broker, PartitionState, TopicPartition
-from backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
+from kshunt.backend.domain.cluster.columns import partition_keys
+from kshunt.backend.domain.cluster.metadata import Broker, PartitionState, TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
 
 ASSIGNMENT_COLUMNS: Final = (
     "topic_index",

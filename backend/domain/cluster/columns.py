@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import LogDir, TopicPartition
+from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
 
 
 def partition_keys(topic_index: NDArray[Any], partition: NDArray[Any]) -> NDArray[np.int64]:

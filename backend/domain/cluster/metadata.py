@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
+from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
 
 NO_BROKER = -1
 """Kafka's id for "no broker", for example of a partition without a leader."""

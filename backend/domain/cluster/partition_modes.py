@@ -9,13 +9,13 @@ import enum
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.text.formatting import listed, many, time_words
+from kshunt.backend.domain.text.formatting import listed, many, time_words
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from backend.domain.cluster.metadata import TopicPartition
+    from kshunt.backend.domain.cluster.metadata import TopicPartition
 
 UNKNOWN_MS: Final = -1
 """A time of deletion that the cluster does not tell."""

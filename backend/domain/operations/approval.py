@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from backend.domain.text.formatting import time_words
-from backend.errors import Conflict
+from kshunt.backend.domain.text.formatting import time_words
+from kshunt.backend.errors import Conflict
 
 
 class ProposalState(enum.StrEnum):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from backend.domain.cluster.metadata import NO_BROKER, PartitionState, TopicPartition
-from backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, PartitionState, TopicPartition
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 
 
 @dataclass(frozen=True, slots=True)

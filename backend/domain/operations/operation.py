@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.lifecycle import TRANSITIONS, OperationState
-from backend.domain.operations.team import Claim, Note
-from backend.errors import Conflict
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.lifecycle import TRANSITIONS, OperationState
+from kshunt.backend.domain.operations.team import Claim, Note
+from kshunt.backend.errors import Conflict
 
 __all__ = [
     "TRANSITIONS",
@@ -36,7 +36,8 @@ class OperationKind(enum.StrEnum):
     DELETE_PARTITIONS = "delete_partitions"
     """Topics shrink by the cluster's own request (KIP-694)."""
     SHRINK = "shrink"
-    """A topic is copied into one with fewer partitions; see `backend.domain.shrink.phases`."""
+    """A topic is copied into one with fewer partitions; see
+    `kshunt.backend.domain.shrink.phases`."""
     DRIFT = "drift"
     ORPHANS = "orphans"
 

@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
-from backend.errors import BadInput
+from kshunt.backend.errors import BadInput
 
 NOTE_MAX: Final = 2_000
 """Characters of one note."""

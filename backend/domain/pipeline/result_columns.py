@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from backend.domain.pipeline.sample_columns import (
+from kshunt.backend.domain.pipeline.sample_columns import (
     BROKER_SAMPLES,
     REPLICA_SAMPLES,
     SampleColumn,

@@ -14,8 +14,8 @@ Layout of a recording, under a folder that belongs to one cluster:
     cluster.json         whose samples these are
 
 Day and hour are UTC, of the rows' `at`. A file is complete or is not there: it is written under a
-name that begins with a dot, then renamed. `backend.telemetry.recording.layout` tells which files
-count.
+name that begins with a dot, then renamed. `kshunt.backend.telemetry.recording.layout` tells which
+files count.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.metadata import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
-from backend.domain.text.formatting import many, size_text
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
+from kshunt.backend.domain.text.formatting import many, size_text
 
 
 @dataclass(frozen=True, slots=True)

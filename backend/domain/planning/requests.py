@@ -1,4 +1,4 @@
-"""What can be asked of the planners, and what they answer; see `backend.planning`."""
+"""What can be asked of the planners, and what they answer; see `kshunt.backend.planning`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.impact import Impact
-from backend.domain.planning.proposal import Proposal
-from backend.domain.planning.rehearsal import Deadline, Rehearsal
-from backend.domain.reassignment.move_caps import MoveCaps
-from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
-from backend.domain.text.formatting import many
-from backend.errors import BadInput
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.impact import Impact
+from kshunt.backend.domain.planning.proposal import Proposal
+from kshunt.backend.domain.planning.rehearsal import Deadline, Rehearsal
+from kshunt.backend.domain.reassignment.move_caps import MoveCaps
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
+from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.errors import BadInput
 
 NOTHING: Final = "Nothing was planned."
 TOLERANCE: Final = 0.1

@@ -10,9 +10,9 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any, Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.untrusted.strict_json import UnreadableJson, read_json
-from backend.errors import PlanError
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.untrusted.strict_json import UnreadableJson, read_json
+from kshunt.backend.errors import PlanError
 
 ANY_LOG_DIR: Final = "any"
 """The plan's word for "the broker may choose the directory"."""

@@ -9,23 +9,23 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from backend.domain.cluster.metadata import (
+from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     OngoingReassignment,
     PartitionState,
     TopicPartition,
     is_being_deleted,
 )
-from backend.domain.cluster.partition_modes import leaving_words
-from backend.domain.reassignment.answers import (
+from kshunt.backend.domain.cluster.partition_modes import leaving_words
+from kshunt.backend.domain.reassignment.answers import (
     LogDirRow,
     ProgressRow,
     VerifyAnswer,
     VerifyRow,
     VerifyState,
 )
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.replicas.stuck_causes import Replica, Stuck
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.replicas.stuck_causes import Replica, Stuck
 
 IN_SYNC: Final = "In sync"
 UNKNOWN_TOPIC: Final = "Unknown topic"

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause, Replica, Stuck
-from backend.domain.throttles.configs import Throttles
+from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause, Replica, Stuck
+from kshunt.backend.domain.throttles.configs import Throttles
 
 UNKNOWN: Final = -1
 """An integer that is not known; never shown as 0."""
@@ -58,7 +58,8 @@ class Replicas:
     status: NDArray[np.uint8]
     """A `ReplicaStatus`."""
     cause: NDArray[np.uint8]
-    """A `backend.domain.replicas.stuck_causes.Cause`: why it does not advance, 0 where it does."""
+    """A `kshunt.backend.domain.replicas.stuck_causes.Cause`: why it does not advance, 0 where it
+    does."""
     log_end_offset: NDArray[np.int64]
     lag_messages: NDArray[np.int64]
     """Leader's log end offset less this replica's, both as their own brokers report them."""

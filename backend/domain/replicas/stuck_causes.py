@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.metadata import TopicPartition
 
 Replica: TypeAlias = tuple[TopicPartition, int]
 """A partition, and the broker that hosts it."""

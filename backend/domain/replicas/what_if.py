@@ -44,9 +44,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.replicas.snapshot import Snapshot, partition_starts
-from backend.domain.replicas.stuck_causes import Cause
-from backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.domain.replicas.snapshot import Snapshot, partition_starts
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.throttles.configs import ThrottledRate
 
 HELD_BACK: Final = 1.25
 """A copy whose throttles have less room than this, as a multiple of what goes through them, is

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from backend.domain.topics.groups import INACTIVE_STATES, ActiveProducer, GroupMember
+from kshunt.backend.domain.topics.groups import INACTIVE_STATES, ActiveProducer, GroupMember
 
 
 class Severity(enum.StrEnum):

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from backend.domain.shrink.check import Finding
-from backend.domain.shrink.disk_space import RESERVE, CopySpace, copy_bytes, room_for
-from backend.domain.shrink.facts import COPY_START_MS, ShrinkFacts
-from backend.domain.shrink.topic_findings import note, refusal, warning
-from backend.domain.text.formatting import listed, many, size_text, time_words
+from kshunt.backend.domain.shrink.check import Finding
+from kshunt.backend.domain.shrink.disk_space import RESERVE, CopySpace, copy_bytes, room_for
+from kshunt.backend.domain.shrink.facts import COPY_START_MS, ShrinkFacts
+from kshunt.backend.domain.shrink.topic_findings import note, refusal, warning
+from kshunt.backend.domain.text.formatting import listed, many, size_text, time_words
 
 SAFETY: Final = 2
 """So many times the assumed time of the copy a record must have left."""

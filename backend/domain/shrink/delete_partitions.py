@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 
 NO_PARTITION: Final = -1
 """Stands for all of a topic, where the topic itself is refused."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from backend.domain.cluster.metadata import LogDir
+from kshunt.backend.domain.cluster.metadata import LogDir
 
 RESERVE: Final = 0.1
 """Share of a volume that stays free."""

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from backend.domain.cluster.metadata import LogDir
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.shrink.delete_partitions import ShrinkSupport
-from backend.domain.topics.groups import (
+from kshunt.backend.domain.cluster.metadata import LogDir
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
+from kshunt.backend.domain.topics.groups import (
     ActiveProducer,
     ConsumerGroup,
     PartitionOffsets,

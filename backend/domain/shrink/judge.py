@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from backend.domain.shrink import copy_findings, topic_findings
-from backend.domain.shrink.check import (
+from kshunt.backend.domain.shrink import copy_findings, topic_findings
+from kshunt.backend.domain.shrink.check import (
     DoomedPartition,
     Finding,
     GroupLag,
@@ -14,9 +14,9 @@ from backend.domain.shrink.check import (
     Severity,
     ShrinkCheck,
 )
-from backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
-from backend.domain.shrink.topic_findings import refusal
-from backend.domain.topics.groups import PartitionOffsets
+from kshunt.backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
+from kshunt.backend.domain.shrink.topic_findings import refusal
+from kshunt.backend.domain.topics.groups import PartitionOffsets
 
 _ORDER: Final = tuple(Severity)
 

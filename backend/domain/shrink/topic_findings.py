@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.service.journal import JOURNAL_TOPIC
-from backend.domain.shrink.check import Finding, GroupLag, KeyUse, Severity
-from backend.domain.shrink.delete_partitions import ShrinkSupport
-from backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
-from backend.domain.text.formatting import listed, many, time_words
-from backend.domain.topics.descriptions import INTERNAL_TOPICS
-from backend.domain.topics.groups import ActiveProducer
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.domain.shrink.check import Finding, GroupLag, KeyUse, Severity
+from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
+from kshunt.backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
+from kshunt.backend.domain.text.formatting import listed, many, time_words
+from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
+from kshunt.backend.domain.topics.groups import ActiveProducer
 
 RESERVED: Final = "__"
 STREAMS_SUFFIXES: Final = ("-changelog", "-repartition")

@@ -6,8 +6,8 @@ import re
 from datetime import date, datetime, time, timedelta, tzinfo
 from typing import Final
 
-from backend.domain.text.formatting import duration_text
-from backend.errors import BadInput
+from kshunt.backend.domain.text.formatting import duration_text
+from kshunt.backend.errors import BadInput
 
 HINT: Final = "a time (06:00), a date and a time (2026-11-23 06:00), or how long (90m, 8h, 1h30m)"
 DAYS_MOST: Final = 366

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.errors import BadInput
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.errors import BadInput
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from backend.domain.cluster.metadata import NO_BROKER
-from backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.cluster.metadata import NO_BROKER
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state"}

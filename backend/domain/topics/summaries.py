@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from backend.domain.cluster.assignment import Assignment
-from backend.domain.topics.descriptions import INTERNAL_TOPICS, TopicSummary
+from kshunt.backend.domain.cluster.assignment import Assignment
+from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS, TopicSummary
 
 
 def summaries(assignment: Assignment) -> Iterator[TopicSummary]:

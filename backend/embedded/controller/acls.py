@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.metadata.acls import (
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.metadata.acls import (
     CLUSTER_NAME,
     UNKNOWN,
     Acl,
@@ -16,8 +16,8 @@ from backend.embedded.metadata.acls import (
     Permission,
     ResourceKind,
 )
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import AclCreated, AclRemoved
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import AclCreated, AclRemoved
 
 
 class NewAcl(NamedTuple):

@@ -11,19 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.partition_change_builder import DirChooser, PartitionChangeBuilder
-from backend.embedded.controller.replica_placement import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.partition_change_builder import (
+    DirChooser,
+    PartitionChangeBuilder,
+)
+from kshunt.backend.embedded.controller.replica_placement import (
     Placement,
     check_replicas,
     place,
     striped_placement,
 )
-from backend.embedded.controller.throttled_reassign import move_draft, move_records
-from backend.embedded.controller.topics import NewPartitions, added_partitions, check_batch
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import Record
+from kshunt.backend.embedded.controller.throttled_reassign import move_draft, move_records
+from kshunt.backend.embedded.controller.topics import NewPartitions, added_partitions, check_batch
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import Record
 
 UNCHANGED = -1
 """A count that shall stay as it is."""

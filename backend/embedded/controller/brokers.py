@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.partition_change_builder import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.partition_change_builder import (
     PartitionChangeBuilder,
     draft,
     is_going,
     records_of,
 )
-from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import BrokerState
-from backend.embedded.metadata.records import (
+from kshunt.backend.embedded.controller.throttle_removal import with_removal
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import BrokerState
+from kshunt.backend.embedded.metadata.records import (
     NO_DIR,
     NO_LEADER,
     BrokerFenced,

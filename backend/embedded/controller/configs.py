@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.metadata.config_keys import KEYS, ConfigKey, ConfigType, split
-from backend.embedded.metadata.image import CLUSTER_DEFAULT, ClusterImage
-from backend.embedded.metadata.records import ConfigChanged, ResourceType
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.metadata.config_keys import KEYS, ConfigKey, ConfigType, split
+from kshunt.backend.embedded.metadata.image import CLUSTER_DEFAULT, ClusterImage
+from kshunt.backend.embedded.metadata.records import ConfigChanged, ResourceType
 
 
 class ConfigResource(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from backend.embedded.metadata.records import Record
+from kshunt.backend.embedded.metadata.records import Record
 
 Item = TypeVar("Item")
 """What a result is about: a topic, a partition, a broker id or a configuration resource."""

@@ -6,17 +6,17 @@ import enum
 from collections.abc import Iterable
 from dataclasses import replace
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.partition_change_builder import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.partition_change_builder import (
     Election,
     PartitionChangeBuilder,
     records_of,
 )
-from backend.embedded.controller.reassign import partition_draft
-from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import NO_LEADER
+from kshunt.backend.embedded.controller.reassign import partition_draft
+from kshunt.backend.embedded.controller.throttle_removal import with_removal
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import NO_LEADER
 
 
 class ElectionType(enum.IntEnum):

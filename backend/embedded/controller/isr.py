@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.partition_change_builder import PartitionChangeBuilder, records_of
-from backend.embedded.controller.reassign import partition_draft
-from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import PartitionChanged
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.partition_change_builder import (
+    PartitionChangeBuilder,
+    records_of,
+)
+from kshunt.backend.embedded.controller.reassign import partition_draft
+from kshunt.backend.embedded.controller.throttle_removal import with_removal
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import PartitionChanged
 
 
 @dataclass(frozen=True, slots=True)

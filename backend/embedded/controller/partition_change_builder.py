@@ -17,11 +17,16 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from backend.embedded.metadata.config_keys import UNCLEAN
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import BrokerState, PartitionImage, TopicImage
-from backend.embedded.metadata.records import NO_DIR, NO_LEADER, PartitionChanged, PartitionMode
-from backend.embedded.metadata.records import ResourceType as Resource
+from kshunt.backend.embedded.metadata.config_keys import UNCLEAN
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import BrokerState, PartitionImage, TopicImage
+from kshunt.backend.embedded.metadata.records import (
+    NO_DIR,
+    NO_LEADER,
+    PartitionChanged,
+    PartitionMode,
+)
+from kshunt.backend.embedded.metadata.records import ResourceType as Resource
 
 
 class Election(enum.Enum):

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.partition_change_builder import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.partition_change_builder import (
     DirChooser,
     PartitionChangeBuilder,
     draft,
     is_going,
     records_of,
 )
-from backend.embedded.controller.replica_placement import check_replicas
-from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import Reassignment, TopicImage
-from backend.embedded.metadata.records import PartitionChanged
+from kshunt.backend.embedded.controller.replica_placement import check_replicas
+from kshunt.backend.embedded.controller.throttle_removal import with_removal
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import Reassignment, TopicImage
+from kshunt.backend.embedded.metadata.records import PartitionChanged
 
 
 def alter_partition_reassignments(

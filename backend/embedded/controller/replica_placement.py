@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
-from backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
-from backend.embedded.controller.decision import KafkaError, Refused
-from backend.embedded.controller.partition_change_builder import DirChooser
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import PartitionCreated
-from backend.placement.placer import (
+from kshunt.backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
+from kshunt.backend.embedded.controller.decision import KafkaError, Refused
+from kshunt.backend.embedded.controller.partition_change_builder import DirChooser
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import PartitionCreated
+from kshunt.backend.placement.placer import (
     InvalidReplicationFactor,
     ReplicaPlacementFailed,
     UsableBroker,
     make_placer,
 )
-from backend.placement.placer_calls import PlacementRequest, close_placer, place_with
-from backend.placement.striped import StripedReplicaPlacer
+from kshunt.backend.placement.placer_calls import PlacementRequest, close_placer, place_with
+from kshunt.backend.placement.striped import StripedReplicaPlacer
 
 PLACER_DEADLINE_S = 2.0
 """While a placer decides the whole cluster waits, as Kafka's controller does."""

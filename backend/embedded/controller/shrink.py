@@ -33,18 +33,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.metadata.config_keys import SHRINK_ENABLE, SHRINK_INTERVAL_MS
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.throttle_removal import with_removal
+from kshunt.backend.embedded.metadata.config_keys import SHRINK_ENABLE, SHRINK_INTERVAL_MS
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import (
     PartitionDeletion,
     PartitionImage,
     ReplicaDeletion,
     TopicImage,
 )
-from backend.embedded.metadata.records import (
+from kshunt.backend.embedded.metadata.records import (
     NO_LEADER,
     DeletionState,
     PartitionChanged,

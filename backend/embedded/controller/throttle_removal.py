@@ -20,16 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from backend.embedded.controller.decision import Decision
-from backend.embedded.metadata.config_keys import (
+from kshunt.backend.embedded.controller.decision import Decision
+from kshunt.backend.embedded.metadata.config_keys import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
 )
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import PartitionKey
-from backend.embedded.metadata.records import (
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import PartitionKey
+from kshunt.backend.embedded.metadata.records import (
     ConfigChanged,
     ControllerElected,
     PartitionChanged,

@@ -29,17 +29,17 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.throttle_removal import RATE_KEYS, REPLICA_KEYS, unset
-from backend.embedded.metadata.config_keys import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.throttle_removal import RATE_KEYS, REPLICA_KEYS, unset
+from kshunt.backend.embedded.metadata.config_keys import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
 )
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import (
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import (
     ConfigChanged,
     Record,
     ResourceType,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.decision import Decision
-from backend.embedded.controller.reassign import completed
-from backend.embedded.controller.shrink import due_deletions
-from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.decision import Decision
+from kshunt.backend.embedded.controller.reassign import completed
+from kshunt.backend.embedded.controller.shrink import due_deletions
+from kshunt.backend.embedded.controller.throttle_removal import with_removal
+from kshunt.backend.embedded.metadata.image import ClusterImage
 
 
 def tick(image: ClusterImage, now_ms: int) -> Decision[TopicPartition]:

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
 
-from backend.embedded.controller.configs import checked
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.controller.partition_change_builder import DirChooser
-from backend.embedded.controller.replica_placement import (
+from kshunt.backend.embedded.controller.configs import checked
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.partition_change_builder import DirChooser
+from kshunt.backend.embedded.controller.replica_placement import (
     Placement,
     check_replicas,
     new_partitions,
     place,
     striped_placement,
 )
-from backend.embedded.controller.throttle_removal import with_removal
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import TopicImage
-from backend.embedded.metadata.records import (
+from kshunt.backend.embedded.controller.throttle_removal import with_removal
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import TopicImage
+from kshunt.backend.embedded.metadata.records import (
     ConfigChanged,
     PartitionCreated,
     Record,

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from backend.embedded.coordinator.codes import Code, CoordinatorError
-from backend.embedded.coordinator.members import (
+from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.members import (
     NEW_MEMBER_JOIN_TIMEOUT_S,
     Committer,
     DescribedGroup,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.coordinator.classic_group import Group, GroupSettings
-from backend.embedded.coordinator.codes import Code, CoordinatorError
-from backend.embedded.coordinator.members import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.coordinator.classic_group import Group, GroupSettings
+from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.members import (
     Committer,
     DescribedGroup,
     GroupState,
@@ -22,8 +22,8 @@ from backend.embedded.coordinator.members import (
     SyncRequest,
     Ticket,
 )
-from backend.embedded.coordinator.offsets import Offset, Offsets
-from backend.embedded.metadata.records import Record
+from kshunt.backend.embedded.coordinator.offsets import Offset, Offsets
+from kshunt.backend.embedded.metadata.records import Record
 
 Persist = Callable[[Sequence[Record]], None]
 """Returns when records are durable."""

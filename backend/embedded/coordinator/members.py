@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.codes import Code
 
 Answer = TypeVar("Answer")
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.coordinator.records import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.coordinator.records import (
     OffsetCommitted,
     OffsetForgotten,
     OffsetPending,
     PendingOffsetsEnded,
 )
-from backend.embedded.metadata.records import Record
+from kshunt.backend.embedded.metadata.records import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import enum
 from dataclasses import dataclass
 from typing import ClassVar
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.metadata.records import Record, register
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.metadata.records import Record, register
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.coordinator import transaction_steps
-from backend.embedded.coordinator.codes import Code, CoordinatorError
-from backend.embedded.coordinator.records import TransactionChanged, TransactionState
-from backend.embedded.coordinator.transaction_steps import PREPARED, TIMEOUT_MAX_MS, Producer
-from backend.embedded.metadata.records import Record
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.coordinator import transaction_steps
+from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.records import TransactionChanged, TransactionState
+from kshunt.backend.embedded.coordinator.transaction_steps import PREPARED, TIMEOUT_MAX_MS, Producer
+from kshunt.backend.embedded.metadata.records import Record
 
 _OPEN: Final = (TransactionState.ONGOING, *PREPARED)
 

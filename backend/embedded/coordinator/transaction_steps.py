@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.coordinator.codes import Code, CoordinatorError
-from backend.embedded.coordinator.records import TransactionChanged, TransactionState
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.records import TransactionChanged, TransactionState
 
 TIMEOUT_MAX_MS: Final = 900_000
 """Kafka's default of transaction.max.timeout.ms."""

@@ -22,8 +22,8 @@ from itertools import count
 from random import Random
 from typing import Final, Protocol, TypeVar
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.brokers import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.brokers import (
     Registration,
     assign_log_dirs,
     fail_log_dirs,
@@ -31,17 +31,17 @@ from backend.embedded.controller.brokers import (
     register_broker,
     unfence_broker,
 )
-from backend.embedded.controller.decision import Decision
-from backend.embedded.controller.elections import elect_leaders
-from backend.embedded.controller.isr import IsrReport, alter_partition
-from backend.embedded.controller.shrink import finish_replica_deletion
-from backend.embedded.controller.throttle_removal import fail_over
-from backend.embedded.controller.tick import tick
-from backend.embedded.data.data_plane import DataPlane
-from backend.embedded.data.hosted_partition import HostedPartition
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import PartitionKey
-from backend.embedded.metadata.records import (
+from kshunt.backend.embedded.controller.decision import Decision
+from kshunt.backend.embedded.controller.elections import elect_leaders
+from kshunt.backend.embedded.controller.isr import IsrReport, alter_partition
+from kshunt.backend.embedded.controller.shrink import finish_replica_deletion
+from kshunt.backend.embedded.controller.throttle_removal import fail_over
+from kshunt.backend.embedded.controller.tick import tick
+from kshunt.backend.embedded.data.data_plane import DataPlane
+from kshunt.backend.embedded.data.hosted_partition import HostedPartition
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import PartitionKey
+from kshunt.backend.embedded.metadata.records import (
     NO_LEADER,
     BrokerRegistered,
     BrokerUnfenced,
@@ -49,14 +49,14 @@ from backend.embedded.metadata.records import (
     ReplicaState,
     ResourceType,
 )
-from backend.embedded.replication.columns import (
+from kshunt.backend.embedded.replication.columns import (
     BrokerState,
     Event,
     IsrExpand,
     IsrShrink,
     LogDirMoveDone,
 )
-from backend.errors import KshuntError
+from kshunt.backend.errors import KshuntError
 
 Item = TypeVar("Item")
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from backend.embedded.core.cluster_core import Timing
-from backend.embedded.data.hosts import Hardware
-from backend.embedded.metadata.acls import Acl
-from backend.embedded.replication.model import LAG_TIME_MAX_MS
+from kshunt.backend.embedded.core.cluster_core import Timing
+from kshunt.backend.embedded.data.hosts import Hardware
+from kshunt.backend.embedded.metadata.acls import Acl
+from kshunt.backend.embedded.replication.model import LAG_TIME_MAX_MS
 
 SIMULATED_START_MS: Final = 1_700_000_000_000
 """Where a simulated clock begins: the same for every run."""

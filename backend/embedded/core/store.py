@@ -29,16 +29,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.embedded.core.cluster_core import Core
-from backend.embedded.data.data_plane import DataPlane, moves_between_dirs
-from backend.embedded.data.hosted_partition import HostedPartition
-from backend.embedded.logs import batch as log_batch
-from backend.embedded.logs.errors import LogError
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.record_log import RecordLog, RecordLogError
-from backend.embedded.metadata.records import Record
-from backend.embedded.metadata.snapshot import image_records
-from backend.embedded.replication.columns import NOWHERE
+from kshunt.backend.embedded.core.cluster_core import Core
+from kshunt.backend.embedded.data.data_plane import DataPlane, moves_between_dirs
+from kshunt.backend.embedded.data.hosted_partition import HostedPartition
+from kshunt.backend.embedded.logs import batch as log_batch
+from kshunt.backend.embedded.logs.errors import LogError
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.record_log import RecordLog, RecordLogError
+from kshunt.backend.embedded.metadata.records import Record
+from kshunt.backend.embedded.metadata.snapshot import image_records
+from kshunt.backend.embedded.replication.columns import NOWHERE
 
 FORMAT: Final = 1
 CHECKPOINT_S: Final = 1.0

@@ -9,11 +9,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from backend.clock import Clock, SystemClock
-from backend.embedded.controller.decision import Decision
-from backend.embedded.controller.replica_placement import Placement, asked_by, striped_placement
-from backend.embedded.core.cluster_core import Core
-from backend.embedded.security.authorizer import Authorizer
+from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.embedded.controller.decision import Decision
+from kshunt.backend.embedded.controller.replica_placement import (
+    Placement,
+    asked_by,
+    striped_placement,
+)
+from kshunt.backend.embedded.core.cluster_core import Core
+from kshunt.backend.embedded.security.authorizer import Authorizer
 
 Item = TypeVar("Item")
 

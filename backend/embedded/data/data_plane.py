@@ -22,12 +22,12 @@ from typing import Final
 
 import numpy as np
 
-from backend.embedded.data.hosted_partition import BatchSink, HostedPartition
-from backend.embedded.data.hosts import Hardware, Hosts
-from backend.embedded.data.reconcile import HostedPartitions, Reconciler
-from backend.embedded.logs.partition_log import Appended, PartitionLog
-from backend.embedded.metadata import records as r
-from backend.embedded.metadata.config_keys import (
+from kshunt.backend.embedded.data.hosted_partition import BatchSink, HostedPartition
+from kshunt.backend.embedded.data.hosts import Hardware, Hosts
+from kshunt.backend.embedded.data.reconcile import HostedPartitions, Reconciler
+from kshunt.backend.embedded.logs.partition_log import Appended, PartitionLog
+from kshunt.backend.embedded.metadata import records as r
+from kshunt.backend.embedded.metadata.config_keys import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -35,11 +35,11 @@ from backend.embedded.metadata.config_keys import (
     LOG_DIR_RATE,
     LONG_MAX,
 )
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import PartitionKey
-from backend.embedded.metadata.records import NO_LEADER, ReplicaState, ResourceType
-from backend.embedded.replication.columns import NOWHERE, BrokerState, Event
-from backend.embedded.replication.model import GRAIN_MS, LAG_TIME_MAX_MS, Replication
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import PartitionKey
+from kshunt.backend.embedded.metadata.records import NO_LEADER, ReplicaState, ResourceType
+from kshunt.backend.embedded.replication.columns import NOWHERE, BrokerState, Event
+from kshunt.backend.embedded.replication.model import GRAIN_MS, LAG_TIME_MAX_MS, Replication
 
 THROTTLE_KEYS: Final = frozenset({LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE})
 REPLICA_LIST_KEYS: Final = frozenset({LEADER_REPLICAS, FOLLOWER_REPLICAS})

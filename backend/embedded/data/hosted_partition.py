@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from backend.embedded.logs.partition_log import PartitionLog
-from backend.embedded.metadata.image_values import PartitionKey
-from backend.embedded.metadata.records import NO_LEADER
+from kshunt.backend.embedded.logs.partition_log import PartitionLog
+from kshunt.backend.embedded.metadata.image_values import PartitionKey
+from kshunt.backend.embedded.metadata.records import NO_LEADER
 
 
 @dataclass(slots=True)

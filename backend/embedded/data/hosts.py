@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from backend.embedded.replication.columns import NOWHERE
-from backend.embedded.replication.model import Replication
+from kshunt.backend.embedded.replication.columns import NOWHERE
+from kshunt.backend.embedded.replication.model import Replication
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from backend.embedded.data.hosted_partition import BatchSink, HostedPartition, ThrottledList
-from backend.embedded.data.hosts import Hosts
-from backend.embedded.metadata.config_keys import FOLLOWER_REPLICAS, LEADER_REPLICAS
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import PartitionImage, PartitionKey
-from backend.embedded.metadata.records import NO_LEADER, ReplicaState, ResourceType
-from backend.embedded.replication.columns import NOWHERE
-from backend.embedded.replication.model import Replication
+from kshunt.backend.embedded.data.hosted_partition import BatchSink, HostedPartition, ThrottledList
+from kshunt.backend.embedded.data.hosts import Hosts
+from kshunt.backend.embedded.metadata.config_keys import FOLLOWER_REPLICAS, LEADER_REPLICAS
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import PartitionImage, PartitionKey
+from kshunt.backend.embedded.metadata.records import NO_LEADER, ReplicaState, ResourceType
+from kshunt.backend.embedded.replication.columns import NOWHERE
+from kshunt.backend.embedded.replication.model import Replication
 
 
 @dataclass(slots=True)

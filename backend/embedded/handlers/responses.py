@@ -6,9 +6,9 @@ import re
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from backend.embedded.controller.decision import Decision, KafkaError
-from backend.embedded.core.world import World
-from backend.embedded.net.api import KAFKA_APIS, WireReply
+from kshunt.backend.embedded.controller.decision import Decision, KafkaError
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 
 Item = TypeVar("Item")
 

@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from backend.embedded.logs.crc import crc32c
-from backend.embedded.logs.errors import BatchTooLarge, CorruptBatch, InvalidRecord
+from kshunt.backend.embedded.logs.crc import crc32c
+from kshunt.backend.embedded.logs.errors import BatchTooLarge, CorruptBatch, InvalidRecord
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size

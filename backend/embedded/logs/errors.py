@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backend.errors import KshuntError
+from kshunt.backend.errors import KshuntError
 
 
 class LogError(KshuntError):

@@ -26,11 +26,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from backend.embedded.logs import batch as log_batch
-from backend.embedded.logs.batch import Header
-from backend.embedded.logs.epochs import LeaderEpochs
-from backend.embedded.logs.errors import InvalidRecord, OffsetOutOfRange
-from backend.embedded.logs.producers import AbortedTransaction, Producers
+from kshunt.backend.embedded.logs import batch as log_batch
+from kshunt.backend.embedded.logs.batch import Header
+from kshunt.backend.embedded.logs.epochs import LeaderEpochs
+from kshunt.backend.embedded.logs.errors import InvalidRecord, OffsetOutOfRange
+from kshunt.backend.embedded.logs.producers import AbortedTransaction, Producers
 
 MAX_BATCH_BYTES: Final = 1_048_588
 """Kafka's default of max.message.bytes: 1 MiB and a header of the oldest format."""

@@ -12,8 +12,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from backend.embedded.logs.batch import Header
-from backend.embedded.logs.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence
+from kshunt.backend.embedded.logs.batch import Header
+from kshunt.backend.embedded.logs.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequence,
+)
 
 REMEMBERED_BATCHES: Final = 5
 _SEQUENCE_MAX: Final = 0x7FFFFFFF

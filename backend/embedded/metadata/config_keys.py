@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from backend.embedded.metadata.records import ResourceType
-from backend.placement.placer_names import KAFKA_STRIPED, SHIPPED
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.placement.placer_names import KAFKA_STRIPED, SHIPPED
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"

@@ -9,10 +9,16 @@ from functools import singledispatchmethod
 from types import MappingProxyType
 from typing import Final
 
-from backend.embedded.metadata import records as r
-from backend.embedded.metadata.acls import Acl, Operation, PatternType, Permission, ResourceKind
-from backend.embedded.metadata.config_keys import KEYS, ConfigKey, ConfigSource
-from backend.embedded.metadata.image_values import (
+from kshunt.backend.embedded.metadata import records as r
+from kshunt.backend.embedded.metadata.acls import (
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceKind,
+)
+from kshunt.backend.embedded.metadata.config_keys import KEYS, ConfigKey, ConfigSource
+from kshunt.backend.embedded.metadata.image_values import (
     BrokerState,
     ConfigValue,
     PartitionDeletion,
@@ -22,7 +28,7 @@ from backend.embedded.metadata.image_values import (
     ReplicaDeletion,
     TopicImage,
 )
-from backend.embedded.metadata.records import (
+from kshunt.backend.embedded.metadata.records import (
     DeletionState,
     PartitionMode,
     ReplicaState,

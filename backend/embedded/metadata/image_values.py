@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from backend.embedded.metadata import records as r
-from backend.embedded.metadata.config_keys import ConfigKey, ConfigSource
-from backend.embedded.metadata.records import DeletionState, PartitionMode, ReplicaState
+from kshunt.backend.embedded.metadata import records as r
+from kshunt.backend.embedded.metadata.config_keys import ConfigKey, ConfigSource
+from kshunt.backend.embedded.metadata.records import DeletionState, PartitionMode, ReplicaState
 
 PartitionKey = tuple[str, int]
 """A partition by its topic's id and its number."""

@@ -32,8 +32,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final
 
-from backend.embedded.metadata.records import Record, decode, encode
-from backend.errors import Conflict, KshuntError
+from kshunt.backend.embedded.metadata.records import Record, decode, encode
+from kshunt.backend.errors import Conflict, KshuntError
 
 MAGIC: Final = b"kshuntr\x01"
 """The last byte is the version of this format."""

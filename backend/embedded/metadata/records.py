@@ -12,7 +12,7 @@ import json
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Final
 
-from backend.errors import KshuntError
+from kshunt.backend.errors import KshuntError
 
 NO_LEADER: Final = -1
 """Kafka's id for "this partition has no leader"."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from backend.embedded.metadata import records as r
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import PartitionImage
+from kshunt.backend.embedded.metadata import records as r
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import PartitionImage
 
 
 def image_records(image: ClusterImage) -> Iterator[r.Record]:

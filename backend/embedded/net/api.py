@@ -1,8 +1,9 @@
 """Which APIs the embedded brokers speak, and their requests and answers as bytes.
 
 The ranges of versions are those that a Kafka 4.1 broker advertises, as far as kafka-python's
-message classes go; the seeds' RPCs (`backend.wire.seeds`) come on top where they are switched on.
-A table holds only what its broker has a handler for, so ApiVersions promises nothing else.
+message classes go; the seeds' RPCs (`kshunt.backend.wire.seeds`) come on top where they are
+switched on. A table holds only what its broker has a handler for, so ApiVersions promises nothing
+else.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any, Final
 
 from kafka.protocol import admin, consumer, metadata, producer, sasl
 
-from backend.embedded.net.errors import error_answer
-from backend.embedded.net.frame_check import BadFrame, check_message
-from backend.wire import seeds
-from backend.wire.reader import Reader, WireError
+from kshunt.backend.embedded.net.errors import error_answer
+from kshunt.backend.embedded.net.frame_check import BadFrame, check_message
+from kshunt.backend.wire import seeds
+from kshunt.backend.wire.reader import Reader, WireError
 
 SASL_HANDSHAKE_KEY: Final = 17
 API_VERSIONS_KEY: Final = 18
@@ -39,7 +40,7 @@ class WireReply(Exception):
     def __init__(self, code: int, message: str = "") -> None:
         super().__init__(message)
         self.code = code
-        """See `backend.wire.error_codes`."""
+        """See `kshunt.backend.wire.error_codes`."""
         self.message = message
         """For APIs whose answer has a place for it."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from backend.clock import Clock
+from kshunt.backend.clock import Clock
 
 
 @dataclass(slots=True)

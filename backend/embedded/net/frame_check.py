@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from backend.wire.reader import Reader, WireError
+from kshunt.backend.wire.reader import Reader, WireError
 
 ENTRIES_MAX: Final = 1_000_000
 """Array entries and tagged fields of one request; each costs a Python object or more."""

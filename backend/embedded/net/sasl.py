@@ -11,13 +11,13 @@ import enum
 import struct
 from typing import Final
 
-from backend.embedded.net.api import (
+from kshunt.backend.embedded.net.api import (
     SASL_AUTHENTICATE_KEY,
     SASL_HANDSHAKE_KEY,
     Request,
     WireClose,
 )
-from backend.embedded.security.sasl_plain import MECHANISM, AuthenticationFailed, PlainUsers
+from kshunt.backend.embedded.security.sasl_plain import MECHANISM, AuthenticationFailed, PlainUsers
 
 FRAME_BYTES_MAX: Final = 524_288
 """Kafka's default of `sasl.server.max.receive.size`."""

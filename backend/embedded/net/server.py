@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from backend.clock import Clock, SystemClock
-from backend.embedded.net.api import (
+from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.embedded.net.api import (
     API_VERSIONS_KEY,
     SASL_AUTHENTICATE_KEY,
     ApiTable,
@@ -33,11 +33,11 @@ from backend.embedded.net.api import (
     WireClose,
     WireReply,
 )
-from backend.embedded.net.faults import Faults
-from backend.embedded.net.frame_check import BadFrame
-from backend.embedded.net.sasl import FRAME_BYTES_MAX, SaslSession
-from backend.embedded.security.principals import ANONYMOUS
-from backend.embedded.security.sasl_plain import PlainUsers
+from kshunt.backend.embedded.net.faults import Faults
+from kshunt.backend.embedded.net.frame_check import BadFrame
+from kshunt.backend.embedded.net.sasl import FRAME_BYTES_MAX, SaslSession
+from kshunt.backend.embedded.security.principals import ANONYMOUS
+from kshunt.backend.embedded.security.sasl_plain import PlainUsers
 
 LOOPBACK: Final = "127.0.0.1"
 

@@ -29,15 +29,22 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.embedded.replication.columns import (
+from kshunt.backend.embedded.replication.columns import (
     NOWHERE,
     BrokerState,
     PartitionTable,
     ReplicaTable,
     Rows,
 )
-from backend.embedded.replication.max_min_fair import Passes, Rates, highest, load, max_min, sums
-from backend.embedded.replication.resources import Resources, ResourceTable
+from kshunt.backend.embedded.replication.max_min_fair import (
+    Passes,
+    Rates,
+    highest,
+    load,
+    max_min,
+    sums,
+)
+from kshunt.backend.embedded.replication.resources import Resources, ResourceTable
 
 SAME_BYTES: Final = 0.5
 """Less than this apart, two ends of a log are the same."""

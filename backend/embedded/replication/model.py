@@ -31,7 +31,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from backend.embedded.replication.columns import (
+from kshunt.backend.embedded.replication.columns import (
     NOWHERE,
     BrokerState,
     CaughtUp,
@@ -43,10 +43,10 @@ from backend.embedded.replication.columns import (
     ReplicaTable,
     Rows,
 )
-from backend.embedded.replication.flows import SAME_BYTES, Flows, work_out
-from backend.embedded.replication.max_min_fair import Rates, sums
-from backend.embedded.replication.resources import ResourceTable
-from backend.errors import Conflict
+from kshunt.backend.embedded.replication.flows import SAME_BYTES, Flows, work_out
+from kshunt.backend.embedded.replication.max_min_fair import Rates, sums
+from kshunt.backend.embedded.replication.resources import ResourceTable
+from kshunt.backend.errors import Conflict
 
 LAG_TIME_MAX_MS: Final = 30_000
 """Kafka's default of replica.lag.time.max.ms."""

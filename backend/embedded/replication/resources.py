@@ -12,8 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.embedded.replication.columns import BrokerState
-from backend.embedded.replication.max_min_fair import Rates
+from kshunt.backend.embedded.replication.columns import BrokerState
+from kshunt.backend.embedded.replication.max_min_fair import Rates
 
 Resources = NDArray[np.int32]
 _BLOCKS = 5

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from backend.embedded.core.spec import BrokerSpec
-from backend.embedded.metadata.acls import Acl
+from kshunt.backend.embedded.core.spec import BrokerSpec
+from kshunt.backend.embedded.metadata.acls import Acl
 
 FOLDER: Final = Path(__file__).parent / "files"
 DAY_S: Final = 86_400.0

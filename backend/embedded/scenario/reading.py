@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from backend.embedded.core.spec import BrokerSpec
-from backend.embedded.data.hosts import Hardware
-from backend.embedded.metadata.acls import (
+from kshunt.backend.embedded.core.spec import BrokerSpec
+from kshunt.backend.embedded.data.hosts import Hardware
+from kshunt.backend.embedded.metadata.acls import (
     ANY_HOST,
     CLUSTER_NAME,
     Acl,
@@ -18,9 +18,9 @@ from backend.embedded.metadata.acls import (
     Permission,
     ResourceKind,
 )
-from backend.embedded.metadata.config_keys import KEYS, READ_ONLY
-from backend.embedded.metadata.records import ResourceType
-from backend.embedded.scenario.model import (
+from kshunt.backend.embedded.metadata.config_keys import KEYS, READ_ONLY
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.embedded.scenario.model import (
     DAY_S,
     FOLDER,
     BrokerEvent,
@@ -37,8 +37,8 @@ from backend.embedded.scenario.model import (
     TrafficFactor,
     scenario_names,
 )
-from backend.embedded.scenario.toml_table import Table
-from backend.errors import BadInput
+from kshunt.backend.embedded.scenario.toml_table import Table
+from kshunt.backend.errors import BadInput
 
 DEFAULT_LOG_DIRS: Final = ("/kafka/d1",)
 BROKER_ACTIONS: Final = ("stop", "crash", "start", "stall", "resume")

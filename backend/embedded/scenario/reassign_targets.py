@@ -18,9 +18,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.scenario.model import Reassign
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.scenario.model import Reassign
 
 Replicas = dict[TopicPartition, tuple[int, ...]]
 Sizes = Mapping[TopicPartition, float]

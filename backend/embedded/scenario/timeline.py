@@ -21,25 +21,25 @@ from itertools import count
 from random import Random
 from typing import Any, Protocol
 
-from backend.domain.cluster.metadata import Broker, TopicPartition
-from backend.embedded.controller.brokers import Registration
-from backend.embedded.controller.configs import (
+from kshunt.backend.domain.cluster.metadata import Broker, TopicPartition
+from kshunt.backend.embedded.controller.brokers import Registration
+from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
     ConfigResource,
     incremental_alter_configs,
 )
-from backend.embedded.controller.decision import Decision
-from backend.embedded.controller.elections import elect_leaders
-from backend.embedded.controller.replica_placement import Placement
-from backend.embedded.controller.shrink import delete_partitions
-from backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
-from backend.embedded.controller.topics import NewTopic, create_topics
-from backend.embedded.core.cluster_core import ControllerLost, Core
-from backend.embedded.metadata.image import CLUSTER_DEFAULT
-from backend.embedded.metadata.records import PartitionCreated, Record, ResourceType
-from backend.embedded.scenario import reassign_targets
-from backend.embedded.scenario.model import (
+from kshunt.backend.embedded.controller.decision import Decision
+from kshunt.backend.embedded.controller.elections import elect_leaders
+from kshunt.backend.embedded.controller.replica_placement import Placement
+from kshunt.backend.embedded.controller.shrink import delete_partitions
+from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
+from kshunt.backend.embedded.controller.topics import NewTopic, create_topics
+from kshunt.backend.embedded.core.cluster_core import ControllerLost, Core
+from kshunt.backend.embedded.metadata.image import CLUSTER_DEFAULT
+from kshunt.backend.embedded.metadata.records import PartitionCreated, Record, ResourceType
+from kshunt.backend.embedded.scenario import reassign_targets
+from kshunt.backend.embedded.scenario.model import (
     BrokerEvent,
     Configure,
     DeletePartitions,
@@ -53,10 +53,10 @@ from backend.embedded.scenario.model import (
     TopicSpec,
     TrafficFactor,
 )
-from backend.embedded.scenario.traffic import Traffic
-from backend.errors import BadInput
-from backend.placement.generate import generate_assignment
-from backend.placement.placer_calls import PlacementRequest
+from kshunt.backend.embedded.scenario.traffic import Traffic
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.generate import generate_assignment
+from kshunt.backend.placement.placer_calls import PlacementRequest
 
 _log = logging.getLogger(__name__)
 

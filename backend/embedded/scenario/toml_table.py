@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from backend.errors import BadInput
+from kshunt.backend.errors import BadInput
 
 Value = TypeVar("Value")
 

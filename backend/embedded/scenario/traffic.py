@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from backend.embedded.core.cluster_core import Core
-from backend.embedded.metadata.image_values import TopicImage
-from backend.embedded.metadata.records import PartitionMode
-from backend.embedded.scenario.model import TopicSpec
+from kshunt.backend.embedded.core.cluster_core import Core
+from kshunt.backend.embedded.metadata.image_values import TopicImage
+from kshunt.backend.embedded.metadata.records import PartitionMode
+from kshunt.backend.embedded.scenario.model import TopicSpec
 
 INTERVAL_MS: Final = 10_000
 """How often rates are looked at, in the cluster's time."""

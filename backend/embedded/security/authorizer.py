@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from backend.embedded.metadata.acls import (
+from kshunt.backend.embedded.metadata.acls import (
     ANY_HOST,
     ANY_NAME,
     IMPLIED_BY,
@@ -31,15 +31,15 @@ from backend.embedded.metadata.acls import (
     Permission,
     ResourceKind,
 )
-from backend.embedded.metadata.config_keys import (
+from kshunt.backend.embedded.metadata.config_keys import (
     ALLOW_IF_NO_ACL,
     AUTHORIZER_CLASS,
     STANDARD_AUTHORIZER,
     SUPER_USERS,
 )
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.security.principals import WILDCARD
-from backend.errors import BadInput
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.security.principals import WILDCARD
+from kshunt.backend.errors import BadInput
 
 KEPT_MAX: Final = 100_000
 """Answers that are kept; after as many, all are forgotten."""

@@ -6,8 +6,8 @@ import hmac
 from collections.abc import Mapping
 from typing import Final
 
-from backend.embedded.security.principals import user
-from backend.errors import KshuntError
+from kshunt.backend.embedded.security.principals import user
+from kshunt.backend.errors import KshuntError
 
 MECHANISM: Final = "PLAIN"
 _TOKENS: Final = 3

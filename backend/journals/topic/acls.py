@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.journals.topic.clients import READ_TIMEOUT_S
+from kshunt.backend.journals.topic.clients import READ_TIMEOUT_S
 
 EVERYBODY: Final = "User:*"
 NAMED_MAX: Final = 5

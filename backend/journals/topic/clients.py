@@ -16,10 +16,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, TOPIC_ALREADY_EXISTS, made
-from backend.admin.security.client_properties import ClientConfig
-from backend.domain.service.journal import JOURNAL_TOPIC
-from backend.errors import (
+from kshunt.backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, TOPIC_ALREADY_EXISTS, made
+from kshunt.backend.admin.security.client_properties import ClientConfig
+from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.errors import (
     JournalFenced,
     JournalUnavailable,
     JournalUnusable,

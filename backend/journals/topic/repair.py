@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from backend.errors import JournalUnavailable
-from backend.journals.topic.clients import Clients
-from backend.journals.topic.transactions import Reader, Writer
-from backend.operations.journal.entries import (
+from kshunt.backend.errors import JournalUnavailable
+from kshunt.backend.journals.topic.clients import Clients
+from kshunt.backend.journals.topic.transactions import Reader, Writer
+from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     MANIFEST_KEY,
     Body,
@@ -30,8 +30,8 @@ from backend.operations.journal.entries import (
     JournalState,
     Record,
 )
-from backend.operations.journal.port import LOT, Repairs, in_lots
-from backend.operations.journal.replay import JournalReplay
+from kshunt.backend.operations.journal.port import LOT, Repairs, in_lots
+from kshunt.backend.operations.journal.replay import JournalReplay
 
 HEAL_S: Final = 1.0
 """An append takes that much longer, at most, where somebody else wrote."""

@@ -33,16 +33,22 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from backend.access.cluster_keys import ClusterKeys
-from backend.admin.security.client_properties import ClientConfig
-from backend.clock import Clock
-from backend.domain.service.journal import JOURNAL_TOPIC
-from backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, KshuntError
-from backend.journals.topic.acls import acl_remarks, writers_of
-from backend.journals.topic.clients import POLL_S, READ_TIMEOUT_S, Clients, JournalTopic, retrying
-from backend.journals.topic.repair import HEAL_S, TopicRepair, restoring_appends
-from backend.journals.topic.transactions import NEWS_S, ReadBehind, Reader, Writer
-from backend.operations.journal.entries import (
+from kshunt.backend.access.cluster_keys import ClusterKeys
+from kshunt.backend.admin.security.client_properties import ClientConfig
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, KshuntError
+from kshunt.backend.journals.topic.acls import acl_remarks, writers_of
+from kshunt.backend.journals.topic.clients import (
+    POLL_S,
+    READ_TIMEOUT_S,
+    Clients,
+    JournalTopic,
+    retrying,
+)
+from kshunt.backend.journals.topic.repair import HEAL_S, TopicRepair, restoring_appends
+from kshunt.backend.journals.topic.transactions import NEWS_S, ReadBehind, Reader, Writer
+from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     REFUSED,
     Body,
@@ -50,8 +56,8 @@ from backend.operations.journal.entries import (
     JournalState,
     Record,
 )
-from backend.operations.journal.port import RETRY_S, Repairs, check_append, in_lots
-from backend.operations.journal.replay import JournalReplay, Unproven
+from kshunt.backend.operations.journal.port import RETRY_S, Repairs, check_append, in_lots
+from kshunt.backend.operations.journal.replay import JournalReplay, Unproven
 
 OPEN_TIMEOUT_S: Final = 10.0
 PEEK_S: Final = 1.0
@@ -75,7 +81,7 @@ def transactional_id(cluster_id: str, topic: str = JOURNAL_TOPIC) -> str:
 
 
 class TopicJournal:
-    """`backend.operations.journal.port.Journal` in a topic of the cluster."""
+    """`kshunt.backend.operations.journal.port.Journal` in a topic of the cluster."""
 
     any_loop: Final = True
     """One thread makes all calls, in order; whoever waits for them may run anywhere."""

@@ -1,5 +1,5 @@
 """The two ways into the journal's topic: a producer of transactions, and a reader of what was
-committed. `backend.journals.topic.topic_journal` says how they are used.
+committed. `kshunt.backend.journals.topic.topic_journal` says how they are used.
 
 Importing this module loads librdkafka.
 """
@@ -21,9 +21,15 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import OffsetSpec
 
-from backend.errors import JournalUnavailable
-from backend.journals.topic.clients import POLL_S, Clients, meaning, retrying, translated_errors
-from backend.operations.journal.entries import Record
+from kshunt.backend.errors import JournalUnavailable
+from kshunt.backend.journals.topic.clients import (
+    POLL_S,
+    Clients,
+    meaning,
+    retrying,
+    translated_errors,
+)
+from kshunt.backend.operations.journal.entries import Record
 
 APPEND_TIMEOUT_S: Final = 4.0
 NEWS_S: Final = 0.5

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from backend.access.cluster_keys import ClusterKeys
-from backend.admin.zookeeper.session import Session
-from backend.clock import Clock
-from backend.journals.zookeeper.throttle_removal import PATIENCE_S, Recovery, Removal
-from backend.journals.zookeeper.znode_journal import ZnodeJournal
-from backend.operations.journal.replay import Unproven
-from backend.operations.lease.membership import Membership
+from kshunt.backend.access.cluster_keys import ClusterKeys
+from kshunt.backend.admin.zookeeper.session import Session
+from kshunt.backend.clock import Clock
+from kshunt.backend.journals.zookeeper.throttle_removal import PATIENCE_S, Recovery, Removal
+from kshunt.backend.journals.zookeeper.znode_journal import ZnodeJournal
+from kshunt.backend.operations.journal.replay import Unproven
+from kshunt.backend.operations.lease.membership import Membership
 
 
 class ZooKeeperParts:

@@ -24,22 +24,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from backend.admin.rpc.configs import Changes
-from backend.admin.zookeeper import cluster_state, config_znodes, znode_layout
-from backend.admin.zookeeper.session import Create, Delete, Op, Outdated, Put, Session, Znode
-from backend.clock import Clock
-from backend.domain.throttles.configs import (
+from kshunt.backend.admin.rpc.configs import Changes
+from kshunt.backend.admin.zookeeper import cluster_state, config_znodes, znode_layout
+from kshunt.backend.admin.zookeeper.session import Create, Delete, Op, Outdated, Put, Session, Znode
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
 )
-from backend.errors import Conflict, KshuntError
-from backend.operations.journal.entries import Body, Kind
-from backend.operations.lease.lease import LeaseState
-from backend.operations.lease.membership import Membership
-from backend.operations.ownership.cells import ListShare, RateShare, ShareState
-from backend.operations.state.ownership_documents import readable
+from kshunt.backend.errors import Conflict, KshuntError
+from kshunt.backend.operations.journal.entries import Body, Kind
+from kshunt.backend.operations.lease.lease import LeaseState
+from kshunt.backend.operations.lease.membership import Membership
+from kshunt.backend.operations.ownership.cells import ListShare, RateShare, ShareState
+from kshunt.backend.operations.state.ownership_documents import readable
 
 LOOK_S: Final = 2.0
 """Between two looks at the znodes."""

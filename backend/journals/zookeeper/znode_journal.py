@@ -1,8 +1,9 @@
 """The journal in ZooKeeper: one znode a record, and KIP-179's removal records beside them.
 
 Goals
-    As `backend.journals.topic.topic_journal`: what `append` returned for is there, all of it; what
-    it refused is not; what is in doubt is found out later; who was replaced writes nothing more.
+    As `kshunt.backend.journals.topic.topic_journal`: what `append` returned for is there, all of
+    it; what it refused is not; what is in doubt is found out later; who was replaced writes nothing
+    more.
 Constraints
     A server takes a megabyte in one commit, so that an append is no larger (`jute.maxbuffer`). A
     commit whose answer is lost may have been made, or may yet be.
@@ -28,9 +29,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from backend.access.cluster_keys import ClusterKeys
-from backend.admin.zookeeper import cluster_state, znode_layout
-from backend.admin.zookeeper.session import (
+from kshunt.backend.access.cluster_keys import ClusterKeys
+from kshunt.backend.admin.zookeeper import cluster_state, znode_layout
+from kshunt.backend.admin.zookeeper.session import (
     Create,
     Delete,
     Fence,
@@ -40,9 +41,9 @@ from backend.admin.zookeeper.session import (
     Put,
     Session,
 )
-from backend.clock import Clock
-from backend.domain.service.journal import JOURNAL_ZNODE
-from backend.errors import (
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.service.journal import JOURNAL_ZNODE
+from kshunt.backend.errors import (
     ClusterError,
     ClusterUnreachable,
     JournalFenced,
@@ -52,16 +53,16 @@ from backend.errors import (
     NotAuthorized,
     WrongCluster,
 )
-from backend.journals.zookeeper import throttle_removal
-from backend.journals.zookeeper.throttle_removal import Removal
-from backend.journals.zookeeper.znode_names import (
+from kshunt.backend.journals.zookeeper import throttle_removal
+from kshunt.backend.journals.zookeeper.throttle_removal import Removal
+from kshunt.backend.journals.zookeeper.znode_names import (
     THROTTLES,
     fenced,
     named_by,
     record_name,
     throttles_of,
 )
-from backend.operations.journal.entries import (
+from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     REFUSED,
     Body,
@@ -70,8 +71,8 @@ from backend.operations.journal.entries import (
     Record,
     kind_of,
 )
-from backend.operations.journal.port import RETRY_S, Repairs, check_append, in_lots
-from backend.operations.journal.replay import JournalReplay, Unproven
+from kshunt.backend.operations.journal.port import RETRY_S, Repairs, check_append, in_lots
+from kshunt.backend.operations.journal.replay import JournalReplay, Unproven
 
 WRITER: Final = f"{JOURNAL_ZNODE}/writer"
 COMMIT: Final = f"{JOURNAL_ZNODE}/commit"
@@ -103,7 +104,7 @@ class _Doubt:
 
 
 class ZnodeJournal:
-    """`backend.operations.journal.port.Journal` in znodes of the cluster."""
+    """`kshunt.backend.operations.journal.port.Journal` in znodes of the cluster."""
 
     any_loop: Final = False
     """The session belongs to one event loop."""

@@ -6,10 +6,10 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import quote
 
-from backend.admin.zookeeper import znode_layout
-from backend.admin.zookeeper.session import Znode
-from backend.errors import JournalFenced
-from backend.operations.journal.entries import Body, JournalState, Kind
+from kshunt.backend.admin.zookeeper import znode_layout
+from kshunt.backend.admin.zookeeper.session import Znode
+from kshunt.backend.errors import JournalFenced
+from kshunt.backend.operations.journal.entries import Body, JournalState, Kind
 
 THROTTLES: Final = (Kind.TOPIC_THROTTLE, Kind.BROKER_THROTTLE)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from backend.domain.audit.lines import (
+from kshunt.backend.domain.audit.lines import (
     OUTCOME_MAX,
     AuditEntry,
     AuditRow,
@@ -19,7 +19,7 @@ from backend.domain.audit.lines import (
     place_of,
     read_line,
 )
-from backend.operations.journal.entries import Body, JournalState, Kind, Unreadable
+from kshunt.backend.operations.journal.entries import Body, JournalState, Kind, Unreadable
 
 CLOCK_SET_MS: Final = 60 * 60 * 1000
 """An entry further ahead than this was written by a clock that was wrong, and holds back none."""

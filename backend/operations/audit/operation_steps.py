@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.shrink.phases import ShrinkPhase
-from backend.domain.throttles.configs import brokers_of
-from backend.operations.ownership.drift import rate_words
-from backend.operations.ownership.ownership import ListCellId, Ownership, RateCellId
-from backend.operations.ownership.setting_words import own_words, setting_name
-from backend.operations.state.reassignment_work import ReassignmentWork
-from backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.shrink.phases import ShrinkPhase
+from kshunt.backend.domain.throttles.configs import brokers_of
+from kshunt.backend.operations.ownership.drift import rate_words
+from kshunt.backend.operations.ownership.ownership import ListCellId, Ownership, RateCellId
+from kshunt.backend.operations.ownership.setting_words import own_words, setting_name
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
 _EVENTS: Final[Mapping[OperationState, AuditEvent]] = {
     OperationState.RUNNING: AuditEvent.STARTED,

@@ -1,6 +1,6 @@
 """What every verb that changes the cluster needs: the cluster, what is remembered, and one lock.
 
-Owned by the backend; used by the modules of `backend.operations` that act.
+Owned by the backend; used by the modules of `kshunt.backend.operations` that act.
 """
 
 from __future__ import annotations
@@ -10,16 +10,21 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from backend.admin.port.cluster_admin import ClusterAdmin
-from backend.clock import Clock
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.throttles.configs import Move
-from backend.offload import offload
-from backend.operations.core.registry import Registry
-from backend.operations.core.throttle_writes import ThrottleWriter
-from backend.operations.moves.cluster_view import NO_THROTTLES, ClusterView, leader_sizes, view_of
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.throttles.configs import Move
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.core.throttle_writes import ThrottleWriter
+from kshunt.backend.operations.moves.cluster_view import (
+    NO_THROTTLES,
+    ClusterView,
+    leader_sizes,
+    view_of,
+)
 
 MIN_ISR_KEPT_S: Final = 10.0
 """min.insync.replicas is read anew after that."""

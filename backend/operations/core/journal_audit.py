@@ -17,12 +17,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from backend.clock import Clock
-from backend.domain.audit.lines import AuditEntry, AuditEvent
-from backend.domain.operations.operation import Requester
-from backend.domain.text.formatting import many
-from backend.operations.core.registry import Registry
-from backend.operations.journal.port import Repairs
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent
+from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.journal.port import Repairs
 
 PAUSE_S: Final = 600.0
 """Between two lines of entries that were written again."""

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from backend.domain.operations.approval import ProposalState, ProposedChange
-from backend.domain.operations.operation import Operation
-from backend.domain.operations.team import Team
-from backend.domain.service.journal import UnreadableReason
-from backend.errors import KshuntError
-from backend.operations.journal.entries import JournalState, Kind, Unreadable
-from backend.operations.ownership.ownership import Ownership
-from backend.operations.state.operation_body import read_operation
-from backend.operations.state.ownership_documents import readable
-from backend.operations.state.reassignment_work import ReassignmentWork
-from backend.operations.state.shrink_work import ShrinkWork
-from backend.operations.state.team_bodies import read_proposal, read_team
+from kshunt.backend.domain.operations.approval import ProposalState, ProposedChange
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.operations.team import Team
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.operations.journal.entries import JournalState, Kind, Unreadable
+from kshunt.backend.operations.ownership.ownership import Ownership
+from kshunt.backend.operations.state.operation_body import read_operation
+from kshunt.backend.operations.state.ownership_documents import readable
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.operations.state.team_bodies import read_proposal, read_team
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,24 +19,24 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from backend.clock import Clock
-from backend.domain.audit.lines import AuditEntry
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.approval import ProposedChange
-from backend.domain.operations.operation import (
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.audit.lines import AuditEntry
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.approval import ProposedChange
+from kshunt.backend.domain.operations.operation import (
     UNKNOWN_REQUESTER,
     Operation,
     OperationKind,
     OperationState,
     Requester,
 )
-from backend.domain.operations.team import Team
-from backend.errors import Conflict, JournalUnavailable, KshuntError
-from backend.offload import offload
-from backend.operations.audit.lines import next_number
-from backend.operations.audit.operation_steps import line_of, step_line
-from backend.operations.core.known_operations import KnownOperations, known_operations
-from backend.operations.journal.entries import (
+from kshunt.backend.domain.operations.team import Team
+from kshunt.backend.errors import Conflict, JournalUnavailable, KshuntError
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.audit.lines import next_number
+from kshunt.backend.operations.audit.operation_steps import line_of, step_line
+from kshunt.backend.operations.core.known_operations import KnownOperations, known_operations
+from kshunt.backend.operations.journal.entries import (
     Body,
     Entry,
     JournalState,
@@ -45,18 +45,18 @@ from backend.operations.journal.entries import (
     proposal_key,
     team_key,
 )
-from backend.operations.journal.port import retired
-from backend.operations.ownership.ownership import Ownership
-from backend.operations.state.operation_body import operation_body, read_operation_body
-from backend.operations.state.ownership_documents import changed_documents
-from backend.operations.state.reassignment_work import ReassignmentWork
-from backend.operations.state.shrink_work import ShrinkWork
-from backend.operations.state.team_bodies import proposal_body, team_body
-from backend.settings import LIMITS
+from kshunt.backend.operations.journal.port import retired
+from kshunt.backend.operations.ownership.ownership import Ownership
+from kshunt.backend.operations.state.operation_body import operation_body, read_operation_body
+from kshunt.backend.operations.state.ownership_documents import changed_documents
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.operations.state.team_bodies import proposal_body, team_body
+from kshunt.backend.settings import LIMITS
 
 
 class JournalWriter(Protocol):
-    """Who may write the journal; `backend.operations.lease.membership.Membership` is one."""
+    """Who may write the journal; `kshunt.backend.operations.lease.membership.Membership` is one."""
 
     @property
     def state(self) -> JournalState:

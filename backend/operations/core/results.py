@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from backend.admin.port.cluster_admin import ItemResult
-from backend.domain.reassignment.answers import Result
-from backend.errors import WrongCluster
+from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.domain.reassignment.answers import Result
+from kshunt.backend.errors import WrongCluster
 
 
 def result(item: object, outcome: ItemResult) -> Result:

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from backend.admin.port.cluster_admin import ClusterAdmin, ItemResult
-from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
-from backend.domain.text.formatting import listed
-from backend.errors import ClusterError, Conflict
-from backend.operations.core.registry import Registry
-from backend.operations.core.results import failures
-from backend.operations.journal.entries import broker_throttle_key, topic_throttle_key
-from backend.operations.ownership.cells import ListShare, RateShare
-from backend.operations.ownership.ownership import (
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin, ItemResult
+from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
+from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.errors import ClusterError, Conflict
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.core.results import failures
+from kshunt.backend.operations.journal.entries import broker_throttle_key, topic_throttle_key
+from kshunt.backend.operations.ownership.cells import ListShare, RateShare
+from kshunt.backend.operations.ownership.ownership import (
     NO_SHARES,
     FoundSettings,
     ListCellId,
@@ -29,7 +29,7 @@ from backend.operations.ownership.ownership import (
     found_settings,
     planned,
 )
-from backend.operations.ownership.setting_words import read_words
+from kshunt.backend.operations.ownership.setting_words import read_words
 
 _Share = TypeVar("_Share", RateShare, ListShare)
 

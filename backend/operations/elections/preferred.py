@@ -33,43 +33,43 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.admin.port.cluster_admin import ClusterAdmin, ItemResult, ReplicaLag
-from backend.admin.port.item_result import not_attempted
-from backend.clock import Clock, SystemClock
-from backend.domain.cluster.assignment import (
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin, ItemResult, ReplicaLag
+from kshunt.backend.admin.port.item_result import not_attempted
+from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.domain.cluster.assignment import (
     ASSIGNMENT_COLUMNS,
     Assignment,
     ClusterState,
     partition_states,
 )
-from backend.domain.cluster.columns import partition_keys
-from backend.domain.cluster.metadata import (
+from kshunt.backend.domain.cluster.columns import partition_keys
+from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     PartitionState,
     TopicPartition,
     is_being_deleted,
 )
-from backend.domain.cluster.partition_modes import PartitionMode, leaving_words
-from backend.domain.operations.election import (
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode, leaving_words
+from kshunt.backend.domain.operations.election import (
     ElectionAnswer,
     LeaderCount,
     in_batches,
     leader_counts,
 )
-from backend.domain.operations.operation import (
+from kshunt.backend.domain.operations.operation import (
     UNKNOWN_REQUESTER,
     Operation,
     OperationKind,
     OperationState,
     Requester,
 )
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.text.formatting import listed, many
-from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
-from backend.offload import offload
-from backend.operations.core.registry import Registry
-from backend.operations.core.results import results
-from backend.settings import LIMITS
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.core.results import results
+from kshunt.backend.settings import LIMITS
 
 _NO_SUCH: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 UNKNOWN_PARTITION: Final = 3

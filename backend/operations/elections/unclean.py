@@ -26,20 +26,20 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from backend.admin.port.capabilities import Verb, require
-from backend.admin.port.cluster_admin import ClusterAdmin, ItemResult
-from backend.admin.port.item_result import not_attempted
-from backend.clock import Clock
-from backend.domain.cluster.assignment import ClusterState, partition_states
-from backend.domain.cluster.columns import PartitionColumns, partition_keys
-from backend.domain.cluster.metadata import (
+from kshunt.backend.admin.port.capabilities import Verb, require
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin, ItemResult
+from kshunt.backend.admin.port.item_result import not_attempted
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
+from kshunt.backend.domain.cluster.columns import PartitionColumns, partition_keys
+from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     PartitionState,
     TopicPartition,
     is_being_deleted,
 )
-from backend.domain.cluster.partition_modes import leaving_words
-from backend.domain.operations.election import (
+from kshunt.backend.domain.cluster.partition_modes import leaving_words
+from kshunt.backend.domain.operations.election import (
     LastSeenEnd,
     UncleanAnswer,
     UncleanLoss,
@@ -47,13 +47,13 @@ from backend.domain.operations.election import (
     names,
     unclean_loss,
 )
-from backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
-from backend.domain.replicas.snapshot import UNKNOWN, Snapshot
-from backend.domain.text.formatting import listed, many
-from backend.errors import BadInput, BrokerUnreachable, ClusterUnreachable, KshuntError
-from backend.operations.core.registry import Registry
-from backend.operations.core.results import results
-from backend.operations.elections.preferred import (
+from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.errors import BadInput, BrokerUnreachable, ClusterUnreachable, KshuntError
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.core.results import results
+from kshunt.backend.operations.elections.preferred import (
     NOT_NEEDED,
     POLL_S,
     POLL_S_MAX,

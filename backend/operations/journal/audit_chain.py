@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from backend.operations.journal.entries import AuditSpan, Body, JournalState, Kind
+from kshunt.backend.operations.journal.entries import AuditSpan, Body, JournalState, Kind
 
 NOTHING: Final = ""
 """The hash before the first line."""

@@ -1,7 +1,8 @@
 """Journal entries: what kinds there are, how their keys are made, and what a journal amounts to.
 
-`backend.operations.journal.records` makes records of them, and `backend.operations.journal.replay`
-says what a log of records amounts to and what of it is believed.
+`kshunt.backend.operations.journal.records` makes records of them, and
+`kshunt.backend.operations.journal.replay` says what a log of records amounts to and what of it is
+believed.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from backend.domain.service.journal import UnreadableReason
-from backend.errors import BadInput
-from backend.settings import LIMITS
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.errors import BadInput
+from kshunt.backend.settings import LIMITS
 
 Body: TypeAlias = Mapping[str, Any]
 """A JSON object; what it holds is the business of whoever wrote it."""
@@ -185,7 +186,7 @@ class Heartbeat:
     """Of the kernel that it runs on, or empty where that has none."""
     demands_credentials: bool = False
     """Whether every caller shows a credential."""
-    two_person: tuple[str, ...] = ()  # Sorted; see `backend.two_person`.
+    two_person: tuple[str, ...] = ()  # Sorted; see `kshunt.backend.two_person`.
     key_id: str = ""
     """Of the key that signs its requests."""
 
@@ -260,7 +261,8 @@ REFUSED: Final[Mapping[Provenance, tuple[UnreadableReason, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class AuditSpan:
-    """What the manifest says of the audit's lines; see `backend.operations.journal.audit_chain`."""
+    """What the manifest says of the audit's lines; see
+    `kshunt.backend.operations.journal.audit_chain`."""
 
     oldest: str = ""
     """A key."""

@@ -1,7 +1,7 @@
 """The journal's port: what backends of one cluster remember together.
 
-Entries are those of `backend.operations.journal.entries`; `backend.operations.lease.lease` says who
-may write them.
+Entries are those of `kshunt.backend.operations.journal.entries`;
+`kshunt.backend.operations.lease.lease` says who may write them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapp
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from backend.errors import Conflict
-from backend.operations.journal.entries import (
+from kshunt.backend.errors import Conflict
+from kshunt.backend.operations.journal.entries import (
     Body,
     Entry,
     JournalState,
@@ -19,7 +19,7 @@ from backend.operations.journal.entries import (
     kind_of,
     team_key,
 )
-from backend.settings import LIMITS
+from kshunt.backend.settings import LIMITS
 
 LOT: Final = 200
 """Entries that are signed in one append."""
@@ -40,7 +40,8 @@ class Repairs:
 
 
 class Journal(Protocol):
-    """What backends remember together; see `backend.operations.journal.entries` for its entries."""
+    """What backends remember together; see `kshunt.backend.operations.journal.entries` for its
+    entries."""
 
     @property
     def any_loop(self) -> bool:

@@ -31,10 +31,10 @@ from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from typing import Any, Final
 
-from backend.access.cluster_keys import ClusterKeys, Purpose, Signature, Verdict
-from backend.domain.service.journal import UnreadableReason
-from backend.errors import BadInput
-from backend.operations.journal.entries import (
+from kshunt.backend.access.cluster_keys import ClusterKeys, Purpose, Signature, Verdict
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.journal.entries import (
     BODY_BYTES_MAX,
     FORMAT,
     UNSIGNED_FORMAT,

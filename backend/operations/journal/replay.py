@@ -45,10 +45,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from backend.access.cluster_keys import ClusterKeys, Verdict
-from backend.domain.service.journal import UnreadableReason
-from backend.operations.journal.audit_chain import Chained, chained, line_hash
-from backend.operations.journal.entries import (
+from kshunt.backend.access.cluster_keys import ClusterKeys, Verdict
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.operations.journal.audit_chain import Chained, chained, line_hash
+from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     MANIFEST_KEY,
     AuditSpan,
@@ -62,7 +62,7 @@ from backend.operations.journal.entries import (
     Unreadable,
     kind_of,
 )
-from backend.operations.journal.records import (
+from kshunt.backend.operations.journal.records import (
     INLINE_BYTES_MAX,
     Seal,
     claimed,
@@ -75,7 +75,7 @@ from backend.operations.journal.records import (
     parts_of,
     seal_of,
 )
-from backend.settings import LIMITS
+from kshunt.backend.settings import LIMITS
 
 REMOVED_KEPT: Final = 20_000
 """Removed entries whose number is remembered, so that they cannot be written again."""

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from backend.access.cluster_keys import ClusterKeys, Verdict
-from backend.clock import Clock
-from backend.files import make_folder, replace_file
-from backend.operations.journal.entries import Body, JournalState, Kind
-from backend.operations.journal.records import seal_of, signed
+from kshunt.backend.access.cluster_keys import ClusterKeys, Verdict
+from kshunt.backend.clock import Clock
+from kshunt.backend.files import make_folder, replace_file
+from kshunt.backend.operations.journal.entries import Body, JournalState, Kind
+from kshunt.backend.operations.journal.records import seal_of, signed
 
 LOOK_S: Final = 1.0
 """So often the file is compared with what is known."""

@@ -6,7 +6,7 @@ Goals
     has to be told of another.
 Constraints
     There is no common clock: what is compared are times of one process. `Lease` decides on
-    values; `backend.operations.lease.lease_manager` asks the clock and the journal.
+    values; `kshunt.backend.operations.lease.lease_manager` asks the clock and the journal.
 Algorithm
     The journal is the arbiter: to become its writer is to fence the one before (Kafka's
     transactional producers, KIP-98). The writer puts a heartbeat into it every `LeaseTimes.beat_s`,
@@ -29,8 +29,8 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from backend.clock import Clock
-from backend.operations.journal.entries import Heartbeat, Unreadable
+from kshunt.backend.clock import Clock
+from kshunt.backend.operations.journal.entries import Heartbeat, Unreadable
 
 
 @dataclass(frozen=True, slots=True)

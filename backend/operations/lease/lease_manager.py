@@ -1,10 +1,11 @@
 """Keeps one backend's lease: asks the clock and the journal, and does what the lease says.
 
-`backend.operations.lease.lease` decides, and says why. Heartbeats are sent from a thread of their
-own, where the journal allows that: work that holds up the backend's event loop for longer than a
-lease lasts does not lose it. A backend whose event loop has stopped for good would keep others out
-for ever, so heartbeats end once it has not answered for `STUCK_S`. When the whole process stands
-still the thread does too, and `LeaseManager.require` compares with the clock as ever.
+`kshunt.backend.operations.lease.lease` decides, and says why. Heartbeats are sent from a thread of
+their own, where the journal allows that: work that holds up the backend's event loop for longer
+than a lease lasts does not lose it. A backend whose event loop has stopped for good would keep
+others out for ever, so heartbeats end once it has not answered for `STUCK_S`. When the whole
+process stands still the thread does too, and `LeaseManager.require` compares with the clock as
+ever.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from backend.clock import Clock
-from backend.errors import (
+from kshunt.backend.clock import Clock
+from kshunt.backend.errors import (
     Conflict,
     JournalFenced,
     JournalUnavailable,
@@ -30,16 +31,22 @@ from backend.errors import (
     NotAuthorized,
     WrongCluster,
 )
-from backend.operations.journal.entries import (
+from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     Body,
     Heartbeat,
     JournalState,
     Unreadable,
 )
-from backend.operations.journal.port import RETRY_S, Journal
-from backend.operations.lease.lease import ActiveEntry, Lease, LeaseState, LeaseTimes, ProcessTime
-from backend.operations.lease.own_event_loop import apart
+from kshunt.backend.operations.journal.port import RETRY_S, Journal
+from kshunt.backend.operations.lease.lease import (
+    ActiveEntry,
+    Lease,
+    LeaseState,
+    LeaseTimes,
+    ProcessTime,
+)
+from kshunt.backend.operations.lease.own_event_loop import apart
 
 TICK_S: Final = 0.25
 """How often a writer looks at its lease."""

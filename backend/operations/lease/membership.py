@@ -9,13 +9,13 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
-from backend.clock import Clock
-from backend.errors import ClusterError, NotActive
-from backend.operations.core.known_operations import has_unfinished
-from backend.operations.journal.entries import Body, Heartbeat, JournalState
-from backend.operations.journal.port import Journal, Repairs
-from backend.operations.lease.lease import ActiveEntry, LeaseState, LeaseTimes
-from backend.operations.lease.lease_manager import GLANCE_S, BackendIdentity, LeaseManager
+from kshunt.backend.clock import Clock
+from kshunt.backend.errors import ClusterError, NotActive
+from kshunt.backend.operations.core.known_operations import has_unfinished
+from kshunt.backend.operations.journal.entries import Body, Heartbeat, JournalState
+from kshunt.backend.operations.journal.port import Journal, Repairs
+from kshunt.backend.operations.lease.lease import ActiveEntry, LeaseState, LeaseTimes
+from kshunt.backend.operations.lease.lease_manager import GLANCE_S, BackendIdentity, LeaseManager
 
 RETRY_S: Final = 1.0
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.assignment import (
+from kshunt.backend.domain.cluster.assignment import (
     ASSIGNMENT_COLUMNS,
     Assignment,
     ClusterState,
     partition_states,
 )
-from backend.domain.cluster.metadata import (
+from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     LogDir,
     OngoingReassignment,
@@ -26,9 +26,9 @@ from backend.domain.cluster.metadata import (
     TopicPartition,
     original_replicas,
 )
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.throttles.configs import Move, Throttles
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.throttles.configs import Move, Throttles
 
 NO_THROTTLES = Throttles({}, {})
 

@@ -18,9 +18,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from backend.domain.cluster.metadata import LogDir, TopicPartition
-from backend.domain.text.formatting import size_text
-from backend.domain.throttles.configs import Move
+from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
+from kshunt.backend.domain.text.formatting import size_text
+from kshunt.backend.domain.throttles.configs import Move
 
 Chosen = Mapping[tuple[TopicPartition, int], str]
 """The log directories that a plan names, by partition and broker."""

@@ -34,9 +34,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.text.formatting import listed
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.domain.throttles.configs import (
     NO_RATE,
     NO_REPLICAS,
     RATE_MIN_BYTES_PER_S,
@@ -46,7 +46,7 @@ from backend.domain.throttles.configs import (
     ThrottledReplicas,
     Throttles,
 )
-from backend.operations.moves.cluster_view import ClusterView
+from kshunt.backend.operations.moves.cluster_view import ClusterView
 
 FLOOR_BYTES_PER_S: Final = RATE_MIN_BYTES_PER_S
 """KIP-179's lowest rate; anything lower would be taken for a mistake."""

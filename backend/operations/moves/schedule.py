@@ -48,13 +48,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
-from backend.domain.cluster.partition_modes import waits_words
-from backend.domain.text.formatting import listed, many
-from backend.domain.throttles.configs import Move
-from backend.errors import BadInput
-from backend.operations.moves.cluster_view import ClusterView, effective_min_isr
-from backend.settings import LIMITS
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import waits_words
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.throttles.configs import Move
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.moves.cluster_view import ClusterView, effective_min_isr
+from kshunt.backend.settings import LIMITS
 
 
 class Order(enum.StrEnum):

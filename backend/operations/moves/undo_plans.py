@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.text.formatting import listed, many
-from backend.domain.throttles.configs import Move
-from backend.operations.moves.cluster_view import ClusterView
-from backend.operations.moves.schedule import Queue
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.throttles.configs import Move
+from kshunt.backend.operations.moves.cluster_view import ClusterView
+from kshunt.backend.operations.moves.schedule import Queue
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """One throttle setting each: what was there before, and which shares lie on top of it.
 
 A *cell* is one config key of one broker (a rate) or of one topic (a list of replicas). The values
-here are frozen and know nothing of other cells; `backend.operations.ownership.ownership` puts them
-together.
+here are frozen and know nothing of other cells; `kshunt.backend.operations.ownership.ownership`
+puts them together.
 
 Goals
     From what is read, tell what an operator set from what is ours, and decide what to write.
@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,

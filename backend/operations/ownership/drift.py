@@ -20,9 +20,15 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from backend.domain.throttles.configs import ReplicaSet
-from backend.operations.ownership.cells import FoundRate, ListCell, ListKey, RateCell, RateKey
-from backend.operations.ownership.ownership import (
+from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.operations.ownership.cells import (
+    FoundRate,
+    ListCell,
+    ListKey,
+    RateCell,
+    RateKey,
+)
+from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
     Ownership,

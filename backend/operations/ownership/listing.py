@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from backend.domain.throttles.configs import ReplicaSet
-from backend.domain.throttles.owners import OwnedThrottle, Share
-from backend.operations.ownership.cells import ListCell, ListKey, RateCell, RateKey, ShareState
-from backend.operations.ownership.drift import RateDrift, drift, rate_words
-from backend.operations.ownership.ownership import FoundSettings, Ownership
+from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share
+from kshunt.backend.operations.ownership.cells import (
+    ListCell,
+    ListKey,
+    RateCell,
+    RateKey,
+    ShareState,
+)
+from kshunt.backend.operations.ownership.drift import RateDrift, drift, rate_words
+from kshunt.backend.operations.ownership.ownership import FoundSettings, Ownership
 
 
 def owned_throttles(

@@ -40,14 +40,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
     Throttles,
 )
-from backend.operations.ownership.cells import (
+from kshunt.backend.operations.ownership.cells import (
     NO_RATE_FOUND,
     FoundRate,
     ListCell,

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from backend.domain.throttles.configs import ReplicaSet
-from backend.operations.ownership.cells import FoundRate, ListKey, RateKey
-from backend.operations.ownership.drift import rate_words
-from backend.operations.ownership.ownership import (
+from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey
+from kshunt.backend.operations.ownership.drift import rate_words
+from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
     Ownership,

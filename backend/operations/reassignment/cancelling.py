@@ -21,29 +21,29 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from backend.admin.port.capabilities import Verb, require
-from backend.admin.port.cluster_admin import ItemResult
-from backend.admin.rpc.request_fate import Fate, fate_of, item_of
-from backend.domain.cluster.assignment import partition_states
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.operations.operation import (
+from kshunt.backend.admin.port.capabilities import Verb, require
+from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.admin.rpc.request_fate import Fate, fate_of, item_of
+from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.operations.operation import (
     UNKNOWN_REQUESTER,
     Operation,
     OperationKind,
     OperationState,
     Requester,
 )
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.text.formatting import listed, many
-from backend.errors import BadInput, KshuntError
-from backend.offload import offload
-from backend.operations.core.context import Context
-from backend.operations.core.results import failures, results
-from backend.operations.core.throttle_writes import left_on, shares_held
-from backend.operations.ownership.cells import ListKey, RateKey
-from backend.operations.state.reassignment_work import ReassignmentWork, still_needed
-from backend.operations.throttles.changes import recorded
-from backend.operations.throttles.cleanup import clear_unowned
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.errors import BadInput, KshuntError
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.results import failures, results
+from kshunt.backend.operations.core.throttle_writes import left_on, shares_held
+from kshunt.backend.operations.ownership.cells import ListKey, RateKey
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork, still_needed
+from kshunt.backend.operations.throttles.changes import recorded
+from kshunt.backend.operations.throttles.cleanup import clear_unowned
 
 State = OperationState
 Ongoing = Mapping[TopicPartition, OngoingReassignment]

@@ -19,11 +19,11 @@ import enum
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from backend.domain.cluster.metadata import PartitionState, TopicPartition
-from backend.domain.operations.operation import OperationState
-from backend.domain.text.formatting import listed
-from backend.domain.throttles.configs import Move
-from backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.domain.throttles.configs import Move
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 
 State = OperationState
 

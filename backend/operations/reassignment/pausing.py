@@ -1,4 +1,5 @@
-"""Pausing and resuming an operation: `backend.operations.moves.pause_throttles` decides, this acts.
+"""Pausing and resuming an operation: `kshunt.backend.operations.moves.pause_throttles` decides,
+this acts.
 
 A pause changes nothing but the operation's own shares: the floor takes the place of its rate as
 follower where that holds only its own copies, and copies that are not listed are listed. So what
@@ -12,21 +13,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.throttles.configs import ReplicaSet
-from backend.operations.core.context import Context
-from backend.operations.core.throttle_writes import ThrottleWrites, become, shares_held
-from backend.operations.moves.cluster_view import ClusterView
-from backend.operations.moves.pause_throttles import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.throttle_writes import ThrottleWrites, become, shares_held
+from kshunt.backend.operations.moves.cluster_view import ClusterView
+from kshunt.backend.operations.moves.pause_throttles import (
     FLOOR_BYTES_PER_S,
     Pause,
     PauseRecord,
     pause_writes,
 )
-from backend.operations.ownership.cells import ListKey, Pairs, RateKey
-from backend.operations.ownership.ownership import ListCellId, RateCellId, Shares
-from backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.operations.ownership.cells import ListKey, Pairs, RateKey
+from kshunt.backend.operations.ownership.ownership import ListCellId, RateCellId, Shares
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 
 CHECK_EVERY_S: Final = 10.0
 """A pause that holds is looked at this often: brokers may have come to be shared since."""

@@ -11,35 +11,39 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from backend.admin.port.cluster_admin import ClusterAdmin
-from backend.clock import Clock
-from backend.domain.cluster.assignment import partition_states
-from backend.domain.cluster.columns import LogDirColumns
-from backend.domain.cluster.metadata import OngoingReassignment, PartitionState, TopicPartition
-from backend.domain.cluster.partition_modes import left_out_notes
-from backend.domain.reassignment.answers import (
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.columns import LogDirColumns
+from kshunt.backend.domain.cluster.metadata import (
+    OngoingReassignment,
+    PartitionState,
+    TopicPartition,
+)
+from kshunt.backend.domain.cluster.partition_modes import left_out_notes
+from kshunt.backend.domain.reassignment.answers import (
     GeneratedPlan,
     ProgressRow,
     VerifyAnswer,
     VerifyState,
 )
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.reassignment.progress import (
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.reassignment.progress import (
     ReplicaDirs,
     log_dir_rows,
     progress_rows,
     verify_rows,
 )
-from backend.domain.replicas.snapshot import UNKNOWN
-from backend.domain.text.formatting import listed
-from backend.errors import BadInput, BrokerUnreachable
-from backend.offload import offload
-from backend.operations.ownership.ownership import Ownership
-from backend.operations.throttles.cleanup import clear_unowned
-from backend.placement.generate import generate_assignment, usable_brokers
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.errors import BadInput, BrokerUnreachable
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.ownership.ownership import Ownership
+from kshunt.backend.operations.throttles.cleanup import clear_unowned
+from kshunt.backend.placement.generate import generate_assignment, usable_brokers
 
 if TYPE_CHECKING:
-    from backend.admin.kips.backend_placer import BackendPlacer
+    from kshunt.backend.admin.kips.backend_placer import BackendPlacer
 
 UNANSWERED_CODES = frozenset({7, 8, 13})
 """REQUEST_TIMED_OUT, BROKER_NOT_AVAILABLE, NETWORK_EXCEPTION: the broker said nothing."""

@@ -17,21 +17,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from backend.admin.port.cluster_admin import ReassignOptions, ReassignOutcome
-from backend.admin.rpc.request_fate import Fate, fate_of, item_of
-from backend.domain.cluster.assignment import partition_states
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.text.formatting import listed
-from backend.errors import KshuntError
-from backend.offload import offload
-from backend.operations.core.context import Context
-from backend.operations.core.results import failures
-from backend.operations.moves.schedule import next_batch
-from backend.operations.reassignment.cancelling import return_again, returning
-from backend.operations.reassignment.pausing import Pausing
-from backend.operations.reassignment.throttle_removal import ThrottleRemoval
-from backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions, ReassignOutcome
+from kshunt.backend.admin.rpc.request_fate import Fate, fate_of, item_of
+from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.results import failures
+from kshunt.backend.operations.moves.schedule import next_batch
+from kshunt.backend.operations.reassignment.cancelling import return_again, returning
+from kshunt.backend.operations.reassignment.pausing import Pausing
+from kshunt.backend.operations.reassignment.throttle_removal import ThrottleRemoval
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 
 State = OperationState
 SCHEDULE_EVERY_S: Final = 1.0

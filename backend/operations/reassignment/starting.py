@@ -23,35 +23,43 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from backend.admin.port.cluster_admin import ItemResult, ReassignOptions, ReassignOutcome
-from backend.admin.port.item_result import not_attempted
-from backend.admin.rpc.request_fate import Fate, fate_of
-from backend.domain.cluster.assignment import Assignment, partition_states
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition, original_replicas
-from backend.domain.operations.operation import (
+from kshunt.backend.admin.port.cluster_admin import ItemResult, ReassignOptions, ReassignOutcome
+from kshunt.backend.admin.port.item_result import not_attempted
+from kshunt.backend.admin.rpc.request_fate import Fate, fate_of
+from kshunt.backend.domain.cluster.assignment import Assignment, partition_states
+from kshunt.backend.domain.cluster.metadata import (
+    OngoingReassignment,
+    TopicPartition,
+    original_replicas,
+)
+from kshunt.backend.domain.operations.operation import (
     UNKNOWN_REQUESTER,
     Operation,
     OperationKind,
     OperationState,
     Requester,
 )
-from backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
-from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
-from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.text.formatting import listed, many
-from backend.domain.throttles.configs import Move, check_rate
-from backend.errors import BadInput, Conflict, KshuntError
-from backend.offload import offload
-from backend.operations.core.context import Context
-from backend.operations.core.results import failures, result, results
-from backend.operations.core.throttle_writes import ThrottleWrites
-from backend.operations.moves.cluster_view import leader_sizes
-from backend.operations.moves.disk_space import Chosen, room_warnings
-from backend.operations.moves.schedule import Caps, Order
-from backend.operations.reassignment.cancelling import Cancellations, is_ours, unfinished_works
-from backend.operations.reassignment.runner import ReassignmentRunner
-from backend.operations.state.reassignment_work import ReassignmentWork, shares_of
-from backend.settings import LIMITS
+from kshunt.backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.throttles.configs import Move, check_rate
+from kshunt.backend.errors import BadInput, Conflict, KshuntError
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.results import failures, result, results
+from kshunt.backend.operations.core.throttle_writes import ThrottleWrites
+from kshunt.backend.operations.moves.cluster_view import leader_sizes
+from kshunt.backend.operations.moves.disk_space import Chosen, room_warnings
+from kshunt.backend.operations.moves.schedule import Caps, Order
+from kshunt.backend.operations.reassignment.cancelling import (
+    Cancellations,
+    is_ours,
+    unfinished_works,
+)
+from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork, shares_of
+from kshunt.backend.settings import LIMITS
 
 State = OperationState
 

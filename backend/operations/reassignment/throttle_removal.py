@@ -19,24 +19,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from backend.domain.audit.lines import LISTED_MAX
-from backend.domain.cluster.assignment import partition_states
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.text.formatting import listed
-from backend.errors import ClusterError
-from backend.offload import offload
-from backend.operations.core.context import Context
-from backend.operations.core.results import failures
-from backend.operations.ownership.setting_words import (
+from kshunt.backend.domain.audit.lines import LISTED_MAX
+from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.errors import ClusterError
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.results import failures
+from kshunt.backend.operations.ownership.setting_words import (
     Restored,
     found_words,
     lifting_words,
     restored_by,
     unlike,
 )
-from backend.operations.reassignment.outcome import Ending, ending_of
-from backend.operations.reassignment.pausing import Pausing
-from backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.operations.reassignment.outcome import Ending, ending_of
+from kshunt.backend.operations.reassignment.pausing import Pausing
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 
 State = OperationState
 

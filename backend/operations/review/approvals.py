@@ -2,8 +2,8 @@
 
 Goals
     A change that a rule gives to two people is carried out at most once, as it was proposed, and
-    only while the cluster is what the second person saw. `backend.domain.operations.approval` has
-    the rules.
+    only while the cluster is what the second person saw.
+    `kshunt.backend.domain.operations.approval` has the rules.
 Constraints
     The backend may end between any two steps, and another one goes on.
 Algorithm
@@ -25,9 +25,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from backend.clock import Clock
-from backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
-from backend.domain.operations.approval import (
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
+from kshunt.backend.domain.operations.approval import (
     EXPIRED,
     NOTHING,
     SHOW_CREDENTIAL,
@@ -39,12 +39,12 @@ from backend.domain.operations.approval import (
     check_verb,
     requester_and_approver,
 )
-from backend.domain.operations.operation import Requester
-from backend.domain.text.formatting import moment_text
-from backend.errors import BadInput, Conflict, KshuntError
-from backend.operations.core.registry import Registry
-from backend.settings import LIMITS
-from backend.two_person import TwoPersonKind, TwoPersonRule
+from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.errors import BadInput, Conflict, KshuntError
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.settings import LIMITS
+from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
 
 log = logging.getLogger(__name__)
 

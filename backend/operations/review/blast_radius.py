@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from backend.domain.cluster.metadata import PartitionState, TopicPartition, is_being_deleted
-from backend.domain.text.formatting import listed, many, size_text
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition, is_being_deleted
+from kshunt.backend.domain.text.formatting import listed, many, size_text
+from kshunt.backend.domain.throttles.configs import (
     NO_RATE,
     NO_REPLICAS,
     Move,
@@ -33,12 +33,12 @@ from backend.domain.throttles.configs import (
     brokers_of,
     throttled_replicas_of,
 )
-from backend.errors import Conflict
-from backend.operations.moves.cluster_view import ClusterView, effective_min_isr
-from backend.operations.moves.disk_space import room_warnings
-from backend.operations.moves.pause_throttles import NO_SHARE, pause_writes
-from backend.operations.moves.schedule import Queue, judge
-from backend.operations.moves.undo_plans import cancel_plan
+from kshunt.backend.errors import Conflict
+from kshunt.backend.operations.moves.cluster_view import ClusterView, effective_min_isr
+from kshunt.backend.operations.moves.disk_space import room_warnings
+from kshunt.backend.operations.moves.pause_throttles import NO_SHARE, pause_writes
+from kshunt.backend.operations.moves.schedule import Queue, judge
+from kshunt.backend.operations.moves.undo_plans import cancel_plan
 
 
 @dataclass(frozen=True, slots=True)

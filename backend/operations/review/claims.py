@@ -17,15 +17,15 @@ import asyncio
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from backend.clock import Clock
-from backend.domain.audit.lines import AuditEntry, AuditEvent
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation, Requester
-from backend.domain.operations.team import Claim, Note, Team, note_text
-from backend.domain.text.formatting import moment_text
-from backend.errors import BadInput, Conflict
-from backend.operations.core.registry import Registry
-from backend.settings import LIMITS
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation, Requester
+from kshunt.backend.domain.operations.team import Claim, Note, Team, note_text
+from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.errors import BadInput, Conflict
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.settings import LIMITS
 
 
 class Claims:

@@ -1,24 +1,24 @@
 """Previews: what an action would touch, by the cluster at this moment, and whether that holds.
 
-`backend.operations.review.blast_radius` decides; this reads the cluster for it.
+`kshunt.backend.operations.review.blast_radius` decides; this reads the cluster for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
-from backend.errors import BadInput
-from backend.offload import offload
-from backend.operations.core.context import Context
-from backend.operations.core.throttle_writes import shares_held
-from backend.operations.moves.cluster_view import ClusterView
-from backend.operations.moves.schedule import Queue
-from backend.operations.moves.undo_plans import undo_plan
-from backend.operations.reassignment.pausing import follower_share
-from backend.operations.review.blast_radius import (
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
+from kshunt.backend.errors import BadInput
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.throttle_writes import shares_held
+from kshunt.backend.operations.moves.cluster_view import ClusterView
+from kshunt.backend.operations.moves.schedule import Queue
+from kshunt.backend.operations.moves.undo_plans import undo_plan
+from kshunt.backend.operations.reassignment.pausing import follower_share
+from kshunt.backend.operations.review.blast_radius import (
     BlastRadius,
     CancelRequest,
     ElectRequest,
@@ -29,7 +29,7 @@ from backend.operations.review.blast_radius import (
     blast_radius,
     check_fresh,
 )
-from backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 
 
 class Previews:

@@ -20,18 +20,18 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from backend.admin.port.cluster_admin import ClusterAdmin
-from backend.clock import Clock
-from backend.domain.cluster.columns import LogDirColumns, PartitionColumns
-from backend.domain.cluster.metadata import NO_BROKER
-from backend.domain.shrink.check import ShrinkCheck
-from backend.domain.shrink.delete_partitions import ShrinkSupport
-from backend.domain.shrink.facts import COPY_RATE_BYTES_PER_S, PartitionFacts, ShrinkFacts
-from backend.domain.shrink.judge import judge
-from backend.domain.shrink.topic_findings import of_request
-from backend.domain.topics.descriptions import DescribedPartition
-from backend.domain.topics.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
-from backend.errors import KshuntError
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.cluster.columns import LogDirColumns, PartitionColumns
+from kshunt.backend.domain.cluster.metadata import NO_BROKER
+from kshunt.backend.domain.shrink.check import ShrinkCheck
+from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
+from kshunt.backend.domain.shrink.facts import COPY_RATE_BYTES_PER_S, PartitionFacts, ShrinkFacts
+from kshunt.backend.domain.shrink.judge import judge
+from kshunt.backend.domain.shrink.topic_findings import of_request
+from kshunt.backend.domain.topics.descriptions import DescribedPartition
+from kshunt.backend.domain.topics.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
+from kshunt.backend.errors import KshuntError
 
 WATCH_S: Final = 1.0
 """How long it is watched whether the logs grow."""

@@ -12,14 +12,14 @@ import asyncio
 import shutil
 from typing import Final
 
-from backend.domain.operations.operation import OperationState
-from backend.domain.text.formatting import many
-from backend.domain.topics.descriptions import TopicDescription
-from backend.errors import Conflict
-from backend.operations.shrink.cut_over import GONE
-from backend.operations.shrink.preparation import is_ours
-from backend.operations.shrink.step import ShrinkStep, checked, topic_id_digits
-from backend.operations.shrink.topic_settings import (
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.domain.topics.descriptions import TopicDescription
+from kshunt.backend.errors import Conflict
+from kshunt.backend.operations.shrink.cut_over import GONE
+from kshunt.backend.operations.shrink.preparation import is_ours
+from kshunt.backend.operations.shrink.step import ShrinkStep, checked, topic_id_digits
+from kshunt.backend.operations.shrink.topic_settings import (
     OUR_GROUPS,
     SEALED,
     Changes,

@@ -13,17 +13,17 @@ from typing import Final
 
 import numpy as np
 
-from backend.domain.cluster.columns import PartitionColumns
-from backend.domain.operations.operation import OperationState
-from backend.domain.shrink.offset_maps import Offsets
-from backend.domain.shrink.phases import ShrinkPhase
-from backend.domain.text.formatting import listed, many
-from backend.domain.topics.descriptions import TopicDescription
-from backend.domain.topics.groups import OffsetsRead
-from backend.errors import ClusterUnreachable
-from backend.operations.shrink.job_port import JobCommand
-from backend.operations.shrink.offset_maps import finals, map_is_there, places
-from backend.operations.shrink.preparation import (
+from kshunt.backend.domain.cluster.columns import PartitionColumns
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.shrink.offset_maps import Offsets
+from kshunt.backend.domain.shrink.phases import ShrinkPhase
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.topics.descriptions import TopicDescription
+from kshunt.backend.domain.topics.groups import OffsetsRead
+from kshunt.backend.errors import ClusterUnreachable
+from kshunt.backend.operations.shrink.job_port import JobCommand
+from kshunt.backend.operations.shrink.offset_maps import finals, map_is_there, places
+from kshunt.backend.operations.shrink.preparation import (
     active,
     assigned,
     compared,
@@ -37,9 +37,9 @@ from backend.operations.shrink.preparation import (
     settings_in_force,
     verifying,
 )
-from backend.operations.shrink.step import Refused, ShrinkStep, checked, topic_id_digits
-from backend.operations.shrink.topic_settings import OUR_GROUPS, SEAL, final_settings
-from backend.operations.state.shrink_work import GroupPlace
+from kshunt.backend.operations.shrink.step import Refused, ShrinkStep, checked, topic_id_digits
+from kshunt.backend.operations.shrink.topic_settings import OUR_GROUPS, SEAL, final_settings
+from kshunt.backend.operations.state.shrink_work import GroupPlace
 
 STILL_S: Final = 2.0
 """So long the ends of a sealed topic must not move."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from backend.domain.shrink.offset_maps import Offsets
+from kshunt.backend.domain.shrink.offset_maps import Offsets
 
 Ended = Literal["complete", "stopped", "failed"]
 

@@ -27,9 +27,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from backend import child_processes
-from backend.domain.shrink.offset_maps import Offsets
-from backend.operations.shrink.job_port import JobCommand, JobStatus
+from kshunt.backend import child_processes
+from kshunt.backend.domain.shrink.offset_maps import Offsets
+from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from backend.domain.shrink.offset_maps import OffsetMap, Offsets, translated_of
-from backend.operations.state.shrink_work import Compared, GroupPlace
+from kshunt.backend.domain.shrink.offset_maps import OffsetMap, Offsets, translated_of
+from kshunt.backend.operations.state.shrink_work import Compared, GroupPlace
 
 MAP: Final = "offset-map"
 """The folder of a job's map, in its own."""
@@ -19,7 +19,7 @@ _STAMP: Final = "compared.json"
 
 def _stored(folder: Path) -> Iterable[OffsetMap]:
     # It loads what only a shrink needs.
-    from backend.pipeline_files.offset_map import StoredOffsetMap
+    from kshunt.backend.pipeline_files.offset_map import StoredOffsetMap
 
     return StoredOffsetMap(folder / MAP)
 

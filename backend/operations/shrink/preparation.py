@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from backend.domain.cluster.metadata import NO_BROKER
-from backend.domain.operations.operation import OperationState
-from backend.domain.shrink.offset_maps import Offsets
-from backend.domain.shrink.phases import ShrinkPhase
-from backend.domain.text.formatting import listed, many, time_words
-from backend.domain.topics.descriptions import TopicDescription
-from backend.domain.topics.groups import ConsumerGroup
-from backend.errors import Conflict
-from backend.operations.shrink.job_port import JobCommand, JobStatus
-from backend.operations.shrink.offset_maps import map_is_there, places, stamp
-from backend.operations.shrink.step import ShrinkStep, checked
-from backend.operations.shrink.topic_settings import (
+from kshunt.backend.domain.cluster.metadata import NO_BROKER
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.shrink.offset_maps import Offsets
+from kshunt.backend.domain.shrink.phases import ShrinkPhase
+from kshunt.backend.domain.text.formatting import listed, many, time_words
+from kshunt.backend.domain.topics.descriptions import TopicDescription
+from kshunt.backend.domain.topics.groups import ConsumerGroup
+from kshunt.backend.errors import Conflict
+from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus
+from kshunt.backend.operations.shrink.offset_maps import map_is_there, places, stamp
+from kshunt.backend.operations.shrink.step import ShrinkStep, checked
+from kshunt.backend.operations.shrink.topic_settings import (
     HOLD,
     copy_settings,
     cuts_for,
@@ -26,7 +26,7 @@ from backend.operations.shrink.topic_settings import (
     same_topic,
     to_hold,
 )
-from backend.operations.state.shrink_work import Compared
+from kshunt.backend.operations.state.shrink_work import Compared
 
 TOPIC_ALREADY_EXISTS: Final = 36
 SMALL_RECORDS: Final = 10_000

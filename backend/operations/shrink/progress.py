@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.shrink.phases import (
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.shrink.phases import (
     GroupShown,
     PhaseShown,
     ShrinkPhase,
     ShrinkProgress,
     phases_of,
 )
-from backend.domain.text.formatting import many
-from backend.operations.shrink.step import ShrinkMemory
-from backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.operations.shrink.step import ShrinkMemory
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
 _COPYING = frozenset({ShrinkPhase.COPY, ShrinkPhase.COPY_REST, ShrinkPhase.COPY_BACK})
 

@@ -6,25 +6,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from backend.admin.port.capabilities import Verb, require
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import (
+from kshunt.backend.admin.port.capabilities import Verb, require
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import (
     UNKNOWN_REQUESTER,
     Operation,
     OperationKind,
     OperationState,
     Requester,
 )
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.shrink.check import Severity, ShrinkCheck
-from backend.domain.shrink.delete_partitions import DELAY_MS_MAX, NO_DELAY
-from backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
-from backend.domain.text.formatting import listed, many, time_words
-from backend.errors import BadInput, Conflict
-from backend.operations.core.context import Context
-from backend.operations.shrink.check import ShrinkChecks
-from backend.operations.shrink.topic_settings import SEALED, copy_name
-from backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.shrink.check import Severity, ShrinkCheck
+from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX, NO_DELAY
+from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
+from kshunt.backend.domain.text.formatting import listed, many, time_words
+from kshunt.backend.errors import BadInput, Conflict
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.shrink.check import ShrinkChecks
+from kshunt.backend.operations.shrink.topic_settings import SEALED, copy_name
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
 State = OperationState
 KEYLESS: Final = ("round-robin", "as-source")

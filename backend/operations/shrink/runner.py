@@ -1,4 +1,4 @@
-"""Takes shrinks a step further, tick after tick; see `backend.domain.shrink.phases`.
+"""Takes shrinks a step further, tick after tick; see `kshunt.backend.domain.shrink.phases`.
 
 Goals
     A shrink comes to an end, or waits for somebody and says for whom; whatever crashes, another
@@ -18,14 +18,14 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.shrink.phases import ShrinkPhase, ShrinkProgress
-from backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActive
-from backend.operations.shrink import cut_over, preparation
-from backend.operations.shrink.cleanup import clean_up
-from backend.operations.shrink.progress import shrink_progress
-from backend.operations.shrink.step import ShrinkMemory, ShrinkStep, ShrinkTools
-from backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.shrink.phases import ShrinkPhase, ShrinkProgress
+from kshunt.backend.errors import JournalFenced, JournalUnavailable, KshuntError, NotActive
+from kshunt.backend.operations.shrink import cut_over, preparation
+from kshunt.backend.operations.shrink.cleanup import clean_up
+from kshunt.backend.operations.shrink.progress import shrink_progress
+from kshunt.backend.operations.shrink.step import ShrinkMemory, ShrinkStep, ShrinkTools
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
 log = logging.getLogger(__name__)
 

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.admin.port.item_result import ItemResult
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.shrink.offset_maps import Offsets
-from backend.domain.shrink.phases import ShrinkPhase, after
-from backend.domain.topics.descriptions import TopicDescription
-from backend.domain.topics.groups import ConsumerGroup
-from backend.errors import ClusterUnreachable, Conflict
-from backend.operations.core.context import Context
-from backend.operations.shrink.check import ShrinkChecks
-from backend.operations.shrink.job_port import JobCommand, JobStatus, RepartitionJob
-from backend.operations.shrink.topic_settings import is_ours
-from backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.admin.port.item_result import ItemResult
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.shrink.offset_maps import Offsets
+from kshunt.backend.domain.shrink.phases import ShrinkPhase, after
+from kshunt.backend.domain.topics.descriptions import TopicDescription
+from kshunt.backend.domain.topics.groups import ConsumerGroup
+from kshunt.backend.errors import ClusterUnreachable, Conflict
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.shrink.check import ShrinkChecks
+from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus, RepartitionJob
+from kshunt.backend.operations.shrink.topic_settings import is_ours
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
 if TYPE_CHECKING:
-    from backend.admin.kips.backend_placer import BackendPlacer
+    from kshunt.backend.admin.kips.backend_placer import BackendPlacer
 
 PAUSE_S: Final = 5.0
 """Before a job that ended early is started again; it doubles."""

@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import Final
 
-from backend.domain.cluster.metadata import Broker, TopicPartition
-from backend.domain.shrink.offset_maps import Offsets, cuts_of
-from backend.domain.shrink.sealing import LIMIT, SEALED_BYTES
-from backend.errors import BadInput
-from backend.operations.state.shrink_work import ShrinkWork
-from backend.placement.generate import generate_assignment, usable_brokers
+from kshunt.backend.domain.cluster.metadata import Broker, TopicPartition
+from kshunt.backend.domain.shrink.offset_maps import Offsets, cuts_of
+from kshunt.backend.domain.shrink.sealing import LIMIT, SEALED_BYTES
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.placement.generate import generate_assignment, usable_brokers
 
 Changes = Mapping[str, str | None]
 """Settings of a topic to write; None removes one."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.operations.state import shrink_work as shrinking
-from backend.operations.state.reassignment_work import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.operations.state import shrink_work as shrinking
+from kshunt.backend.operations.state.reassignment_work import (
     ID_MAX,
     MALFORMED,
     TIME_MS_MAX,
@@ -23,7 +23,7 @@ from backend.operations.state.reassignment_work import (
     read_work,
     whole,
 )
-from backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
 _TEXTS: Final = ("id", "kind", "state", "summary", "outcome", "who", "reason")
 _FIELDS: Final = frozenset(

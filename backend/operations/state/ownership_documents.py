@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from backend.domain.throttles.configs import ReplicaSet
-from backend.errors import BadInput, UnreadableOwnership
-from backend.operations.ownership.cells import (
+from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.errors import BadInput, UnreadableOwnership
+from kshunt.backend.operations.ownership.cells import (
     FoundRate,
     ListCell,
     ListKey,
@@ -25,8 +25,8 @@ from backend.operations.ownership.cells import (
     ShareState,
     Source,
 )
-from backend.operations.ownership.ownership import ListCellId, Ownership, RateCellId
-from backend.operations.state.reassignment_work import MALFORMED
+from kshunt.backend.operations.ownership.ownership import ListCellId, Ownership, RateCellId
+from kshunt.backend.operations.state.reassignment_work import MALFORMED
 
 FORMAT: Final = 1
 """Raised when a reader of the former format would misunderstand a document."""

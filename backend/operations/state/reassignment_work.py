@@ -10,12 +10,17 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.throttles.configs import Move, ReplicaSet, brokers_of, throttled_replicas_of
-from backend.errors import KshuntError
-from backend.operations.moves.pause_throttles import PauseRecord
-from backend.operations.moves.schedule import Caps, Order, Queue
-from backend.operations.ownership.ownership import Shares
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.throttles.configs import (
+    Move,
+    ReplicaSet,
+    brokers_of,
+    throttled_replicas_of,
+)
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.operations.moves.pause_throttles import PauseRecord
+from kshunt.backend.operations.moves.schedule import Caps, Order, Queue
+from kshunt.backend.operations.ownership.ownership import Shares
 
 Document = Mapping[str, Any]
 

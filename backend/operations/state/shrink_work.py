@@ -2,7 +2,7 @@
 
 A `ShrinkWork` is in the journal before each effect that it speaks of. Everything here is a value,
 or a pure function of values. Strict on the way back, as
-`backend.operations.state.reassignment_work` is.
+`kshunt.backend.operations.state.reassignment_work` is.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from backend.domain.shrink.offset_maps import Offsets
-from backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest, is_past
-from backend.operations.state.reassignment_work import (
+from kshunt.backend.domain.shrink.offset_maps import Offsets
+from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest, is_past
+from kshunt.backend.operations.state.reassignment_work import (
     ID_MAX,
     MALFORMED,
     TIME_MS_MAX,

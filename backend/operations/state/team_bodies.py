@@ -1,7 +1,7 @@
 """Proposals, and what people said about an operation, as bodies of journal entries, and back.
 
-Strict on the way back, as `backend.operations.state.operation_body`: who reads half of a proposal
-must not act upon it.
+Strict on the way back, as `kshunt.backend.operations.state.operation_body`: who reads half of a
+proposal must not act upon it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-from backend.domain.operations.approval import Person, ProposalState, ProposedChange
-from backend.domain.operations.team import Claim, Note, Team
-from backend.domain.service.journal import UnreadableReason
-from backend.operations.journal.entries import Body, Entry, Unreadable
-from backend.operations.state.reassignment_work import MALFORMED, TIME_MS_MAX, whole
+from kshunt.backend.domain.operations.approval import Person, ProposalState, ProposedChange
+from kshunt.backend.domain.operations.team import Claim, Note, Team
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.operations.journal.entries import Body, Entry, Unreadable
+from kshunt.backend.operations.state.reassignment_work import MALFORMED, TIME_MS_MAX, whole
 
 FORMAT: Final = 1
 _TEXTS: Final = (

@@ -21,30 +21,30 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from backend.admin.kips.throttles.checks import refused_rates, refused_replicas, without
-from backend.admin.port.cluster_admin import ItemResult
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import (
+from kshunt.backend.admin.kips.throttles.checks import refused_rates, refused_replicas, without
+from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import (
     UNKNOWN_REQUESTER,
     Operation,
     OperationKind,
     OperationState,
     Requester,
 )
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.text.formatting import listed, many
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.throttles.configs import (
     Move,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
     brokers_of,
 )
-from backend.errors import BadInput
-from backend.operations.core.context import Context
-from backend.operations.core.registry import Registry
-from backend.operations.core.results import results
-from backend.operations.ownership.cells import (
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.core.results import results
+from kshunt.backend.operations.ownership.cells import (
     NO_RATE_FOUND,
     FoundRate,
     ListKey,
@@ -53,8 +53,8 @@ from backend.operations.ownership.cells import (
     RateKey,
     ShareState,
 )
-from backend.operations.ownership.drift import ListDrift, accept, drift
-from backend.operations.ownership.ownership import (
+from kshunt.backend.operations.ownership.drift import ListDrift, accept, drift
+from kshunt.backend.operations.ownership.ownership import (
     NO_SHARES,
     FoundSettings,
     ListCellId,
@@ -62,8 +62,8 @@ from backend.operations.ownership.ownership import (
     RateCellId,
     Shares,
 )
-from backend.operations.state.reassignment_work import ReassignmentWork
-from backend.operations.throttles.throttles_that_stay import lists_that_stay, rates_that_stay
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.operations.throttles.throttles_that_stay import lists_that_stay, rates_that_stay
 
 _KEYS: Final = {
     RateKey.LEADER: "leader_bytes_per_s",

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from backend.admin.port.cluster_admin import ClusterAdmin
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.text.formatting import listed
-from backend.domain.throttles.configs import (
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.domain.throttles.configs import (
     NO_RATE,
     NO_REPLICAS,
     ReplicaSet,
     ThrottledReplicas,
     Throttles,
 )
-from backend.offload import offload
-from backend.operations.core.results import failures
-from backend.operations.ownership.cells import ListKey, Pairs
-from backend.operations.ownership.ownership import Ownership
+from kshunt.backend.offload import offload
+from kshunt.backend.operations.core.results import failures
+from kshunt.backend.operations.ownership.cells import ListKey, Pairs
+from kshunt.backend.operations.ownership.ownership import Ownership
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
-from backend.domain.text.formatting import listed, many
-from backend.operations.audit.lines import audited_throttles
-from backend.operations.core.registry import Registry
-from backend.operations.ownership.drift import ListDrift, RateDrift
+from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.operations.audit.lines import audited_throttles
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift
 
 Drift: TypeAlias = RateDrift | ListDrift
 

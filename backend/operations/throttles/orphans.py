@@ -23,10 +23,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.throttles.configs import ReplicaSet
-from backend.operations.ownership.cells import ListKey, Pairs, RateKey, ShareState
-from backend.operations.ownership.ownership import (
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.operations.ownership.cells import ListKey, Pairs, RateKey, ShareState
+from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
     Ownership,

@@ -10,21 +10,27 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
-from backend.domain.cluster.assignment import partition_states
-from backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.text.formatting import listed, many
-from backend.domain.throttles.owners import OwnedThrottle
-from backend.errors import BadInput, KshuntError
-from backend.operations.core.context import Context
-from backend.operations.journal.entries import Body
-from backend.operations.ownership.cells import RateKey
-from backend.operations.ownership.drift import ListDrift, RateDrift, accept, drift, reapply
-from backend.operations.ownership.listing import owned_throttles
-from backend.operations.ownership.ownership import Ownership, found_settings, planned
-from backend.operations.state.ownership_documents import readable
-from backend.operations.throttles.changes import recorded
-from backend.operations.throttles.orphans import Orphan, OrphanFacts, OrphanRate, orphans, removal
+from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.throttles.owners import OwnedThrottle
+from kshunt.backend.errors import BadInput, KshuntError
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.journal.entries import Body
+from kshunt.backend.operations.ownership.cells import RateKey
+from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift, accept, drift, reapply
+from kshunt.backend.operations.ownership.listing import owned_throttles
+from kshunt.backend.operations.ownership.ownership import Ownership, found_settings, planned
+from kshunt.backend.operations.state.ownership_documents import readable
+from kshunt.backend.operations.throttles.changes import recorded
+from kshunt.backend.operations.throttles.orphans import (
+    Orphan,
+    OrphanFacts,
+    OrphanRate,
+    orphans,
+    removal,
+)
 
 Drift: TypeAlias = RateDrift | ListDrift
 _Shown = TypeVar("_Shown", RateDrift | ListDrift, Orphan)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.lifecycle import OperationState
-from backend.domain.operations.operation import Operation
-from backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas
-from backend.operations.ownership.cells import ListKey
-from backend.operations.ownership.ownership import Ownership
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.lifecycle import OperationState
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas
+from kshunt.backend.operations.ownership.cells import ListKey
+from kshunt.backend.operations.ownership.ownership import Ownership
 
 
 def needed_lists(ownership: Ownership) -> dict[str, ThrottledReplicas]:

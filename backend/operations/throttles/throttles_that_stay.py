@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from backend.domain.text.formatting import listed, many
-from backend.domain.throttles.configs import NO_RATE, ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.operations.ownership.cells import ListKey, Pairs
-from backend.operations.ownership.ownership import Ownership, Shares
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.throttles.configs import (
+    NO_RATE,
+    ReplicaSet,
+    ThrottledRate,
+    ThrottledReplicas,
+)
+from kshunt.backend.operations.ownership.cells import ListKey, Pairs
+from kshunt.backend.operations.ownership.ownership import Ownership, Shares
 
 
 def rates_that_stay(

@@ -1,21 +1,22 @@
 """Altering topics (KIP-179's early draft, alterTopics): partitions, replication factor, assignment.
 
-The cluster, or `backend.admin`, does the work; this writes down what was asked and what came of it.
+The cluster, or `kshunt.backend.admin`, does the work; this writes down what was asked and what came
+of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from backend.admin.port.capabilities import Verb, require
-from backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.text.formatting import listed, many
-from backend.domain.topics.alteration import AlteredTopic
-from backend.errors import BadInput
-from backend.operations.core.context import Context
-from backend.operations.core.results import results
-from backend.operations.throttles.changes import recorded
+from kshunt.backend.admin.port.capabilities import Verb, require
+from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.results import results
+from kshunt.backend.operations.throttles.changes import recorded
 
 
 class Alterations:

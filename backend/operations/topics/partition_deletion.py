@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.shrink.delete_partitions import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.shrink.delete_partitions import (
     DeletedPartition,
     DeletePartitions,
     ShrinkAnswer,
     ShrinkSupport,
     shrink_warnings,
 )
-from backend.domain.text.formatting import listed, many
-from backend.errors import BadInput, Conflict, NotSupported
-from backend.operations.core.context import Context
-from backend.operations.elections.preferred import failing_on_error
-from backend.operations.throttles.changes import recorded
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.errors import BadInput, Conflict, NotSupported
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.elections.preferred import failing_on_error
+from kshunt.backend.operations.throttles.changes import recorded
 
 
 class PartitionDeletions:

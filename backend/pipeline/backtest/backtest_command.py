@@ -21,11 +21,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from backend.clock import Clock, SystemClock
-from backend.domain.pipeline.result_columns import GAP_S
-from backend.errors import KshuntError
-from backend.files import replace_file
-from backend.pipeline.backtest.forecast_scores import (
+from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.domain.pipeline.result_columns import GAP_S
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.files import replace_file
+from kshunt.backend.pipeline.backtest.forecast_scores import (
     Ended,
     Forecasts,
     Line,
@@ -34,20 +34,25 @@ from backend.pipeline.backtest.forecast_scores import (
     lines,
     outcomes,
 )
-from backend.pipeline.kernels.quality import Checks
-from backend.pipeline.process.console import absolute, say
-from backend.pipeline.samples.expectations import Bounds
-from backend.pipeline.samples.replica_samples import (
+from kshunt.backend.pipeline.kernels.quality import Checks
+from kshunt.backend.pipeline.process.console import absolute, say
+from kshunt.backend.pipeline.samples.expectations import Bounds
+from kshunt.backend.pipeline.samples.replica_samples import (
     check_files,
     find_recording,
     period_of,
     read_samples,
 )
-from backend.pipeline.spark.parcels import SAMPLES_SCHEMA, of_files
-from backend.pipeline.spark.session import PipelineSettings, SparkFailed, first_line, start_session
-from backend.pipeline.tables.eta import eta
-from backend.pipeline.tables.eta_calibration import SHIPPED, Calibration, fitted
-from backend.pipeline.tables.rates import rows_of, unlooked
+from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA, of_files
+from kshunt.backend.pipeline.spark.session import (
+    PipelineSettings,
+    SparkFailed,
+    first_line,
+    start_session,
+)
+from kshunt.backend.pipeline.tables.eta import eta
+from kshunt.backend.pipeline.tables.eta_calibration import SHIPPED, Calibration, fitted
+from kshunt.backend.pipeline.tables.rates import rows_of, unlooked
 
 DONE: Final = 0
 _ABOUT: Final = """\

@@ -16,9 +16,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.pipeline.kernels.arrival_forecast import YOUNG_S
-from backend.pipeline.kernels.eta import STAGES
-from backend.pipeline.tables.eta_calibration import KINDS, Outcomes, shares, weighted_quantiles
+from kshunt.backend.pipeline.kernels.arrival_forecast import YOUNG_S
+from kshunt.backend.pipeline.kernels.eta import STAGES
+from kshunt.backend.pipeline.tables.eta_calibration import (
+    KINDS,
+    Outcomes,
+    shares,
+    weighted_quantiles,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

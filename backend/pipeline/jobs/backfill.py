@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backend.clock import Clock
-from backend.domain.pipeline.result_columns import (
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     ETA,
     GAP_S,
@@ -26,37 +26,37 @@ from backend.domain.pipeline.result_columns import (
     ResultTable,
     RunTable,
 )
-from backend.pipeline.kernels.quality import Checks
-from backend.pipeline.kernels.stalls import RATES as RATES_OF_STALLS
-from backend.pipeline.process.console import to_the_second
-from backend.pipeline.results.result_runs import Run, new_run
-from backend.pipeline.samples.broker_expectations import BROKER_EXPECTATIONS, BrokerSplit
-from backend.pipeline.samples.broker_samples import broker_samples
-from backend.pipeline.samples.expectations import (
+from kshunt.backend.pipeline.kernels.quality import Checks
+from kshunt.backend.pipeline.kernels.stalls import RATES as RATES_OF_STALLS
+from kshunt.backend.pipeline.process.console import to_the_second
+from kshunt.backend.pipeline.results.result_runs import Run, new_run
+from kshunt.backend.pipeline.samples.broker_expectations import BROKER_EXPECTATIONS, BrokerSplit
+from kshunt.backend.pipeline.samples.broker_samples import broker_samples
+from kshunt.backend.pipeline.samples.expectations import (
     REPLICA_EXPECTATIONS,
     Bounds,
     Expectation,
     Outcome,
     quarantined,
 )
-from backend.pipeline.samples.replica_samples import (
+from kshunt.backend.pipeline.samples.replica_samples import (
     check_files,
     find_recording,
     period_of,
     read_samples,
 )
-from backend.pipeline.spark.column_types import moment, select_as, struct_of, with_hour
-from backend.pipeline.spark.parcels import SAMPLES_SCHEMA, of_files
-from backend.pipeline.spark.paths import literal
-from backend.pipeline.spark.session import SparkFailed, first_line
-from backend.pipeline.tables.broker_load import broker_load
-from backend.pipeline.tables.eta import eta
-from backend.pipeline.tables.eta_calibration import Calibration
-from backend.pipeline.tables.move_pairs import move_pairs
-from backend.pipeline.tables.rates import counted, rows_of, unlooked
-from backend.pipeline.tables.stalls import islands_of
-from backend.pipeline.tables.stalls import rows_of as stalls_of
-from backend.pipeline.tables.throttle_effect import throttle_effect
+from kshunt.backend.pipeline.spark.column_types import moment, select_as, struct_of, with_hour
+from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA, of_files
+from kshunt.backend.pipeline.spark.paths import literal
+from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
+from kshunt.backend.pipeline.tables.broker_load import broker_load
+from kshunt.backend.pipeline.tables.eta import eta
+from kshunt.backend.pipeline.tables.eta_calibration import Calibration
+from kshunt.backend.pipeline.tables.move_pairs import move_pairs
+from kshunt.backend.pipeline.tables.rates import counted, rows_of, unlooked
+from kshunt.backend.pipeline.tables.stalls import islands_of
+from kshunt.backend.pipeline.tables.stalls import rows_of as stalls_of
+from kshunt.backend.pipeline.tables.throttle_effect import throttle_effect
 
 LOOKBACK_MS: Final = 15 * 60_000
 """So much before the period is read too: longer than the longest window, its step and a gap. Rates

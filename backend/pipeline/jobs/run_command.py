@@ -11,17 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from backend.clock import SystemClock
-from backend.domain.pipeline.result_columns import RESULTS
-from backend.errors import ConfigError
-from backend.pipeline.process.console import absolute, say, to_the_second
-from backend.pipeline.process.ending import end_anyway, ended_by_signals, ended_with_its_parent
-from backend.pipeline.spark.kafka_connector import chosen_connector, client_settings
-from backend.pipeline.spark.session import PipelineSettings, start_session
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.pipeline.result_columns import RESULTS
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.pipeline.process.console import absolute, say, to_the_second
+from kshunt.backend.pipeline.process.ending import (
+    end_anyway,
+    ended_by_signals,
+    ended_with_its_parent,
+)
+from kshunt.backend.pipeline.spark.kafka_connector import chosen_connector, client_settings
+from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
 
 if TYPE_CHECKING:
-    from backend.pipeline.jobs.stream import Done
-    from backend.pipeline.jobs.stream_sources import Source
+    from kshunt.backend.pipeline.jobs.stream import Done
+    from kshunt.backend.pipeline.jobs.stream_sources import Source
 
 SAY_S: Final = 60.0
 """A line this often, of what was done."""
@@ -83,9 +87,9 @@ def run_run(options: argparse.Namespace) -> int:
         KshuntError: whatever was wrong with the samples, the results, Java or Spark.
     """
     _check(options)
-    from backend.pipeline.jobs.stream import Streaming, begun, held, make_owed, stream
-    from backend.pipeline.jobs.stream_batches import BatchContext
-    from backend.pipeline.jobs.stream_sources import FolderSource
+    from kshunt.backend.pipeline.jobs.stream import Streaming, begun, held, make_owed, stream
+    from kshunt.backend.pipeline.jobs.stream_batches import BatchContext
+    from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 
     stopping = threading.Event()
 
@@ -149,8 +153,8 @@ _STREAMING: Final = {
 
 
 def _source(options: argparse.Namespace, results: Path, clock: SystemClock) -> Source:
-    from backend.pipeline.jobs.stream_sources import FolderSource, TopicSource
-    from backend.pipeline.results.stream_state import checkpoint
+    from kshunt.backend.pipeline.jobs.stream_sources import FolderSource, TopicSource
+    from kshunt.backend.pipeline.results.stream_state import checkpoint
 
     if options.samples is not None:
         return FolderSource(options.samples, clock)

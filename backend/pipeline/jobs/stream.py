@@ -40,16 +40,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from backend.clock import Clock
-from backend.domain.pipeline.sample_columns import HOUR_MS
-from backend.errors import KshuntError
-from backend.files import locked, make_folder
-from backend.pipeline.jobs.backfill import Period, backfill
-from backend.pipeline.jobs.stream_batches import BatchContext, BatchWork, settled
-from backend.pipeline.jobs.stream_sources import FolderSource, Source, unseen_hours
-from backend.pipeline.process.console import for_a_flag
-from backend.pipeline.results.result_runs import ResultsBusy
-from backend.pipeline.results.stream_state import (
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.files import locked, make_folder
+from kshunt.backend.pipeline.jobs.backfill import Period, backfill
+from kshunt.backend.pipeline.jobs.stream_batches import BatchContext, BatchWork, settled
+from kshunt.backend.pipeline.jobs.stream_sources import FolderSource, Source, unseen_hours
+from kshunt.backend.pipeline.process.console import for_a_flag
+from kshunt.backend.pipeline.results.result_runs import ResultsBusy
+from kshunt.backend.pipeline.results.stream_state import (
     LOCK,
     STATE_VERSION,
     Meta,
@@ -60,9 +60,9 @@ from backend.pipeline.results.stream_state import (
     newest,
     sweep,
 )
-from backend.pipeline.samples.replica_samples import find_recording
-from backend.pipeline.spark.session import SparkFailed, first_line
-from backend.pipeline_files.result_files import read_manifest
+from kshunt.backend.pipeline.samples.replica_samples import find_recording
+from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
+from kshunt.backend.pipeline_files.result_files import read_manifest
 
 LOOK_S: Final = 0.2
 """How often it is seen whether the job is to stop."""

@@ -1,4 +1,5 @@
-"""What one batch of the streaming job makes of its samples; see `backend.pipeline.jobs.stream`."""
+"""What one batch of the streaming job makes of its samples; see
+`kshunt.backend.pipeline.jobs.stream`."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backend.clock import Clock
-from backend.domain.pipeline.result_columns import (
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     EFFECT_S,
     ETA,
@@ -32,25 +33,30 @@ from backend.domain.pipeline.result_columns import (
     Manifest,
     ResultTable,
 )
-from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from backend.pipeline.jobs.stream_sources import BUCKETS, Arrived, made_ms
-from backend.pipeline.kernels import quality, stream_step
-from backend.pipeline.kernels.quality import Checks
-from backend.pipeline.kernels.replica_runs import millis
-from backend.pipeline.kernels.stalls import Settings as StallSettings
-from backend.pipeline.results.stream_state import Meta, StreamBatch, parts_between, state_folder
-from backend.pipeline.samples.broker_samples import broker_samples
-from backend.pipeline.samples.expectations import REPLICA_EXPECTATIONS, Bounds, Outcome
-from backend.pipeline.spark.column_types import moment, struct_of
-from backend.pipeline.spark.parcels import SAMPLES_SCHEMA, arrow_of
-from backend.pipeline.spark.paths import literal
-from backend.pipeline.tables import rates
-from backend.pipeline.tables.broker_load import broker_load
-from backend.pipeline.tables.eta import eta
-from backend.pipeline.tables.eta_calibration import Calibration
-from backend.pipeline.tables.move_pairs import move_pairs
-from backend.pipeline.tables.throttle_effect import BEFORE_S, throttle_effect
-from backend.pipeline_files.result_files import hour_folders, read_manifest
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from kshunt.backend.pipeline.jobs.stream_sources import BUCKETS, Arrived, made_ms
+from kshunt.backend.pipeline.kernels import quality, stream_step
+from kshunt.backend.pipeline.kernels.quality import Checks
+from kshunt.backend.pipeline.kernels.replica_runs import millis
+from kshunt.backend.pipeline.kernels.stalls import Settings as StallSettings
+from kshunt.backend.pipeline.results.stream_state import (
+    Meta,
+    StreamBatch,
+    parts_between,
+    state_folder,
+)
+from kshunt.backend.pipeline.samples.broker_samples import broker_samples
+from kshunt.backend.pipeline.samples.expectations import REPLICA_EXPECTATIONS, Bounds, Outcome
+from kshunt.backend.pipeline.spark.column_types import moment, struct_of
+from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA, arrow_of
+from kshunt.backend.pipeline.spark.paths import literal
+from kshunt.backend.pipeline.tables import rates
+from kshunt.backend.pipeline.tables.broker_load import broker_load
+from kshunt.backend.pipeline.tables.eta import eta
+from kshunt.backend.pipeline.tables.eta_calibration import Calibration
+from kshunt.backend.pipeline.tables.move_pairs import move_pairs
+from kshunt.backend.pipeline.tables.throttle_effect import BEFORE_S, throttle_effect
+from kshunt.backend.pipeline_files.result_files import hour_folders, read_manifest
 
 TICK_MS: Final = TICK_S * 1000
 CLOSE_MS: Final = 2_000

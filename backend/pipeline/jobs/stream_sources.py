@@ -28,19 +28,24 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backend.clock import Clock
-from backend.domain.pipeline.result_columns import RATES, Manifest
-from backend.domain.pipeline.sample_columns import HOUR_MS, REPLICA_SAMPLES, Type, hour_folder
-from backend.pipeline.kernels import stream_step
-from backend.pipeline.kernels.parcels import SAMPLES, Part, as_text, pack
-from backend.pipeline.results.stream_state import Meta
-from backend.pipeline.spark.column_types import millis, moment, struct_of
-from backend.pipeline.spark.parcels import PARCEL, SAMPLES_SCHEMA
-from backend.pipeline.spark.paths import literal
-from backend.pipeline_files.result_files import read_manifest
-from backend.telemetry.recording import layout
-from backend.telemetry.recording.layout import Table, together, written
-from backend.telemetry.recording.schema import open_file
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.pipeline.result_columns import RATES, Manifest
+from kshunt.backend.domain.pipeline.sample_columns import (
+    HOUR_MS,
+    REPLICA_SAMPLES,
+    Type,
+    hour_folder,
+)
+from kshunt.backend.pipeline.kernels import stream_step
+from kshunt.backend.pipeline.kernels.parcels import SAMPLES, Part, as_text, pack
+from kshunt.backend.pipeline.results.stream_state import Meta
+from kshunt.backend.pipeline.spark.column_types import millis, moment, struct_of
+from kshunt.backend.pipeline.spark.parcels import PARCEL, SAMPLES_SCHEMA
+from kshunt.backend.pipeline.spark.paths import literal
+from kshunt.backend.pipeline_files.result_files import read_manifest
+from kshunt.backend.telemetry.recording import layout
+from kshunt.backend.telemetry.recording.layout import Table, together, written
+from kshunt.backend.telemetry.recording.schema import open_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

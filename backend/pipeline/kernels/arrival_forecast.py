@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from backend.pipeline.kernels.fluid import Copies, Floats, FluidRun, Ints, course, shares
-from backend.pipeline.kernels.ticks import Mask, Tick, mean
+from kshunt.backend.pipeline.kernels.fluid import Copies, Floats, FluidRun, Ints, course, shares
+from kshunt.backend.pipeline.kernels.ticks import Mask, Tick, mean
 
 YOUNG_S: Final = 30.0
 """So long a copy's history says little."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar, Final
 
-from backend.errors import KshuntError
+from kshunt.backend.errors import KshuntError
 
 _WHOLE: Final = "The source is as it was; what was copied before is kept, and is gone on from."
 

@@ -28,13 +28,13 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from backend.pipeline.kernels.copy_errors import (
+from kshunt.backend.pipeline.kernels.copy_errors import (
     CopyFailed,
     CopyUnreachable,
     TransactionOpen,
     kind_of,
 )
-from backend.pipeline.kernels.partitioner import NO_KEY, partitions_of_bytes
+from kshunt.backend.pipeline.kernels.partitioner import NO_KEY, partitions_of_bytes
 
 SOURCE_HEADER: Final = "kshunt-source"
 """Of each copied record: `3:1042`, its partition and offset in the source."""

@@ -25,9 +25,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from backend.pipeline.kernels.arrival_forecast import YOUNG_S, Outlook, outlook
-from backend.pipeline.kernels.fluid import Floats, Ints
-from backend.pipeline.kernels.ticks import Mask, Tick
+from kshunt.backend.pipeline.kernels.arrival_forecast import YOUNG_S, Outlook, outlook
+from kshunt.backend.pipeline.kernels.fluid import Floats, Ints
+from kshunt.backend.pipeline.kernels.ticks import Mask, Tick
 
 STAGES: Final = 5
 TOGETHER_MS: Final = 1_500.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.pipeline.kernels.replica_runs import NULL, Ints
+from kshunt.backend.pipeline.kernels.replica_runs import NULL, Ints
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backend.pipeline.kernels.replica_runs import NULL, Ints, ints
+from kshunt.backend.pipeline.kernels.replica_runs import NULL, Ints, ints
 
 SAMPLES: Final = 0
 STATE: Final = 1

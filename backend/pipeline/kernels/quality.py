@@ -1,5 +1,5 @@
-"""Expectations of recorded rows, on arrays of many; `backend.pipeline.samples.expectations` says
-what they are.
+"""Expectations of recorded rows, on arrays of many; `kshunt.backend.pipeline.samples.expectations`
+says what they are.
 
 Rows are put in the order of replicas and times here, so that neighbours are looked at in the same
 pass in which rates are made of them.
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, ints, known, millis
+from kshunt.backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, ints, known, millis
 
 _KEYS: Final = ("at", "rid", "topic", "partition", "broker", "in_isr", "adding", "removing")
 _NOT_NEGATIVE: Final = {

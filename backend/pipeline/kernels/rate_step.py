@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from backend.pipeline.kernels.parcels import unpack
-from backend.pipeline.kernels.quality import Checks, checked, ordered
-from backend.pipeline.kernels.rates import (
+from kshunt.backend.pipeline.kernels.parcels import unpack
+from kshunt.backend.pipeline.kernels.quality import Checks, checked, ordered
+from kshunt.backend.pipeline.kernels.rates import (
     COUNTERS,
     FIXED,
     Rates,
@@ -25,7 +25,7 @@ from backend.pipeline.kernels.rates import (
     State,
     rates,
 )
-from backend.pipeline.kernels.replica_runs import NULL, Ints, ints, longs, millis
+from kshunt.backend.pipeline.kernels.replica_runs import NULL, Ints, ints, longs, millis
 
 ROW: Final = 0
 STATE: Final = 1

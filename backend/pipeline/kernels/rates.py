@@ -1,9 +1,9 @@
 """How fast replicas catch up: the arithmetic of the table `rates`, on arrays of many replicas.
 
-`backend.pipeline.tables.rates` says what is computed: anchors, segments, marks and clean bytes.
-Here an anchor is a row; what was carried of a replica is one row before its anchors (its *seed*).
-"What was known last" is a running maximum of row numbers, and a window's base is found by one
-search in all marks, sorted by replica and time.
+`kshunt.backend.pipeline.tables.rates` says what is computed: anchors, segments, marks and clean
+bytes. Here an anchor is a row; what was carried of a replica is one row before its anchors (its
+*seed*). "What was known last" is a running maximum of row numbers, and a window's base is found by
+one search in all marks, sorted by replica and time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from backend.pipeline.kernels.nan_arithmetic import (
+from kshunt.backend.pipeline.kernels.nan_arithmetic import (
     Floats,
     first_of,
     half_up,
@@ -22,7 +22,7 @@ from backend.pipeline.kernels.nan_arithmetic import (
     ratio,
     whole,
 )
-from backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, Runs, known, take
+from kshunt.backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, Runs, known, take
 
 COUNTERS: Final = (
     "at",

@@ -1,4 +1,5 @@
-"""Intervals without an advance, on arrays of many replicas; see `backend.pipeline.tables.stalls`.
+"""Intervals without an advance, on arrays of many replicas; see
+`kshunt.backend.pipeline.tables.stalls`.
 
 What was carried of an open island is one row before its replica's rates (its *seed*).
 """
@@ -13,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backend.pipeline.kernels.parcels import unpack
-from backend.pipeline.kernels.replica_runs import (
+from kshunt.backend.pipeline.kernels.parcels import unpack
+from kshunt.backend.pipeline.kernels.replica_runs import (
     NULL,
     Bools,
     Ints,

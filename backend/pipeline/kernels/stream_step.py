@@ -7,10 +7,10 @@ Constraints
     bucket of replicas reads and writes it as a file, so it never goes through Spark; and a worker
     that is started again for the same bucket writes the same files.
 Algorithm
-    Samples that are not closed yet (`backend.pipeline.jobs.stream` says what that is) are read
-    beside the new ones, all are looked at and put in order. Rates of the closed ones follow the
-    state, and what is carried on is the state after them; rates of the others follow that, and the
-    samples themselves are kept. To Spark go numbers, and rows that were set aside.
+    Samples that are not closed yet (`kshunt.backend.pipeline.jobs.stream` says what that is) are
+    read beside the new ones, all are looked at and put in order. Rates of the closed ones follow
+    the state, and what is carried on is the state after them; rates of the others follow that, and
+    the samples themselves are kept. To Spark go numbers, and rows that were set aside.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from backend.pipeline.kernels import quality, rate_step, stalls
-from backend.pipeline.kernels.parcels import PARCEL, SAMPLES, bucket_of, pack_files, together
-from backend.pipeline.kernels.quality import Before, Checks
-from backend.pipeline.kernels.rates import Samples, Settings, State, rates
-from backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, ints, millis, take
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from kshunt.backend.pipeline.kernels import quality, rate_step, stalls
+from kshunt.backend.pipeline.kernels.parcels import PARCEL, SAMPLES, bucket_of, pack_files, together
+from kshunt.backend.pipeline.kernels.quality import Before, Checks
+from kshunt.backend.pipeline.kernels.rates import Samples, Settings, State, rates
+from kshunt.backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, ints, millis, take
 
 RATES: Final = "rates"
 STALLS: Final = "stalls"

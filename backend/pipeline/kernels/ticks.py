@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backend.pipeline.kernels.fluid import Floats, Ints
+from kshunt.backend.pipeline.kernels.fluid import Floats, Ints
 
 Mask = NDArray[np.bool_]
 

@@ -9,8 +9,8 @@ order: up to the first cut (a group's positions), then up to the next, and at la
 
 Algorithm: a batch is a range of offsets of each source partition, with one task of Spark a
 partition, which reads it in order; the next batch begins when all tasks have ended. What makes
-the copying exact is in `backend.pipeline.kernels.copying`: where a batch begins is only what this
-process believes, and a worker goes on from what is committed.
+the copying exact is in `kshunt.backend.pipeline.kernels.copying`: where a batch begins is only what
+this process believes, and a worker goes on from what is committed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.errors import BadInput, Conflict
-from backend.pipeline.kernels.copy_errors import CopyFailed, CopyFenced, from_json
-from backend.pipeline.kernels.copying import Copying, Range, work
-from backend.pipeline.repartition.topics_and_positions import Positions, Topics
-from backend.pipeline.spark.session import SparkFailed, first_line
+from kshunt.backend.errors import BadInput, Conflict
+from kshunt.backend.pipeline.kernels.copy_errors import CopyFailed, CopyFenced, from_json
+from kshunt.backend.pipeline.kernels.copying import Copying, Range, work
+from kshunt.backend.pipeline.repartition.topics_and_positions import Positions, Topics
+from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,17 +15,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.admin.security.client_properties import load_client_config
-from backend.errors import BadInput, ConfigError, KshuntError
-from backend.pipeline.process.console import absolute
-from backend.pipeline.process.ending import end_anyway, ended_by_signals, ended_with_its_parent
-from backend.pipeline.spark.kafka_connector import chosen_connector, client_settings
-from backend.pipeline.spark.session import PipelineSettings, start_session
+from kshunt.backend.admin.security.client_properties import load_client_config
+from kshunt.backend.errors import BadInput, ConfigError, KshuntError
+from kshunt.backend.pipeline.process.console import absolute
+from kshunt.backend.pipeline.process.ending import (
+    end_anyway,
+    ended_by_signals,
+    ended_with_its_parent,
+)
+from kshunt.backend.pipeline.spark.kafka_connector import chosen_connector, client_settings
+from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
 
 if TYPE_CHECKING:
-    from backend.pipeline.kernels.copying import Copying
-    from backend.pipeline.repartition.copy_batches import CopiedBatch, CopyCuts
-    from backend.pipeline.repartition.topics_and_positions import Positions, Topics
+    from kshunt.backend.pipeline.kernels.copying import Copying
+    from kshunt.backend.pipeline.repartition.copy_batches import CopiedBatch, CopyCuts
+    from kshunt.backend.pipeline.repartition.topics_and_positions import Positions, Topics
 
 _OPERATION: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _KEYLESS: Final = ("round-robin", "as-source")
@@ -136,7 +140,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said) -> int:
-    from backend.pipeline.repartition.copy_batches import (
+    from kshunt.backend.pipeline.repartition.copy_batches import (
         QUICK_JAVA,
         SETTINGS,
         begun,
@@ -144,7 +148,7 @@ def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said) -
         course,
         left_of,
     )
-    from backend.pipeline.repartition.topics_and_positions import Topics
+    from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
 
     topics = Topics(clients)
     plan = _plan(options, clients, topics)
@@ -170,7 +174,7 @@ def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said) -
 
 
 def _plan(options: argparse.Namespace, clients: Mapping[str, Any], topics: Topics) -> Copying:
-    from backend.pipeline.kernels.copying import Copying
+    from kshunt.backend.pipeline.kernels.copying import Copying
 
     partitions, former = topics.partitions(options.target), topics.partitions(options.source)
     if options.strip_header and partitions != former:
@@ -192,8 +196,8 @@ def _plan(options: argparse.Namespace, clients: Mapping[str, Any], topics: Topic
 
 
 def _verify(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said) -> int:
-    from backend.pipeline.repartition.topics_and_positions import Topics
-    from backend.pipeline.repartition.verification import Side, verify
+    from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+    from kshunt.backend.pipeline.repartition.verification import Side, verify
 
     topics = Topics(clients)
     plan = _plan(options, clients, topics)

@@ -17,8 +17,13 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
-from backend.pipeline.kernels.copy_errors import CopyFailed, TopicGone, TransactionOpen, kind_of
-from backend.pipeline.kernels.copying import quiet
+from kshunt.backend.pipeline.kernels.copy_errors import (
+    CopyFailed,
+    TopicGone,
+    TransactionOpen,
+    kind_of,
+)
+from kshunt.backend.pipeline.kernels.copying import quiet
 
 Positions = Mapping[int, int]
 """An offset of each partition."""
@@ -33,7 +38,8 @@ _LIMIT: Final = "max.message.bytes"
 
 
 class Topics:
-    """Questions to a cluster; each raises what is in `backend.pipeline.kernels.copy_errors`."""
+    """Questions to a cluster; each raises what is in
+    `kshunt.backend.pipeline.kernels.copy_errors`."""
 
     def __init__(self, clients: Mapping[str, Any]) -> None:
         """Ask as librdkafka's settings say."""

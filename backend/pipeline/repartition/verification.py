@@ -28,10 +28,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backend.pipeline.kernels.copying import SOURCE_HEADER, Copying
-from backend.pipeline.repartition.topics_and_positions import Positions
-from backend.pipeline.spark.paths import literal
-from backend.pipeline.spark.session import SparkFailed, first_line
+from kshunt.backend.pipeline.kernels.copying import SOURCE_HEADER, Copying
+from kshunt.backend.pipeline.repartition.topics_and_positions import Positions
+from kshunt.backend.pipeline.spark.paths import literal
+from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

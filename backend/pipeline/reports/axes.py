@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from backend.pipeline.reports.document import RATE, SECONDS
-from backend.pipeline.reports.words import bytes_text, clock, day, duration_text, rate_text
+from kshunt.backend.pipeline.reports.document import RATE, SECONDS
+from kshunt.backend.pipeline.reports.words import bytes_text, clock, day, duration_text, rate_text
 
 _STEPS_S: Final = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,

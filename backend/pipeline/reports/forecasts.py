@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from backend.domain.pipeline.result_columns import ETA
-from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
-from backend.domain.text.formatting import many
-from backend.pipeline.reports.document import (
+from kshunt.backend.domain.pipeline.result_columns import ETA
+from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
+from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.pipeline.reports.document import (
     SECONDS,
     Block,
     Floats,
@@ -20,7 +20,7 @@ from backend.pipeline.reports.document import (
     Plot,
     Table,
 )
-from backend.pipeline.reports.words import clock, duration_text, share_text
+from kshunt.backend.pipeline.reports.words import clock, duration_text, share_text
 
 MOMENTS: Final = 10
 _CAUSES: Final = frozenset(cause.name for cause in CAUSE_TEXTS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-from backend.pipeline.reports.document import (
+from kshunt.backend.pipeline.reports.document import (
     Block,
     Bullets,
     Document,
@@ -18,8 +18,8 @@ from backend.pipeline.reports.document import (
     Plot,
     Table,
 )
-from backend.pipeline.reports.svg import as_svg
-from backend.pipeline.reports.words import visible
+from kshunt.backend.pipeline.reports.svg import as_svg
+from kshunt.backend.pipeline.reports.words import visible
 
 _STYLE: Final = """\
 :root { color-scheme: light dark; --ink: #1c2127; --soft: #5d6875; --rule: #d5dae0;

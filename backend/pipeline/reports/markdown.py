@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import plotext
 
-from backend.pipeline.reports.axes import time_marks, value_marks, value_text
-from backend.pipeline.reports.document import (
+from kshunt.backend.pipeline.reports.axes import time_marks, value_marks, value_text
+from kshunt.backend.pipeline.reports.document import (
     Block,
     Bullets,
     Document,
@@ -21,7 +21,7 @@ from backend.pipeline.reports.document import (
     Plot,
     Table,
 )
-from backend.pipeline.reports.words import visible
+from kshunt.backend.pipeline.reports.words import visible
 
 WIDTH: Final = 78
 HEIGHT: Final = 15

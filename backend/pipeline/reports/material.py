@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from backend.domain.pipeline.result_columns import (
+from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     ETA,
     GAP_S,
@@ -23,13 +23,17 @@ from backend.domain.pipeline.result_columns import (
     Manifest,
     ResultTable,
 )
-from backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS
-from backend.domain.text.formatting import many
-from backend.errors import BadInput, KshuntError
-from backend.pipeline.reports.operation_history import COLUMNS
-from backend.pipeline.reports.words import utc
-from backend.pipeline_files.result_files import UnreadableResults, current_files, read_manifest
-from backend.telemetry.recording.layout import Table, counted
+from kshunt.backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS
+from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.errors import BadInput, KshuntError
+from kshunt.backend.pipeline.reports.operation_history import COLUMNS
+from kshunt.backend.pipeline.reports.words import utc
+from kshunt.backend.pipeline_files.result_files import (
+    UnreadableResults,
+    current_files,
+    read_manifest,
+)
+from kshunt.backend.telemetry.recording.layout import Table, counted
 
 _LOOKS: Final = 5
 """So often files are listed anew where one is gone before it is read."""

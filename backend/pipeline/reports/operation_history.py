@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backend.domain.pipeline.result_columns import TICK_S
-from backend.pipeline.reports.document import Floats
+from kshunt.backend.domain.pipeline.result_columns import TICK_S
+from kshunt.backend.pipeline.reports.document import Floats
 
 TICK_MS: Final = TICK_S * 1000
 NO_BROKER: Final = -1

@@ -7,18 +7,25 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from backend.domain.pipeline.result_columns import (
+from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     QUALITY,
     STALLS,
     THROTTLE_EFFECT,
     UNKNOWN_CAUSE,
 )
-from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
-from backend.domain.text.formatting import many
-from backend.pipeline.reports.document import Block, Bullets, Facts, Heading, Paragraph, Table
-from backend.pipeline.reports.material import Missed
-from backend.pipeline.reports.words import (
+from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
+from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.pipeline.reports.document import (
+    Block,
+    Bullets,
+    Facts,
+    Heading,
+    Paragraph,
+    Table,
+)
+from kshunt.backend.pipeline.reports.material import Missed
+from kshunt.backend.pipeline.reports.words import (
     bytes_text,
     duration_text,
     limit_text,

@@ -11,15 +11,15 @@ import time
 from pathlib import Path
 from typing import Final
 
-from backend.domain.pipeline.result_columns import RESULTS
-from backend.errors import KshuntError
-from backend.files import replace_file
-from backend.pipeline.process.console import absolute
-from backend.pipeline.reports.document import Document
-from backend.pipeline.reports.html import as_html
-from backend.pipeline.reports.markdown import as_markdown
-from backend.pipeline.reports.material import read
-from backend.pipeline.reports.report_document import report
+from kshunt.backend.domain.pipeline.result_columns import RESULTS
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.files import replace_file
+from kshunt.backend.pipeline.process.console import absolute
+from kshunt.backend.pipeline.reports.document import Document
+from kshunt.backend.pipeline.reports.html import as_html
+from kshunt.backend.pipeline.reports.markdown import as_markdown
+from kshunt.backend.pipeline.reports.material import read
+from kshunt.backend.pipeline.reports.report_document import report
 
 DESCRIPTION: Final = """\
 Write how an operation went: what was moved, its progress and rates against the throttles, stalls

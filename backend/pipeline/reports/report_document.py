@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from backend import __version__
-from backend.domain.pipeline.result_columns import GAP_S, WINDOWS
-from backend.domain.text.formatting import many
-from backend.pipeline.reports.document import (
+from kshunt import __version__
+from kshunt.backend.domain.pipeline.result_columns import GAP_S, WINDOWS
+from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.pipeline.reports.document import (
     BYTES,
     RATE,
     Block,
@@ -23,9 +23,9 @@ from backend.pipeline.reports.document import (
     Plot,
     Table,
 )
-from backend.pipeline.reports.forecasts import forecasts
-from backend.pipeline.reports.material import Material
-from backend.pipeline.reports.operation_history import (
+from kshunt.backend.pipeline.reports.forecasts import forecasts
+from kshunt.backend.pipeline.reports.material import Material
+from kshunt.backend.pipeline.reports.operation_history import (
     Change,
     Copies,
     Event,
@@ -39,8 +39,14 @@ from backend.pipeline.reports.operation_history import (
     rows_of,
     throttle_changes,
 )
-from backend.pipeline.reports.other_sections import disks, next_steps, quality, stalls, throttles
-from backend.pipeline.reports.words import (
+from kshunt.backend.pipeline.reports.other_sections import (
+    disks,
+    next_steps,
+    quality,
+    stalls,
+    throttles,
+)
+from kshunt.backend.pipeline.reports.words import (
     brokers_text,
     bytes_text,
     clock,

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.pipeline.reports.axes import time_marks, value_marks, value_text
-from backend.pipeline.reports.document import Floats, Line, Plot
-from backend.pipeline.reports.words import visible
+from kshunt.backend.pipeline.reports.axes import time_marks, value_marks, value_text
+from kshunt.backend.pipeline.reports.document import Floats, Line, Plot
+from kshunt.backend.pipeline.reports.words import visible
 
 WIDTH: Final = 760
 HEIGHT: Final = 250

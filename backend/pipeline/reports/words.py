@@ -8,8 +8,8 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Final
 
-from backend.domain.text import formatting
-from backend.domain.text.formatting import UNKNOWN
+from kshunt.backend.domain.text import formatting
+from kshunt.backend.domain.text.formatting import UNKNOWN
 
 _BYTES: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})

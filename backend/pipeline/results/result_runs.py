@@ -3,7 +3,7 @@
 A run writes below a hidden folder, moves each hour's folder to its place, where nobody looks at it
 yet, and then renames a new manifest over the old: that is the moment. What the manifest no longer
 names is removed after it. Whoever is killed in between leaves folders that nobody reads; the next
-run removes them. The layout is described in `backend.domain.pipeline.result_columns`.
+run removes them. The layout is described in `kshunt.backend.domain.pipeline.result_columns`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Final
 
 import pyarrow.parquet as pq
 
-from backend import __version__
-from backend.domain.pipeline.result_columns import (
+from kshunt import __version__
+from kshunt.backend.domain.pipeline.result_columns import (
     MANIFEST,
     RESULTS_VERSION,
     Manifest,
@@ -28,11 +28,11 @@ from backend.domain.pipeline.result_columns import (
     RunRecord,
     RunTable,
 )
-from backend.domain.pipeline.sample_columns import SAMPLES_VERSION, hour_folder
-from backend.errors import Conflict, KshuntError
-from backend.files import locked, replace_file
-from backend.pipeline.results.stream_state import streaming_until
-from backend.pipeline_files.result_files import RUN, hour_folders, read_manifest
+from kshunt.backend.domain.pipeline.sample_columns import SAMPLES_VERSION, hour_folder
+from kshunt.backend.errors import Conflict, KshuntError
+from kshunt.backend.files import locked, replace_file
+from kshunt.backend.pipeline.results.stream_state import streaming_until
+from kshunt.backend.pipeline_files.result_files import RUN, hour_folders, read_manifest
 
 _ASIDE: Final = ".run-"
 _LOCK: Final = ".lock"

@@ -1,6 +1,6 @@
 """What is expected of recorded rows of brokers, and what becomes of those that break it.
 
-As with replicas nothing is dropped silently; see `backend.pipeline.samples.expectations`.
+As with replicas nothing is dropped silently; see `kshunt.backend.pipeline.samples.expectations`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from backend.domain.pipeline.sample_columns import BROKER_SAMPLES
-from backend.pipeline.samples.expectations import (
+from kshunt.backend.domain.pipeline.sample_columns import BROKER_SAMPLES
+from kshunt.backend.pipeline.samples.expectations import (
     TIME_PLAUSIBLE,
     Bounds,
     Expectation,

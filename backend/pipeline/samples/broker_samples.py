@@ -6,13 +6,13 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from backend.domain.pipeline.result_columns import GROWTH_S
-from backend.domain.pipeline.sample_columns import BROKER_SAMPLES
-from backend.pipeline.samples.broker_expectations import BrokerSplit, split_brokers
-from backend.pipeline.samples.expectations import Bounds
-from backend.pipeline.spark.column_types import struct_of
-from backend.pipeline.spark.paths import literal
-from backend.telemetry.recording.layout import Table, counted, within
+from kshunt.backend.domain.pipeline.result_columns import GROWTH_S
+from kshunt.backend.domain.pipeline.sample_columns import BROKER_SAMPLES
+from kshunt.backend.pipeline.samples.broker_expectations import BrokerSplit, split_brokers
+from kshunt.backend.pipeline.samples.expectations import Bounds
+from kshunt.backend.pipeline.spark.column_types import struct_of
+from kshunt.backend.pipeline.spark.paths import literal
+from kshunt.backend.telemetry.recording.layout import Table, counted, within
 
 
 def broker_samples(

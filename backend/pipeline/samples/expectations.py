@@ -3,9 +3,9 @@
 Nothing is dropped silently: a row that no table can be made from is quarantined with its reasons,
 of duplicates one is kept and the others are counted, and what is only odd is counted and kept.
 
-Replica samples are looked at where rates are made of them (`backend.pipeline.kernels.quality`);
-`quarantined` is for the rows themselves that are set aside. Those of brokers are looked at in
-`backend.pipeline.samples.broker_expectations`.
+Replica samples are looked at where rates are made of them
+(`kshunt.backend.pipeline.kernels.quality`); `quarantined` is for the rows themselves that are set
+aside. Those of brokers are looked at in `kshunt.backend.pipeline.samples.broker_expectations`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from backend.domain.pipeline.result_columns import GAP_S
-from backend.domain.pipeline.sample_columns import DAY_MS
-from backend.pipeline.spark.column_types import millis
+from kshunt.backend.domain.pipeline.result_columns import GAP_S
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
+from kshunt.backend.pipeline.spark.column_types import millis
 
 EARLIEST_MS: Final = 1_735_689_600_000
 """2025-01-01: no clock that was right has recorded anything before it."""

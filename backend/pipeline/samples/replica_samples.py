@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS, REPLICA_SAMPLES
-from backend.errors import BadInput
-from backend.pipeline.process.console import to_the_minute
-from backend.pipeline.spark.column_types import struct_of
-from backend.pipeline.spark.paths import literal
-from backend.telemetry.recording.layout import Table, counted, within
-from backend.telemetry.recording.schema import UnreadableSamples, open_file
+from kshunt.backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS, REPLICA_SAMPLES
+from kshunt.backend.errors import BadInput
+from kshunt.backend.pipeline.process.console import to_the_minute
+from kshunt.backend.pipeline.spark.column_types import struct_of
+from kshunt.backend.pipeline.spark.paths import literal
+from kshunt.backend.telemetry.recording.layout import Table, counted, within
+from kshunt.backend.telemetry.recording.schema import UnreadableSamples, open_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,8 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backend.domain.pipeline.result_columns import ResultTable
-from backend.domain.pipeline.sample_columns import SampleColumn, Type
+from kshunt.backend.domain.pipeline.result_columns import ResultTable
+from kshunt.backend.domain.pipeline.sample_columns import SampleColumn, Type
 
 _TYPES: Final[dict[Type, type[T.DataType]]] = {
     Type.TIME: T.TimestampType,

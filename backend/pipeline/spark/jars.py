@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from backend.errors import ConfigError
-from backend.secret_files import refuse_writable
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.secret_files import refuse_writable
 
 SUMS: Final = "SHA256SUMS"
 KNOWN: Final[Mapping[str, str]] = {

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from backend.errors import NotSupported
+from kshunt.backend.errors import NotSupported
 
 SUPPORTED: Final = (17, 21, 25)
 """Feature releases that Spark is tested on by its makers."""

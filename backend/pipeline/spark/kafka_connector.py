@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from backend.errors import ConfigError
-from backend.pipeline.spark.jars import check_jars
-from backend.secret_files import refuse_writable
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.pipeline.spark.jars import check_jars
+from kshunt.backend.secret_files import refuse_writable
 
 ENVIRONMENT_JARS: Final = "KSHUNT_KAFKA_JARS"
 _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"

@@ -13,20 +13,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import backend
-from backend.files import make_folder, replace_file
+import kshunt
+from kshunt.backend.files import make_folder, replace_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SHIPPED: Final = ("__init__.py", "errors.py", "clock.py", "domain/**/*.py")
-_PIPELINE: Final = ("pipeline/__init__.py", "pipeline/kernels/*.py")
+_SHIPPED: Final = (
+    "__init__.py",
+    "backend/__init__.py",
+    "backend/errors.py",
+    "backend/clock.py",
+    "backend/domain/**/*.py",
+    "backend/pipeline/__init__.py",
+    "backend/pipeline/kernels/*.py",
+)
 _AT: Final = (2020, 1, 1, 0, 0, 0)
 """The time of every file in the archive, so that the same files make the same archive."""
 
 
 def ship_kernels(session: SparkSession, cache: Path) -> None:
-    """Let the workers of a session import `backend.pipeline.kernels`."""
+    """Let the workers of a session import `kshunt.backend.pipeline.kernels`."""
     session.addArtifacts(str(kernels(cache)), pyfile=True)
 
 
@@ -41,7 +48,7 @@ def kernels(cache: Path) -> Path:
 
 
 def _archive() -> bytes:
-    root = Path(backend.__file__).parent
+    root = Path(kshunt.__file__).parent
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _files(root):
@@ -51,5 +58,5 @@ def _archive() -> bytes:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    for pattern in (*_SHIPPED, *_PIPELINE):
+    for pattern in _SHIPPED:
         yield from sorted(root.glob(pattern))

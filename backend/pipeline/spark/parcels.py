@@ -1,4 +1,4 @@
-"""Rows of Spark as parcels, for the kernels; see `backend.pipeline.kernels.parcels`."""
+"""Rows of Spark as parcels, for the kernels; see `kshunt.backend.pipeline.kernels.parcels`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from backend.domain.pipeline.sample_columns import REPLICA_SAMPLES, SampleColumn, Type
-from backend.pipeline.kernels.parcels import SAMPLES, STATE, Part, as_text, pack, pack_files
+from kshunt.backend.domain.pipeline.sample_columns import REPLICA_SAMPLES, SampleColumn, Type
+from kshunt.backend.pipeline.kernels.parcels import SAMPLES, STATE, Part, as_text, pack, pack_files
 
 BUCKETS: Final = 64
 """Into which replicas are parted, where nothing is known of how many rows there are."""

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from backend.addresses import without_secrets
-from backend.child_processes import environment
-from backend.errors import ConfigError, KshuntError, NotSupported
-from backend.pipeline.spark.java import find_java
-from backend.pipeline.spark.kernel_archive import ship_kernels
+from kshunt.backend.addresses import without_secrets
+from kshunt.backend.child_processes import environment
+from kshunt.backend.errors import ConfigError, KshuntError, NotSupported
+from kshunt.backend.pipeline.spark.java import find_java
+from kshunt.backend.pipeline.spark.kernel_archive import ship_kernels
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

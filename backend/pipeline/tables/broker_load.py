@@ -17,9 +17,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from backend.domain.pipeline.result_columns import BROKER_LOAD, GROWTH_S
-from backend.domain.pipeline.sample_columns import HOUR_MS
-from backend.pipeline.spark.column_types import millis, moment, select_as
+from kshunt.backend.domain.pipeline.result_columns import BROKER_LOAD, GROWTH_S
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.pipeline.spark.column_types import millis, moment, select_as
 
 _POINT_MS: Final = 300_000
 _POINTS: Final = 3

@@ -22,9 +22,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.pipeline.result_columns import ETA_MODEL
-from backend.errors import BadInput
-from backend.pipeline.kernels.eta import STAGES
+from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
+from kshunt.backend.errors import BadInput
+from kshunt.backend.pipeline.kernels.eta import STAGES
 
 SHIPPED: Final = Path(__file__).with_name("calibration.json")
 LEVELS: Final = (0.1, 0.5, 0.9)

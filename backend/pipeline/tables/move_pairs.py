@@ -9,8 +9,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from backend.domain.pipeline.result_columns import MOVE_PAIRS, PAIR_S, WINDOWS
-from backend.pipeline.spark.column_types import millis, moment, select_as
+from kshunt.backend.domain.pipeline.result_columns import MOVE_PAIRS, PAIR_S, WINDOWS
+from kshunt.backend.pipeline.spark.column_types import millis, moment, select_as
 
 _QUANTILES = {"p10_bytes_per_s": 0.1, "p50_bytes_per_s": 0.5, "p90_bytes_per_s": 0.9}
 

@@ -17,7 +17,7 @@ A log's size is no counter: retention makes it smaller. Between two anchors it c
 not shrink ("clean"); bytes a message over the clean part of a window, times all its messages, are
 its bytes. Where nothing was deleted, that is the difference of the sizes.
 
-All rows of some replicas are worked together, by arrays: see `backend.pipeline.kernels`.
+All rows of some replicas are worked together, by arrays: see `kshunt.backend.pipeline.kernels`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,19 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backend.domain.pipeline.result_columns import GAP_S, RATES, TICK_S, WINDOWS
-from backend.pipeline.kernels import rate_step
-from backend.pipeline.kernels.quality import Checks
-from backend.pipeline.kernels.rates import Settings
-from backend.pipeline.samples.expectations import REPLICA_EXPECTATIONS
-from backend.pipeline.spark.column_types import select_as, struct_of
-from backend.pipeline.spark.parcels import SAMPLES_SCHEMA, arrow_of, of_samples, of_state, worked
+from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES, TICK_S, WINDOWS
+from kshunt.backend.pipeline.kernels import rate_step
+from kshunt.backend.pipeline.kernels.quality import Checks
+from kshunt.backend.pipeline.kernels.rates import Settings
+from kshunt.backend.pipeline.samples.expectations import REPLICA_EXPECTATIONS
+from kshunt.backend.pipeline.spark.column_types import select_as, struct_of
+from kshunt.backend.pipeline.spark.parcels import (
+    SAMPLES_SCHEMA,
+    arrow_of,
+    of_samples,
+    of_state,
+    worked,
+)
 
 STATE: Final = T.StructType(
     [
@@ -47,7 +53,7 @@ STATE: Final = T.StructType(
     ]
 )
 """What is handed on from tick to tick: one row a replica, the time of its last anchor in
-milliseconds, and what is known of it, as `backend.pipeline.kernels.rate_step` packs it."""
+milliseconds, and what is known of it, as `kshunt.backend.pipeline.kernels.rate_step` packs it."""
 
 _MADE: Final = T.StructType(
     [

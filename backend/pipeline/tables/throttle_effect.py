@@ -36,9 +36,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from backend.domain.pipeline.result_columns import EFFECT_S, THROTTLE_EFFECT, TICK_S, WINDOWS
-from backend.domain.throttles.configs import RATE_MIN_BYTES_PER_S
-from backend.pipeline.spark.column_types import millis, moment, select_as
+from kshunt.backend.domain.pipeline.result_columns import EFFECT_S, THROTTLE_EFFECT, TICK_S, WINDOWS
+from kshunt.backend.domain.throttles.configs import RATE_MIN_BYTES_PER_S
+from kshunt.backend.pipeline.spark.column_types import millis, moment, select_as
 
 BEFORE_S: Final = 75
 """A replica is as it was at its last sample within so long before a piece of time."""

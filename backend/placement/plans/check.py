@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.proposal import Proposal
-from backend.domain.text.formatting import listed
-from backend.errors import PlanError
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import BrokerFacts, Situation
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.proposal import Proposal
+from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.errors import PlanError
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import BrokerFacts, Situation
 
 
 def check_proposal(

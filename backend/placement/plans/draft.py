@@ -26,13 +26,13 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
-from backend.domain.cluster.partition_modes import why_left_out
-from backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
-from backend.domain.text.formatting import listed, many, size_text
-from backend.errors import BadInput
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import BrokerFacts, Situation
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import why_left_out
+from kshunt.backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
+from kshunt.backend.domain.text.formatting import listed, many, size_text
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import BrokerFacts, Situation
 
 NO_RACK = -1
 

@@ -4,9 +4,9 @@ Goals
     1. No replica list names a drained broker. Measured as the bytes left on them.
     2. The other brokers come out as evenly filled as they can without any further copy.
 Constraints
-    Those of every draft (`backend.placement.plans.draft`). Only replicas of drained brokers move;
-    each moves once, so the bytes moved are those that leave, which is the least there can be. A
-    follower stays in its place, and so does a preferred leader that is not on a drained broker.
+    Those of every draft (`kshunt.backend.placement.plans.draft`). Only replicas of drained brokers
+    move; each moves once, so the bytes moved are those that leave, which is the least there can be.
+    A follower stays in its place, and so does a preferred leader that is not on a drained broker.
 Algorithm
     1. The largest replica first, as for packing (first fit decreasing): it goes to the broker that
        holds the fewest bytes of those that may take it.
@@ -23,11 +23,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from backend.domain.planning.proposal import Measure, PlanNote, Proposal
-from backend.domain.text.formatting import listed
-from backend.placement.plans.draft import PlanDraft, first_least
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import Situation
+from kshunt.backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.placement.plans.draft import PlanDraft, first_least
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import Situation
 
 
 def drain(situation: Situation, brokers: Sequence[int], scope: Scope | None = None) -> Proposal:

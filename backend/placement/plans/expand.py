@@ -6,9 +6,10 @@ Goals
        what the named ones lack.
     2. The fewest bytes move that reach what is reached of it.
 Constraints
-    Those of every draft (`backend.placement.plans.draft`). Replicas move to named brokers only, and
-    no broker gives so much that it comes below the share itself. A named broker is not filled above
-    its share. By bytes, then, exactly what they lack before and not after has to be copied.
+    Those of every draft (`kshunt.backend.placement.plans.draft`). Replicas move to named brokers
+    only, and no broker gives so much that it comes below the share itself. A named broker is not
+    filled above its share. By bytes, then, exactly what they lack before and not after has to be
+    copied.
 Algorithm
     1. Where all choices can be looked at, take the best (`exact`).
     2. Else one pass over the replicas in order of bytes for weight, the heavier first among equals
@@ -24,15 +25,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.planning.proposal import Measure, PlanNote, Proposal
-from backend.domain.planning.requests import Weighing
-from backend.domain.text.formatting import listed
-from backend.errors import BadInput
-from backend.placement.plans.draft import PlanDraft
-from backend.placement.plans.leveller import Band, Leveller
-from backend.placement.plans.loads import Limits, Loads, Replicas, solve_exactly
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import Situation
+from kshunt.backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from kshunt.backend.domain.planning.requests import Weighing
+from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.draft import PlanDraft
+from kshunt.backend.placement.plans.leveller import Band, Leveller
+from kshunt.backend.placement.plans.loads import Limits, Loads, Replicas, solve_exactly
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import Situation
 
 CLOSE = 0.05
 """Of its share: a named broker that lacks more than this gets a note."""

@@ -28,13 +28,13 @@ from math import ceil, floor
 
 import numpy as np
 
-from backend.domain.planning.proposal import Measure, PlanNote, Proposal
-from backend.domain.text.formatting import many
-from backend.errors import BadInput
-from backend.placement.plans.draft import PlanDraft
-from backend.placement.plans.rebalance import check_tolerance
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import Situation
+from kshunt.backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.draft import PlanDraft
+from kshunt.backend.placement.plans.rebalance import check_tolerance
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import Situation
 
 
 def balance_leaders(

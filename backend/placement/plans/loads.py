@@ -10,14 +10,19 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import NO_BROKER
-from backend.domain.planning.proposal import PlanNote
-from backend.domain.planning.requests import Weighing
-from backend.domain.text.formatting import many
-from backend.placement.plans.draft import PlanDraft
-from backend.placement.plans.exhaustive_search import Choices, Floats, best_of_all, few_enough
-from backend.placement.plans.leveller import Band, Items
-from backend.placement.plans.situation import Situation
+from kshunt.backend.domain.cluster.metadata import NO_BROKER
+from kshunt.backend.domain.planning.proposal import PlanNote
+from kshunt.backend.domain.planning.requests import Weighing
+from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.placement.plans.draft import PlanDraft
+from kshunt.backend.placement.plans.exhaustive_search import (
+    Choices,
+    Floats,
+    best_of_all,
+    few_enough,
+)
+from kshunt.backend.placement.plans.leveller import Band, Items
+from kshunt.backend.placement.plans.situation import Situation
 
 MEMBERS_MAX = 2_000
 """Sets of brokers of one partition beyond which the exact search is not tried."""

@@ -27,16 +27,16 @@ from dataclasses import replace as changed
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import LogDir, TopicPartition
-from backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
-from backend.domain.text.formatting import listed, many, size_text
-from backend.errors import BadInput
-from backend.placement.plans.draft import PlanDraft, first_least
-from backend.placement.plans.exhaustive_search import Choices, best_of_all, few_enough
-from backend.placement.plans.leveller import Band, Floats, Items, Leveller
-from backend.placement.plans.rebalance import check_tolerance
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import BrokerFacts, Situation
+from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
+from kshunt.backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
+from kshunt.backend.domain.text.formatting import listed, many, size_text
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.draft import PlanDraft, first_least
+from kshunt.backend.placement.plans.exhaustive_search import Choices, best_of_all, few_enough
+from kshunt.backend.placement.plans.leveller import Band, Floats, Items, Leveller
+from kshunt.backend.placement.plans.rebalance import check_tolerance
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import BrokerFacts, Situation
 
 
 def move_log_dirs(

@@ -5,9 +5,9 @@ Goals
        with a broker that is up. Measured as the bytes of replicas that would have to move for that.
     2. A replica moves to the broker that holds the fewest bytes.
 Constraints
-    Those of every draft (`backend.placement.plans.draft`). A move brings one rack more, so as many
-    replicas move as racks are missing, which is the least there can be. A replica on a broker of
-    unknown rack shares it with none: it stays.
+    Those of every draft (`kshunt.backend.placement.plans.draft`). A move brings one rack more, so
+    as many replicas move as racks are missing, which is the least there can be. A replica on a
+    broker of unknown rack shares it with none: it stays.
 Algorithm
     Partition by partition, the largest first: of the replicas that share their rack with another,
     move one that is out of sync, else a follower, else the preferred leader; of several, the one on
@@ -20,11 +20,11 @@ from collections import Counter
 
 import numpy as np
 
-from backend.domain.planning.proposal import Measure, PlanNote, Proposal
-from backend.domain.text.formatting import many
-from backend.placement.plans.draft import NO_RACK, PlanDraft, first_least
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import Situation
+from kshunt.backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.placement.plans.draft import NO_RACK, PlanDraft, first_least
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import Situation
 
 
 def repair_racks(situation: Situation, scope: Scope | None = None) -> Proposal:

@@ -6,9 +6,9 @@ Goals
        sum of what the brokers have above and lack below that band.
     2. The fewest bytes move that reach what is reached of it; at most `max_moved_bytes`.
 Constraints
-    Those of every draft (`backend.placement.plans.draft`). What lies on brokers that are down stays
-    there and is not counted: to empty them is another goal (`drain`). Preferred leaders change only
-    where traffic is balanced, since leading costs no copy.
+    Those of every draft (`kshunt.backend.placement.plans.draft`). What lies on brokers that are
+    down stays there and is not counted: to empty them is another goal (`drain`). Preferred leaders
+    change only where traffic is balanced, since leading costs no copy.
 Algorithm
     1. Where all choices can be looked at, take the best (`exact`).
     2. By traffic, first let other replicas in sync lead, the busiest partitions first, as long as
@@ -23,15 +23,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from backend.domain.planning.proposal import Measure, PlanNote, Proposal
-from backend.domain.planning.requests import Weighing
-from backend.domain.text.formatting import size_text
-from backend.errors import BadInput
-from backend.placement.plans.draft import PlanDraft
-from backend.placement.plans.leveller import Band, Floats, Leveller
-from backend.placement.plans.loads import Limits, Loads, Replicas, solve_exactly
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import Situation
+from kshunt.backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from kshunt.backend.domain.planning.requests import Weighing
+from kshunt.backend.domain.text.formatting import size_text
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.draft import PlanDraft
+from kshunt.backend.placement.plans.leveller import Band, Floats, Leveller
+from kshunt.backend.placement.plans.loads import Limits, Loads, Replicas, solve_exactly
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import Situation
 
 
 def rebalance(
@@ -44,7 +44,7 @@ def rebalance(
 ) -> Proposal:
     """Even out the brokers that are up.
 
-    Leaders alone are evened out by `backend.placement.plans.leaders`.
+    Leaders alone are evened out by `kshunt.backend.placement.plans.leaders`.
 
     Raises:
         BadInput: the tolerance is below 0, no broker is up, or no topic is in scope.

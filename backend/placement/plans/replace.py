@@ -4,9 +4,9 @@ Goals
     1. The new broker takes every replica of the old one, and nothing else moves. Measured as the
        bytes left on the old broker.
 Constraints
-    Those of every draft (`backend.placement.plans.draft`). Each replica is copied once, which is
-    the least there can be. A partition that both brokers host keeps the old one: giving it to a
-    third broker would be another goal (`drain`).
+    Those of every draft (`kshunt.backend.placement.plans.draft`). Each replica is copied once,
+    which is the least there can be. A partition that both brokers host keeps the old one: giving it
+    to a third broker would be another goal (`drain`).
 Algorithm
     Largest replica first, so that what does not fit any more is small; the new broker takes the old
     one's place in the list, so a preferred leader's successor is preferred.
@@ -14,11 +14,11 @@ Algorithm
 
 from __future__ import annotations
 
-from backend.domain.planning.proposal import Measure, PlanNote, Proposal
-from backend.errors import BadInput
-from backend.placement.plans.draft import PlanDraft
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import Situation
+from kshunt.backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.draft import PlanDraft
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import Situation
 
 
 def replace(situation: Situation, old: int, new: int, scope: Scope | None = None) -> Proposal:

@@ -8,8 +8,8 @@ Goals
     3. What is dropped is what is needed least: a replica out of sync, else the follower on the
        fullest broker, so that racks stay as spread as the smaller factor allows.
 Constraints
-    - Those of every draft (`backend.placement.plans.draft`); with fewer replicas than racks, one
-      rack a replica is as spread as before.
+    - Those of every draft (`kshunt.backend.placement.plans.draft`); with fewer replicas than racks,
+      one rack a replica is as spread as before.
     - The leader stays, and so does the order of what stays. A partition without a leader, or whose
       factor would be below its min.insync.replicas, is left as it is.
     - No replica in sync is dropped while one out of sync stays: where racks would want that, the
@@ -27,13 +27,13 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from backend.domain.cluster.metadata import NO_BROKER
-from backend.domain.planning.proposal import Measure, PlanNote, Proposal
-from backend.domain.text.formatting import listed
-from backend.errors import BadInput
-from backend.placement.plans.draft import PlanDraft, first_least
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import Situation
+from kshunt.backend.domain.cluster.metadata import NO_BROKER
+from kshunt.backend.domain.planning.proposal import Measure, PlanNote, Proposal
+from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.draft import PlanDraft, first_least
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import Situation
 
 
 def set_replication_factor(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from backend.domain.planning.requests import DISK_FRACTION
-from backend.errors import BadInput
+from kshunt.backend.domain.planning.requests import DISK_FRACTION
+from kshunt.backend.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True)

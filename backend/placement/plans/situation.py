@@ -17,10 +17,15 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import NO_BROKER, LogDir, OngoingReassignment, TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import UNKNOWN
-from backend.errors import BadInput
+from kshunt.backend.domain.cluster.metadata import (
+    NO_BROKER,
+    LogDir,
+    OngoingReassignment,
+    TopicPartition,
+)
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import NO_BROKER, OngoingReassignment, TopicPartition
-from backend.domain.replicas.snapshot import UNKNOWN, Replicas, Snapshot, partition_starts
-from backend.placement.plans.situation import BrokerFacts, Situation, with_strangers
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, OngoingReassignment, TopicPartition
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, Snapshot, partition_starts
+from kshunt.backend.placement.plans.situation import BrokerFacts, Situation, with_strangers
 
 NO_RATES: Mapping[TopicPartition, tuple[float, float]] = {}
 

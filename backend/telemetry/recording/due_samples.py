@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from backend.domain.pipeline.sample_columns import replica_ids
-from backend.domain.replicas.snapshot import (
+from kshunt.backend.domain.pipeline.sample_columns import replica_ids
+from kshunt.backend.domain.replicas.snapshot import (
     UNKNOWN,
     Replicas,
     Snapshot,

@@ -1,4 +1,4 @@
-"""Samples as Parquet files in a folder; see `backend.domain.pipeline.sample_columns` for its
+"""Samples as Parquet files in a folder; see `kshunt.backend.domain.pipeline.sample_columns` for its
 layout.
 
 Goals
@@ -27,11 +27,11 @@ from typing import IO, Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from backend.domain.replicas.snapshot import UNKNOWN
-from backend.errors import Conflict, WrongCluster
-from backend.files import locked, make_folder, replace_file
-from backend.telemetry.recording.gaps import (
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.errors import Conflict, WrongCluster
+from kshunt.backend.files import locked, make_folder, replace_file
+from kshunt.backend.telemetry.recording.gaps import (
     Gap,
     GapLog,
     State,
@@ -40,13 +40,13 @@ from backend.telemetry.recording.gaps import (
     read_state,
     write_state,
 )
-from backend.telemetry.recording.layout import (
+from kshunt.backend.telemetry.recording.layout import (
     Table,
     file_name,
     highest_number,
 )
-from backend.telemetry.recording.retention import clear
-from backend.telemetry.recording.schema import parquet
+from kshunt.backend.telemetry.recording.retention import clear
+from kshunt.backend.telemetry.recording.schema import parquet
 
 log = logging.getLogger(__name__)
 

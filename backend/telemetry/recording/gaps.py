@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from backend.domain.replicas.snapshot import UNKNOWN
-from backend.files import refuse_link, replace_file, sync_folder
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.files import refuse_link, replace_file, sync_folder
 
 GAPS: Final = "gaps.jsonl"
 STATE: Final = "recording.json"

@@ -8,11 +8,11 @@ Constraints
     said; what a crash takes with it is what was not delivered.
 Algorithm
     One record a row, to `TOPIC-replicas` or `TOPIC-brokers`: the value is a JSON object of the
-    table's columns (`backend.telemetry.recording.json_rows`), the key the row's `rid` or broker
-    in decimal, so that the rows of a replica stay in order, and the record's timestamp its `at`.
-    A piece that was handed over in part and is tried again is there twice: `rid` and `at` are the
-    key of a row. There is no state on a disk, so a crash is not said at the next start: it shows
-    as a time without rows.
+    table's columns (`kshunt.backend.telemetry.recording.json_rows`), the key the row's `rid` or
+    broker in decimal, so that the rows of a replica stay in order, and the record's timestamp its
+    `at`. A piece that was handed over in part and is tried again is there twice: `rid` and `at` are
+    the key of a row. There is no state on a disk, so a crash is not said at the next start: it
+    shows as a time without rows.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from backend.errors import ClusterUnreachable
-from backend.telemetry.recording.gaps import Gap, Why
-from backend.telemetry.recording.json_rows import json_rows
-from backend.telemetry.recording.layout import Table
+from kshunt.backend.errors import ClusterUnreachable
+from kshunt.backend.telemetry.recording.gaps import Gap, Why
+from kshunt.backend.telemetry.recording.json_rows import json_rows
+from kshunt.backend.telemetry.recording.layout import Table
 
 PIECE_ROWS: Final = 5_000
 FULL_POLLS: Final = 100
@@ -36,7 +36,7 @@ KEYS: Final = {Table.REPLICAS: "rid", Table.BROKERS: "broker"}
 
 
 class Lost(Protocol):
-    """Rows that were not delivered; `backend.admin.kafka.sample_producer.Lost` is one."""
+    """Rows that were not delivered; `kshunt.backend.admin.kafka.sample_producer.Lost` is one."""
 
     @property
     def rows(self) -> int:
@@ -56,7 +56,7 @@ class Lost(Protocol):
 
 
 class Producing(Protocol):
-    """What carries records; `backend.admin.kafka.sample_producer.SampleProducer` is one."""
+    """What carries records; `kshunt.backend.admin.kafka.sample_producer.SampleProducer` is one."""
 
     def ensure(self, topics: Sequence[str], keep_days: int) -> None:
         """Make the topics that are not there.

@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 
 HOURS: Final = "hours"
 """The folder of what was put together, hour by hour."""

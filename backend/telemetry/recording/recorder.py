@@ -24,20 +24,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from backend.clock import Clock
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.pipeline.sample_columns import DAY_MS
-from backend.domain.replicas.snapshot import UNKNOWN, Snapshot
-from backend.errors import KshuntError, WrongCluster
-from backend.settings import RecordingSettings
-from backend.telemetry.recording.due_samples import DueSamples
-from backend.telemetry.recording.folder_sink import FolderSink, Sink
-from backend.telemetry.recording.gaps import Gap, Why
-from backend.telemetry.recording.layout import Table
-from backend.telemetry.recording.retention import Retention
-from backend.telemetry.recording.sample_rows import broker_rows, replica_rows
-from backend.telemetry.recording.write_buffer import WriteBuffer
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
+from kshunt.backend.errors import KshuntError, WrongCluster
+from kshunt.backend.settings import RecordingSettings
+from kshunt.backend.telemetry.recording.due_samples import DueSamples
+from kshunt.backend.telemetry.recording.folder_sink import FolderSink, Sink
+from kshunt.backend.telemetry.recording.gaps import Gap, Why
+from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.retention import Retention
+from kshunt.backend.telemetry.recording.sample_rows import broker_rows, replica_rows
+from kshunt.backend.telemetry.recording.write_buffer import WriteBuffer
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 
 log = logging.getLogger(__name__)
 

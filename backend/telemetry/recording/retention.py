@@ -7,9 +7,9 @@ Constraints
     An hour is put together only once no stream waits for its files any more: `after_s` later.
     A file that cannot be read stays where it is, and its hour as it is.
 Algorithm
-    See `backend.telemetry.recording.layout` for which files count. To put an hour together: write
-    the one file aside, make sure of it, rename it: from then on it counts, and what it was made
-    from does not. Then remove these. Rows that come late for an hour (a clock that went back)
+    See `kshunt.backend.telemetry.recording.layout` for which files count. To put an hour together:
+    write the one file aside, make sure of it, rename it: from then on it counts, and what it was
+    made from does not. Then remove these. Rows that come late for an hour (a clock that went back)
     lie beside it with higher numbers, and are put together with it the next time. To drop an hour:
     rename its folder to a name that nobody reads, written files first, and remove that.
     `clear` finishes what a crash left of either.
@@ -30,10 +30,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from backend.domain.pipeline.sample_columns import CLUSTER_KEY, DAY_MS, HOUR_MS, hour_folder
-from backend.errors import KshuntError
-from backend.files import make_folder, refuse_link, sync_folder
-from backend.telemetry.recording.layout import (
+from kshunt.backend.domain.pipeline.sample_columns import CLUSTER_KEY, DAY_MS, HOUR_MS, hour_folder
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.files import make_folder, refuse_link, sync_folder
+from kshunt.backend.telemetry.recording.layout import (
     HOURS,
     SampleFile,
     Table,
@@ -43,7 +43,7 @@ from backend.telemetry.recording.layout import (
     together,
     written,
 )
-from backend.telemetry.recording.schema import (
+from kshunt.backend.telemetry.recording.schema import (
     SCHEMAS,
     broken,
     conform,

@@ -22,15 +22,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from backend.domain.cluster.columns import partition_keys
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import UNKNOWN, Replicas, Snapshot
-from backend.domain.replicas.stuck_causes import Cause
-from backend.telemetry.recording.due_samples import Layout
-from backend.telemetry.recording.layout import Table
-from backend.telemetry.recording.schema import SCHEMAS
-from backend.telemetry.stuck.throttle_shares import numbered
+from kshunt.backend.domain.cluster.columns import partition_keys
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, Snapshot
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.telemetry.recording.due_samples import Layout
+from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.schema import SCHEMAS
+from kshunt.backend.telemetry.stuck.throttle_shares import numbered
 
 Rows = NDArray[np.intp]
 Longs = NDArray[np.int64]

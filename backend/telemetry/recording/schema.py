@@ -1,5 +1,5 @@
-"""The columns of `backend.domain.pipeline.sample_columns` as Arrow and Parquet know them, and a
-reader of them.
+"""The columns of `kshunt.backend.domain.pipeline.sample_columns` as Arrow and Parquet know them,
+and a reader of them.
 
 A file's metadata names the version of the columns, the cluster and the table; each column's says
 its unit and its meaning. A file of an older version is read as one whose later columns are null.
@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backend.domain.pipeline.sample_columns import (
+from kshunt.backend.domain.pipeline.sample_columns import (
     BROKER_SAMPLES,
     CLUSTER_KEY,
     REPLICA_SAMPLES,
@@ -23,8 +23,8 @@ from backend.domain.pipeline.sample_columns import (
     SampleColumn,
     Type,
 )
-from backend.errors import BadInput
-from backend.telemetry.recording.layout import Table, counted, within
+from kshunt.backend.errors import BadInput
+from kshunt.backend.telemetry.recording.layout import Table, counted, within
 
 TABLE_KEY: Final = "kshunt.samples.table"
 """Key of a file's metadata: which table it is of."""

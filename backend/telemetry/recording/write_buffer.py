@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.layout import Table
 
 _PIECE_ROWS: Final = 10_000
 """What was put back is let go of in such parts."""

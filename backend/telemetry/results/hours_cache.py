@@ -25,10 +25,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from backend.clock import Clock
-from backend.domain.pipeline.result_columns import Manifest
-from backend.errors import KshuntError
-from backend.pipeline_files.result_files import (
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.pipeline.result_columns import Manifest
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.pipeline_files.result_files import (
     RUN,
     HourFolder,
     batch_of,

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backend.domain.pipeline.delivered import TransferHistory, TransferPoint
-from backend.domain.pipeline.result_columns import RATES, TICK_S
-from backend.telemetry.results.result_columns import millis, read_columns
+from kshunt.backend.domain.pipeline.delivered import TransferHistory, TransferPoint
+from kshunt.backend.domain.pipeline.result_columns import RATES, TICK_S
+from kshunt.backend.telemetry.results.result_columns import millis, read_columns
 
 MINUTE_MS: Final = 60_000
 _NAMES: Final = ("tick", "broker", "leader", "adding", "in_isr")

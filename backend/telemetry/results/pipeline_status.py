@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.pipeline.delivered import (
+from kshunt.backend.domain.pipeline.delivered import (
     ABSENT,
     STALE_MS,
     STREAM,
@@ -19,11 +19,11 @@ from backend.domain.pipeline.delivered import (
     SamplesStatus,
     TableStatus,
 )
-from backend.domain.pipeline.result_columns import ETA, RATES, RESULTS
-from backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, RESULTS
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 
 if TYPE_CHECKING:
-    from backend.telemetry.recording.recorder import RecorderStatus
+    from kshunt.backend.telemetry.recording.recorder import RecorderStatus
 
 FOLLOWING: Final = (RATES.name, ETA.name)
 """Tables that follow each sample; the others tell of what is over."""

@@ -24,9 +24,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from backend import child_processes
-from backend.clock import Clock
-from backend.domain.pipeline.delivered import PipelineProcess
+from kshunt.backend import child_processes
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.pipeline.delivered import PipelineProcess
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,5 @@
-"""Columns of results to rows of `backend.domain.pipeline.delivered`, and files to columns."""
+"""Columns of results to rows of `kshunt.backend.domain.pipeline.delivered`, and files to
+columns."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from backend.domain.pipeline.result_columns import ResultTable
-from backend.domain.pipeline.sample_columns import SampleColumn, Type
+from kshunt.backend.domain.pipeline.result_columns import ResultTable
+from kshunt.backend.domain.pipeline.sample_columns import SampleColumn, Type
 
 T = TypeVar("T")
 Mask = Callable[[Any], Any]

@@ -6,9 +6,9 @@ Constraints
     Arrow alone reads: no Spark, pandas or database. A pipeline writes meanwhile, and files may be
     torn, foreign, or of an older version: they are said, and the others count.
 Algorithm
-    Which files hold is said by `backend.pipeline_files.result_files`; hours are reduced to what is
-    asked and kept by `backend.telemetry.results.hours_cache`. How far a table is stands in the
-    footers of its newest files. Any thread may ask.
+    Which files hold is said by `kshunt.backend.pipeline_files.result_files`; hours are reduced to
+    what is asked and kept by `kshunt.backend.telemetry.results.hours_cache`. How far a table is
+    stands in the footers of its newest files. Any thread may ask.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from backend.clock import Clock
-from backend.domain.pipeline import result_columns
-from backend.domain.pipeline.delivered import (
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.pipeline import result_columns
+from kshunt.backend.domain.pipeline.delivered import (
     BACKFILL,
     STREAM,
     CauseRow,
@@ -43,9 +43,9 @@ from backend.domain.pipeline.delivered import (
     TableStatus,
     TransferHistory,
 )
-from backend.domain.pipeline.result_columns import GAP_S, ResultTable
-from backend.domain.pipeline.sample_columns import HOUR_MS
-from backend.pipeline_files.result_files import (
+from kshunt.backend.domain.pipeline.result_columns import GAP_S, ResultTable
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.pipeline_files.result_files import (
     HourFolder,
     files_in,
     hour_folders,
@@ -53,9 +53,9 @@ from backend.pipeline_files.result_files import (
     parts_of,
     read_manifest,
 )
-from backend.telemetry.results.hours_cache import UNREADABLE, CachedHours, HoursCache
-from backend.telemetry.results.lag_history import course_of, summed_up, together
-from backend.telemetry.results.result_columns import last_of, read_columns, rows_of
+from kshunt.backend.telemetry.results.hours_cache import UNREADABLE, CachedHours, HoursCache
+from kshunt.backend.telemetry.results.lag_history import course_of, summed_up, together
+from kshunt.backend.telemetry.results.result_columns import last_of, read_columns, rows_of
 
 T = TypeVar("T")
 

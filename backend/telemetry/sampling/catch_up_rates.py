@@ -19,8 +19,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus
-from backend.telemetry.sampling.snapshot_columns import RowIndex
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus
+from kshunt.backend.telemetry.sampling.snapshot_columns import RowIndex
 
 RATE_WINDOW_S: Final = 30.0
 NEVER_AFTER_S: Final = 30.0

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint, Snapshot, stuck_rows
-from backend.settings import LIMITS
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint, Snapshot, stuck_rows
+from kshunt.backend.settings import LIMITS
 
 
 def extended(

@@ -16,16 +16,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from backend.domain.cluster.assignment import ClusterState, merge, with_returned
-from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
-from backend.domain.cluster.metadata import Broker, LogDir, OngoingReassignment, TopicPartition
-from backend.domain.replicas.snapshot import UNKNOWN, BrokerStatus, HistoryPoint
-from backend.domain.replicas.stuck_causes import Replica
-from backend.domain.throttles.configs import Throttles
-from backend.errors import KshuntError
-from backend.telemetry.sampling import snapshot_columns
-from backend.telemetry.sampling.request_timeouts import Key
-from backend.telemetry.stuck.diagnosis import dir_moves_of
+from kshunt.backend.domain.cluster.assignment import ClusterState, merge, with_returned
+from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from kshunt.backend.domain.cluster.metadata import (
+    Broker,
+    LogDir,
+    OngoingReassignment,
+    TopicPartition,
+)
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, BrokerStatus, HistoryPoint
+from kshunt.backend.domain.replicas.stuck_causes import Replica
+from kshunt.backend.domain.throttles.configs import Throttles
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.telemetry.sampling import snapshot_columns
+from kshunt.backend.telemetry.sampling.request_timeouts import Key
+from kshunt.backend.telemetry.stuck.diagnosis import dir_moves_of
 
 SETTLE_S: Final = 5.0
 """So long a partition is watched after its move: a description that was under way when the move

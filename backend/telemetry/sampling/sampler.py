@@ -12,7 +12,7 @@ Algorithm
     for those whose last turn was prompt, merges whatever has arrived, and publishes. A request
     that was not prompt is not waited for; its answer is merged by a later tick, or its time-out
     marks the broker silent. Each snapshot is diagnosed before it is published
-    (`backend.telemetry.stuck.diagnosis`).
+    (`kshunt.backend.telemetry.stuck.diagnosis`).
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.admin.port.cluster_admin import ClusterAdmin
-from backend.clock import Clock
-from backend.domain.cluster.assignment import Assignment, ClusterState
-from backend.domain.cluster.columns import (
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
+from kshunt.backend.domain.cluster.columns import (
     LogDirColumns,
     OffsetColumns,
     PartitionColumns,
     partition_keys,
 )
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.replicas.snapshot import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.replicas.snapshot import (
     Snapshot,
 )
-from backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause
-from backend.domain.throttles.configs import Throttles
-from backend.errors import KshuntError
-from backend.settings import LIMITS, SamplerSettings
-from backend.telemetry.sampling import snapshot_columns
-from backend.telemetry.sampling.catch_up_rates import Rates
-from backend.telemetry.sampling.move_history import extended
-from backend.telemetry.sampling.observed_state import Answer, AskSooner, ObservedState
-from backend.telemetry.sampling.request_timeouts import Key, RequestTimeouts
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
-from backend.telemetry.stuck.candidates import concerned_rows, focused
-from backend.telemetry.stuck.diagnosis import NOTHING_OURS, OwnOperations, diagnose
-from backend.telemetry.stuck.messages import explain_stuck
-from backend.telemetry.stuck.recent_advance import AdvanceWatch
+from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause
+from kshunt.backend.domain.throttles.configs import Throttles
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.settings import LIMITS, SamplerSettings
+from kshunt.backend.telemetry.sampling import snapshot_columns
+from kshunt.backend.telemetry.sampling.catch_up_rates import Rates
+from kshunt.backend.telemetry.sampling.move_history import extended
+from kshunt.backend.telemetry.sampling.observed_state import Answer, AskSooner, ObservedState
+from kshunt.backend.telemetry.sampling.request_timeouts import Key, RequestTimeouts
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.telemetry.stuck.candidates import concerned_rows, focused
+from kshunt.backend.telemetry.stuck.diagnosis import NOTHING_OURS, OwnOperations, diagnose
+from kshunt.backend.telemetry.stuck.messages import explain_stuck
+from kshunt.backend.telemetry.stuck.recent_advance import AdvanceWatch
 
 log = logging.getLogger(__name__)
 

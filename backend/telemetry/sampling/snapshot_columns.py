@@ -10,7 +10,7 @@ Algorithm
     `carry` moves them to a new assignment by key, `observe_*` writes a broker's answer over them.
     Lag is the leader's log end offset less the replica's own, both as told by the broker that
     hosts them (README, Facts). Rates are the business of
-    `backend.telemetry.sampling.catch_up_rates`.
+    `kshunt.backend.telemetry.sampling.catch_up_rates`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.assignment import Assignment
-from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.cluster.partition_modes import UNKNOWN_MS
-from backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus, pack_keys
-from backend.domain.throttles.configs import ReplicaSet, Throttles
+from kshunt.backend.domain.cluster.assignment import Assignment
+from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus, pack_keys
+from kshunt.backend.domain.throttles.configs import ReplicaSet, Throttles
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 
 class SnapshotHub:

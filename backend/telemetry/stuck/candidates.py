@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import Replicas, Snapshot, take
-from backend.domain.replicas.stuck_causes import Replica
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import Replicas, Snapshot, take
+from kshunt.backend.domain.replicas.stuck_causes import Replica
 
 
 def concerned_rows(snapshot: Snapshot, dir_moves: Collection[Replica]) -> NDArray[np.intp]:

@@ -37,10 +37,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.columns import LogDirColumns
-from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import (
+from kshunt.backend.domain.cluster.columns import LogDirColumns
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import (
     UNKNOWN,
     Replicas,
     ReplicaStatus,
@@ -49,10 +49,14 @@ from backend.domain.replicas.snapshot import (
     pack_keys,
     replica_keys,
 )
-from backend.domain.replicas.stuck_causes import Cause, Replica
-from backend.domain.throttles.configs import LEADER_RATE, RATE_MIN_BYTES_PER_S, ThrottledReplicas
-from backend.telemetry.stuck.recent_advance import ENOUGH_S, AdvanceWatch, WatchedRows
-from backend.telemetry.stuck.throttle_shares import (
+from kshunt.backend.domain.replicas.stuck_causes import Cause, Replica
+from kshunt.backend.domain.throttles.configs import (
+    LEADER_RATE,
+    RATE_MIN_BYTES_PER_S,
+    ThrottledReplicas,
+)
+from kshunt.backend.telemetry.stuck.recent_advance import ENOUGH_S, AdvanceWatch, WatchedRows
+from kshunt.backend.telemetry.stuck.throttle_shares import (
     Shape,
     ThrottleShare,
     copies_of,

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from backend.domain.replicas.snapshot import UNKNOWN
-from backend.domain.replicas.stuck_causes import (
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.domain.replicas.stuck_causes import (
     CAUSE_TEXTS,
     STUCK_CAUSES,
     Cause,
@@ -20,7 +20,7 @@ from backend.domain.replicas.stuck_causes import (
     Replica,
     Stuck,
 )
-from backend.telemetry.stuck.diagnosis import Diagnosis, free_bytes
+from kshunt.backend.telemetry.stuck.diagnosis import Diagnosis, free_bytes
 
 Words = tuple[str, str]
 """What is so, and what to do."""

@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 
 WINDOW_S: Final = 30.0
 ENOUGH_S: Final = 3.0

@@ -23,9 +23,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus, Snapshot
-from backend.telemetry.stuck.produce_rates import Leaders, Produced
-from backend.telemetry.stuck.throttle_shares import Shape, ThrottleShare, numbered, sides_of
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus, Snapshot
+from kshunt.backend.telemetry.stuck.produce_rates import Leaders, Produced
+from kshunt.backend.telemetry.stuck.throttle_shares import Shape, ThrottleShare, numbered, sides_of
 
 ENOUGH_S: Final = 20.0
 """Whoever has not come nearer for so long does not advance; two sweeps of the sampler."""

@@ -28,8 +28,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import NO_BROKER
-from backend.domain.replicas.snapshot import (
+from kshunt.backend.domain.cluster.metadata import NO_BROKER
+from kshunt.backend.domain.replicas.snapshot import (
     UNKNOWN,
     BrokerStatus,
     Replicas,
@@ -38,8 +38,8 @@ from backend.domain.replicas.snapshot import (
     moving_rows,
     partition_starts,
 )
-from backend.domain.replicas.stuck_causes import RateNeed
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.replicas.stuck_causes import RateNeed
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     LEADER_RATE,
     LOG_DIR_RATE,

@@ -11,20 +11,20 @@ import sys
 from contextlib import aclosing
 from typing import Final
 
-from backend.access.cluster_keys import ClusterKeys, default_path, named_path, read_keys
-from backend.admin.security.client_properties import load_client_config
-from backend.clock import SystemClock
-from backend.domain.audit.lines import AuditRow, selected
-from backend.errors import ClusterUnreachable
-from backend.journals.topic.topic_journal import TopicJournal
-from backend.operations.audit.lines import read_audit
-from backend.operations.journal.audit_chain import verified
-from backend.operations.journal.entries import JournalState
-from backend.operations.journal.port import Journal
-from backend.operations.journal.replay import Unproven
-from backend.operations.journal.second_copy import path_of, read_file
-from backend.settings import Settings
-from backend.tools.local.cluster import LocalReader
+from kshunt.backend.access.cluster_keys import ClusterKeys, default_path, named_path, read_keys
+from kshunt.backend.admin.security.client_properties import load_client_config
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.audit.lines import AuditRow, selected
+from kshunt.backend.errors import ClusterUnreachable
+from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.operations.audit.lines import read_audit
+from kshunt.backend.operations.journal.audit_chain import verified
+from kshunt.backend.operations.journal.entries import JournalState
+from kshunt.backend.operations.journal.port import Journal
+from kshunt.backend.operations.journal.replay import Unproven
+from kshunt.backend.operations.journal.second_copy import path_of, read_file
+from kshunt.backend.settings import Settings
+from kshunt.backend.tools.local.cluster import LocalReader
 
 READ_S: Final = 30.0
 """A journal that cannot be read to its end in this time is given up."""
@@ -99,8 +99,8 @@ class LocalAudit(LocalReader):
     def _journal(self, cluster_id: str) -> Journal:
         clock = SystemClock()
         if self._settings.zookeeper:
-            from backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
-            from backend.journals.zookeeper.parts import ZooKeeperParts
+            from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
+            from kshunt.backend.journals.zookeeper.parts import ZooKeeperParts
 
             if isinstance(self._admin, ZooKeeperAdmin):
                 parts = ZooKeeperParts(

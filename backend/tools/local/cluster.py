@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from backend.admin.connect import reach
-from backend.clock import SystemClock
-from backend.domain.cluster.metadata import OngoingReassignment
-from backend.domain.reassignment.answers import GeneratedPlan, ProgressRow, VerifyAnswer
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.operations.reassignment.queries import Queries
-from backend.settings import Settings
+from kshunt.backend.admin.connect import reach
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment
+from kshunt.backend.domain.reassignment.answers import GeneratedPlan, ProgressRow, VerifyAnswer
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.operations.reassignment.queries import Queries
+from kshunt.backend.settings import Settings
 
 if TYPE_CHECKING:
-    from backend.admin.kips.backend_placer import BackendPlacer
+    from kshunt.backend.admin.kips.backend_placer import BackendPlacer
 
 
 class LocalReader:
@@ -47,7 +47,7 @@ class LocalReader:
         self._runner.run(self._admin.close())
         self._runner.close()
         if self._settings.placer.name:
-            from backend.placement.placer_calls import close_placers
+            from kshunt.backend.placement.placer_calls import close_placers
 
             close_placers()
 
@@ -59,7 +59,7 @@ class LocalReader:
         """
         if not self._settings.placer.name:
             return None
-        from backend.admin.kips.backend_placer import load_backend_placer
+        from kshunt.backend.admin.kips.backend_placer import load_backend_placer
 
         return load_backend_placer(self._settings.placer, self._admin)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from backend.clock import SystemClock
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.election import ElectionAnswer
-from backend.operations.core.registry import Registry
-from backend.operations.elections.preferred import Elections, Pacing
-from backend.tools.local.cluster import LocalReader
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.election import ElectionAnswer
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.elections.preferred import Elections, Pacing
+from kshunt.backend.tools.local.cluster import LocalReader
 
 
 class LocalElections(LocalReader):

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from backend.clock import SystemClock
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.shrink.delete_partitions import DeletePartitions, ShrinkAnswer, ShrinkSupport
-from backend.domain.shrink.phases import ShrinkRequest
-from backend.domain.topics.alteration import AlteredTopic
-from backend.domain.topics.descriptions import TopicsDescribed, TopicSummary
-from backend.domain.topics.summaries import summaries
-from backend.operations.core.context import Context
-from backend.operations.core.registry import Registry
-from backend.operations.core.results import results
-from backend.operations.shrink.check import ShrinkChecks
-from backend.operations.shrink.requests import Shrinks
-from backend.tools.local.cluster import LocalReader
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.shrink.delete_partitions import (
+    DeletePartitions,
+    ShrinkAnswer,
+    ShrinkSupport,
+)
+from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.domain.topics.descriptions import TopicsDescribed, TopicSummary
+from kshunt.backend.domain.topics.summaries import summaries
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.core.results import results
+from kshunt.backend.operations.shrink.check import ShrinkChecks
+from kshunt.backend.operations.shrink.requests import Shrinks
+from kshunt.backend.tools.local.cluster import LocalReader
 
 READ_S: Final = 10.0
 

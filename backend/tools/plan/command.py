@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.clock import Clock, SystemClock
-from backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, rollback_path
-from backend.errors import WrongCluster
-from backend.tools.plan.options import (
+from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, rollback_path
+from kshunt.backend.errors import WrongCluster
+from kshunt.backend.tools.plan.options import (
     PROG,
     Action,
     PlanOptions,
@@ -25,8 +25,8 @@ from backend.tools.plan.options import (
     parse_options,
     split,
 )
-from backend.tools.shared import output
-from backend.tools.shared.console import (
+from kshunt.backend.tools.shared import output
+from kshunt.backend.tools.shared.console import (
     check_client_config,
     parsed_file,
     run_tool,
@@ -34,14 +34,14 @@ from backend.tools.shared.console import (
     show_help_or_version,
     show_report,
 )
-from backend.tools.shared.flags import read_arguments
-from backend.tools.shared.new_files import check_target, write_file
-from backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.flags import read_arguments
+from kshunt.backend.tools.shared.new_files import check_target, write_file
+from kshunt.backend.tools.shared.output import Report
 
 if TYPE_CHECKING:
-    from backend.domain.planning.requests import PlanAnswer, RehearsalAnswer
-    from backend.domain.replicas.snapshot import Snapshot
-    from backend.rehearsal.picture import Picture
+    from kshunt.backend.domain.planning.requests import PlanAnswer, RehearsalAnswer
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
+    from kshunt.backend.rehearsal.picture import Picture
 
 LEARNING_S: Final = 30.0
 """So long the cluster is watched at most, to learn what is written to its partitions."""
@@ -80,8 +80,8 @@ def _targets(options: PlanOptions) -> list[Path]:
 
 
 def _picture(options: PlanOptions) -> Picture:
-    from backend.rehearsal.picture import Capacity, picture_of
-    from backend.rehearsal.picture_files import load_picture
+    from kshunt.backend.rehearsal.picture import Capacity, picture_of
+    from kshunt.backend.rehearsal.picture_files import load_picture
 
     if options.picture is not None:
         picture = load_picture(options.picture)
@@ -100,11 +100,11 @@ def _snapshot(options: PlanOptions) -> Snapshot:
     Raises:
         BackendUnreachable: no backend could be reached or started.
     """
-    from backend.api.client.backend_client import BackendClient
+    from kshunt.backend.api.client.backend_client import BackendClient
 
     address = options.backend
     if not address:
-        from backend.tools.shared.private_backend import private_backend
+        from kshunt.backend.tools.shared.private_backend import private_backend
 
         address = private_backend(options.bootstrap_servers, options.command_config)
     until_s = time.monotonic() + LEARNING_S
@@ -126,7 +126,7 @@ def _known(snapshot: Snapshot, *, rates: bool) -> bool:
     what is written to it."""
     import numpy as np
 
-    from backend.domain.cluster.metadata import NO_BROKER
+    from kshunt.backend.domain.cluster.metadata import NO_BROKER
 
     rows = snapshot.replicas
     leads = (rows.broker == rows.leader) & (rows.leader != NO_BROKER)
@@ -148,7 +148,7 @@ def _report(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
 
 
 def _save_picture(options: PlanOptions, picture: Picture) -> Report:
-    from backend.rehearsal.picture_files import save_picture
+    from kshunt.backend.rehearsal.picture_files import save_picture
 
     assert options.out is not None
     save_picture(picture, options.out)
@@ -158,9 +158,9 @@ def _save_picture(options: PlanOptions, picture: Picture) -> Report:
 
 
 def _plan(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
-    from backend.api.schema.plans import plan_answer_json
-    from backend.planning.propose import propose
-    from backend.tools.plan.reports import plan_lines
+    from kshunt.backend.api.schema.plans import plan_answer_json
+    from kshunt.backend.planning.propose import propose
+    from kshunt.backend.tools.plan.reports import plan_lines
 
     assert options.request is not None
     answer = propose(picture, options.request)
@@ -197,9 +197,9 @@ def _written(options: PlanOptions, answer: PlanAnswer, document: dict[str, Any])
 
 
 def _show(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
-    from backend.api.schema.plans import impact_json
-    from backend.placement.impact import impact
-    from backend.tools.plan.reports import impact_lines
+    from kshunt.backend.api.schema.plans import impact_json
+    from kshunt.backend.placement.impact import impact
+    from kshunt.backend.tools.plan.reports import impact_lines
 
     name = options.files[0]
     plan = _loaded(name, picture)
@@ -243,10 +243,10 @@ def _rehearsed(
     document: dict[str, Any],
 ) -> Iterator[str]:
     """Rehearse plans by their names; the lines about them. `document` gets what they came to."""
-    from backend.api.schema.plans import rehearsal_answer_json
-    from backend.domain.planning.requests import RehearsalRequest
-    from backend.planning.rehearsals import rehearse_all
-    from backend.tools.plan.reports import deadline_lines, rehearsal_lines
+    from kshunt.backend.api.schema.plans import rehearsal_answer_json
+    from kshunt.backend.domain.planning.requests import RehearsalRequest
+    from kshunt.backend.planning.rehearsals import rehearse_all
+    from kshunt.backend.tools.plan.reports import deadline_lines, rehearsal_lines
 
     answers: dict[str, RehearsalAnswer] = {}
     for name, targets in plans.items():

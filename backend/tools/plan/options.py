@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from backend.clock import Clock
-from backend.domain.planning.requests import (
+from kshunt.backend.clock import Clock
+from kshunt.backend.domain.planning.requests import (
     DISK_FRACTION,
     THROTTLES_MAX,
     TOLERANCE,
@@ -20,11 +20,11 @@ from backend.domain.planning.requests import (
     Weighing,
     parse_size,
 )
-from backend.domain.reassignment.move_caps import MoveCaps
-from backend.domain.text.deadlines import deadline_s
-from backend.domain.throttles.configs import parse_rate
-from backend.errors import BadInput
-from backend.tools.shared.flags import (
+from kshunt.backend.domain.reassignment.move_caps import MoveCaps
+from kshunt.backend.domain.text.deadlines import deadline_s
+from kshunt.backend.domain.throttles.configs import parse_rate
+from kshunt.backend.errors import BadInput
+from kshunt.backend.tools.shared.flags import (
     ABOUT,
     JSON,
     Flag,

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.impact import BrokerImpact, Impact
-from backend.domain.planning.proposal import Measure
-from backend.domain.planning.rehearsal import Deadline, Rehearsal
-from backend.domain.planning.requests import PlanAnswer
-from backend.domain.text.formatting import duration_text, listed, many, size_text
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
+from kshunt.backend.domain.planning.proposal import Measure
+from kshunt.backend.domain.planning.rehearsal import Deadline, Rehearsal
+from kshunt.backend.domain.planning.requests import PlanAnswer
+from kshunt.backend.domain.text.formatting import duration_text, listed, many, size_text
 
 NOTES_SHOWN: Final = 12
 EVENTS_SHOWN: Final = 6

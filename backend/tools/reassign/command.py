@@ -2,7 +2,8 @@
 go by themselves.
 
 Its start-up time counts, so nothing is imported here that needs a data library, a Kafka client
-or a web framework; `backend.tools.reassign.sources` imports what the way to the cluster needs.
+or a web framework; `kshunt.backend.tools.reassign.sources` imports what the way to the cluster
+needs.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, parse_topics_to_move
-from backend.errors import BackendError, Conflict, NotSupported
-from backend.tools.reassign import reports
-from backend.tools.reassign.options import PROG, Action, Options, build_parser, parse_options
-from backend.tools.reassign.sources import open_gateway, open_reader
-from backend.tools.shared import output
-from backend.tools.shared.console import (
+from kshunt.backend.domain.reassignment.plan import (
+    ReassignmentPlan,
+    parse_plan,
+    parse_topics_to_move,
+)
+from kshunt.backend.errors import BackendError, Conflict, NotSupported
+from kshunt.backend.tools.reassign import reports
+from kshunt.backend.tools.reassign.options import PROG, Action, Options, build_parser, parse_options
+from kshunt.backend.tools.reassign.sources import open_gateway, open_reader
+from kshunt.backend.tools.shared import output
+from kshunt.backend.tools.shared.console import (
     check_client_config,
     parsed_file,
     run_tool,
@@ -24,8 +29,8 @@ from backend.tools.shared.console import (
     show_report,
     warn_of_zookeeper,
 )
-from backend.tools.shared.flags import read_arguments
-from backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.flags import read_arguments
+from kshunt.backend.tools.shared.output import Report
 
 
 def main(argv: Sequence[str]) -> int:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from backend.addresses import ZOOKEEPER_HELP
-from backend.domain.throttles.configs import parse_rate
-from backend.errors import BadInput
-from backend.tools.shared.flags import (
+from kshunt.backend.addresses import ZOOKEEPER_HELP
+from kshunt.backend.domain.throttles.configs import parse_rate
+from kshunt.backend.errors import BadInput
+from kshunt.backend.tools.shared.flags import (
     ABOUT,
     DEFAULT_TIMEOUT_MS,
     JSON,

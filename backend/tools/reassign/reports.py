@@ -9,31 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from backend.api.schema.base import change_json, read_plan
-from backend.api.schema.reassignments import (
+from kshunt.backend.api.schema.base import change_json, read_plan
+from kshunt.backend.api.schema.reassignments import (
     generated_json,
     progress_json,
     reassignment_json,
     verify_json,
 )
-from backend.domain.cluster.metadata import OngoingReassignment
-from backend.domain.reassignment.answers import (
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment
+from kshunt.backend.domain.reassignment.answers import (
     ChangeAnswer,
     GeneratedPlan,
     ProgressRow,
     Result,
     VerifyAnswer,
 )
-from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
-from backend.domain.reassignment.progress import (
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
+from kshunt.backend.domain.reassignment.progress import (
     NOT_AS_PLANNED,
     format_log_dirs,
     format_progress,
     format_verify,
     is_not_as_planned,
 )
-from backend.tools.reassign.options import Options
-from backend.tools.shared.output import DONE, FAILED, IN_PROGRESS, Report
+from kshunt.backend.tools.reassign.options import Options
+from kshunt.backend.tools.shared.output import DONE, FAILED, IN_PROGRESS, Report
 
 EXISTING_ASSIGNMENT: Final = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to "

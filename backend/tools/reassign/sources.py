@@ -11,20 +11,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from backend.domain.cluster.metadata import OngoingReassignment
-from backend.domain.reassignment.answers import GeneratedPlan, ProgressRow, VerifyAnswer
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.local_sockets import running_backend
-from backend.settings import PlacerSettings, Settings
-from backend.tools.reassign.options import Options
-from backend.tools.shared.flags import ANSWER_MARGIN_S
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment
+from kshunt.backend.domain.reassignment.answers import GeneratedPlan, ProgressRow, VerifyAnswer
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.local_sockets import running_backend
+from kshunt.backend.settings import PlacerSettings, Settings
+from kshunt.backend.tools.reassign.options import Options
+from kshunt.backend.tools.shared.flags import ANSWER_MARGIN_S
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
+    from kshunt.backend.api.client.backend_client import BackendClient
 
 
 class Reader(Protocol):
-    """The questions of the tool; `backend.api.client.backend_client.BackendClient` answers them."""
+    """The questions of the tool; `kshunt.backend.api.client.backend_client.BackendClient` answers
+    them."""
 
     def reassignments(self) -> tuple[OngoingReassignment, ...]:
         """Every partition that moves now."""
@@ -56,11 +57,11 @@ def open_gateway(options: Options) -> Iterator[BackendClient]:
     Raises:
         BackendUnreachable: no backend could be reached or started.
     """
-    from backend.api.client.backend_client import BackendClient
+    from kshunt.backend.api.client.backend_client import BackendClient
 
     address = options.backend
     if not address:
-        from backend.tools.shared.private_backend import private_backend
+        from kshunt.backend.tools.shared.private_backend import private_backend
 
         address = private_backend(options.bootstrap_servers, options.command_config)
     patience_s = options.timeout_ms / 1000 + ANSWER_MARGIN_S
@@ -83,15 +84,15 @@ def open_reader(options: Options) -> Iterator[Reader]:
 def _reader(options: Options) -> Reader:
     address = running_backend(options.backend, options.bootstrap_servers, options.command_config)
     if not address:
-        from backend.tools.local.cluster import LocalReader
+        from kshunt.backend.tools.local.cluster import LocalReader
 
         placer = PlacerSettings.of(os.environ)
         settings = Settings(options.bootstrap_servers, options.command_config, placer=placer)
         return LocalReader(settings)
     if address.startswith("https:"):
-        from backend.api.client.backend_client import BackendClient
+        from kshunt.backend.api.client.backend_client import BackendClient
 
         return BackendClient(address)
-    from backend.api.client.stdlib import StdlibClient
+    from kshunt.backend.api.client.stdlib import StdlibClient
 
     return StdlibClient(address)

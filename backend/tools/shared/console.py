@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
 
-from backend import __version__
-from backend.addresses import ZOOKEEPER_WARNING
-from backend.errors import (
+from kshunt import __version__
+from kshunt.backend.addresses import ZOOKEEPER_WARNING
+from kshunt.backend.errors import (
     AwaitsApproval,
     BadInput,
     ConfigError,
@@ -25,10 +25,10 @@ from backend.errors import (
     NotSupported,
     PlanError,
 )
-from backend.settings import LIMITS
-from backend.tools.shared import output
-from backend.tools.shared.flags import UsageError
-from backend.tools.shared.output import Report
+from kshunt.backend.settings import LIMITS
+from kshunt.backend.tools.shared import output
+from kshunt.backend.tools.shared.flags import UsageError
+from kshunt.backend.tools.shared.output import Report
 
 T = TypeVar("T")
 

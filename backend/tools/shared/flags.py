@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from backend.addresses import ZK_CONFIG_HELP, without_secrets, zookeeper_address
-from backend.config_file import CLIENT_HELP
-from backend.errors import BadInput
+from kshunt.backend.addresses import ZK_CONFIG_HELP, without_secrets, zookeeper_address
+from kshunt.backend.config_file import CLIENT_HELP
+from kshunt.backend.errors import BadInput
 
 REASON_HELP: Final = "Why, for the audit (kshunt audit shows it); at most 2000 characters."
 REASON_MAX: Final = 2_000

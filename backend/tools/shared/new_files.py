@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from backend.errors import BadInput
+from kshunt.backend.errors import BadInput
 
 ANOTHER: Final = "Name another file."
 

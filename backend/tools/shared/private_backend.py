@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from backend.child_processes import environment
-from backend.errors import BackendUnreachable
-from backend.local_sockets import answers, socket_path
-from backend.settings import ZOOKEEPER_SCHEME, PlacerSettings
+from kshunt.backend.child_processes import environment
+from kshunt.backend.errors import BackendUnreachable
+from kshunt.backend.local_sockets import answers, socket_path
+from kshunt.backend.settings import ZOOKEEPER_SCHEME, PlacerSettings
 
 START_DEADLINE_S: Final = 20.0
 POLL_S: Final = 0.02
@@ -60,8 +60,8 @@ def _start(path: Path, bootstrap_servers: str, command_config: Path | None) -> N
 
 def _command(socket_path: Path, bootstrap_servers: str, command_config: Path | None) -> list[str]:
     """Holds no secret: every user can read a process's command line."""
-    # -P: a folder named `backend` in the working directory is not taken for ours.
-    command = [sys.executable, "-P", "-m", "backend", "serve", "--socket", str(socket_path)]
+    # -P: a folder named `kshunt` in the working directory is not taken for ours.
+    command = [sys.executable, "-P", "-m", "kshunt", "serve", "--socket", str(socket_path)]
     ensemble = bootstrap_servers.removeprefix(ZOOKEEPER_SCHEME)
     in_zookeeper = ensemble != bootstrap_servers
     command += ["--zookeeper" if in_zookeeper else "--bootstrap-server", ensemble, "--linger"]

@@ -14,25 +14,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Final, Protocol
 
-from backend.api.client.shrinks import ShrinksClient
-from backend.api.client.stdlib import StdlibClient
-from backend.api.client.topics import TopicsClient
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.shrink.delete_partitions import (
+from kshunt.backend.api.client.shrinks import ShrinksClient
+from kshunt.backend.api.client.stdlib import StdlibClient
+from kshunt.backend.api.client.topics import TopicsClient
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.shrink.delete_partitions import (
     KEYED,
     DeletePartitions,
     ShrinkAnswer,
     ShrinkSupport,
     shrink_warnings,
 )
-from backend.domain.shrink.phases import ShrinkRequest
-from backend.domain.topics.alteration import AlteredTopic
-from backend.domain.topics.descriptions import TopicDescription, TopicsDescribed, TopicSummary
-from backend.errors import BadInput, NotSupported
-from backend.local_sockets import running_backend
-from backend.settings import PlacerSettings, Settings
-from backend.tools.shared import output
-from backend.tools.shared.console import (
+from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.domain.topics.descriptions import (
+    TopicDescription,
+    TopicsDescribed,
+    TopicSummary,
+)
+from kshunt.backend.errors import BadInput, NotSupported
+from kshunt.backend.local_sockets import running_backend
+from kshunt.backend.settings import PlacerSettings, Settings
+from kshunt.backend.tools.shared import output
+from kshunt.backend.tools.shared.console import (
     check_client_config,
     refuse_zookeeper,
     run_tool,
@@ -40,10 +44,10 @@ from backend.tools.shared.console import (
     show_help_or_version,
     show_report,
 )
-from backend.tools.shared.flags import ANSWER_MARGIN_S, read_arguments
-from backend.tools.shared.output import Report
-from backend.tools.topics import reports
-from backend.tools.topics.options import (
+from kshunt.backend.tools.shared.flags import ANSWER_MARGIN_S, read_arguments
+from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.topics import reports
+from kshunt.backend.tools.topics.options import (
     PROG,
     USAGE,
     Action,
@@ -59,7 +63,8 @@ NAMED_MAX: Final = 10_000
 
 
 class Topics(Protocol):
-    """The questions of the tool; `backend.api.client.backend_client.BackendClient` answers them."""
+    """The questions of the tool; `kshunt.backend.api.client.backend_client.BackendClient` answers
+    them."""
 
     def topics(self) -> tuple[TopicSummary, ...]:
         """Every topic."""
@@ -327,14 +332,14 @@ def _open(options: TopicOptions) -> Iterator[Topics]:
 def _topics(options: TopicOptions) -> Topics:
     address = _address(options)
     if not address:
-        from backend.tools.local.topics import LocalTopics
+        from kshunt.backend.tools.local.topics import LocalTopics
 
         placer = PlacerSettings.of(os.environ)
         settings = Settings(options.bootstrap_servers, options.command_config, placer=placer)
         return LocalTopics(settings)
     patience_s = options.timeout_ms / 1000 + ANSWER_MARGIN_S
     if address.startswith("https:"):
-        from backend.api.client.backend_client import BackendClient
+        from kshunt.backend.api.client.backend_client import BackendClient
 
         return BackendClient(address, timeout_s=patience_s)
     return _QuickTopics(address, timeout_s=patience_s)
@@ -343,7 +348,7 @@ def _topics(options: TopicOptions) -> Topics:
 def _address(options: TopicOptions) -> str:
     """Of the backend, or empty where this process does it."""
     if not options.backend and options.action is Action.ALTER and not options.validate_only:
-        from backend.tools.shared.private_backend import private_backend
+        from kshunt.backend.tools.shared.private_backend import private_backend
 
         return private_backend(options.bootstrap_servers, options.command_config)
     return running_backend(options.backend, options.bootstrap_servers, options.command_config)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from backend.domain.shrink.delete_partitions import DELAY_MS_MAX
-from backend.tools.shared.flags import (
+from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX
+from kshunt.backend.tools.shared.flags import (
     ABOUT,
     DEFAULT_TIMEOUT_MS,
     JSON,

@@ -10,22 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from backend.api.schema.base import change_json
-from backend.api.schema.shrinks import deleted_json
-from backend.api.schema.topics import described_json, summary_json
-from backend.domain.cluster.metadata import NO_BROKER, TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.shrink.delete_partitions import NO_PARTITION, DeletedPartition, ShrinkAnswer
-from backend.domain.topics.descriptions import (
+from kshunt.backend.api.schema.base import change_json
+from kshunt.backend.api.schema.shrinks import deleted_json
+from kshunt.backend.api.schema.topics import described_json, summary_json
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.shrink.delete_partitions import (
+    NO_PARTITION,
+    DeletedPartition,
+    ShrinkAnswer,
+)
+from kshunt.backend.domain.topics.descriptions import (
     DescribedPartition,
     TopicDescription,
     TopicsDescribed,
     TopicSummary,
 )
-from backend.tools.shared import output
-from backend.tools.shared.output import Report
-from backend.tools.topics.options import TopicOptions
+from kshunt.backend.tools.shared import output
+from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.topics.options import TopicOptions
 
 UNKNOWN_ELR = "N/A"
 """Kafka's word for eligible leader replicas that nobody told."""

@@ -12,17 +12,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backend.access.roles import Role
-from backend.access.tokens import TokenFile
-from backend.api.client import credential
-from backend.api.client.backend_client import BackendClient
-from backend.api.client.credential import token, token_for
-from backend.api.client.stdlib import StdlibClient
-from backend.cli.main import main as kshunt
-from backend.clock import SystemClock
-from backend.config_file import CLIENT_VARIABLES, TAKES_CLUSTER, TOKEN_VARIABLES, expanded
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BackendError, BackendUnreachable, ConfigError
+from kshunt.backend.access.roles import Role
+from kshunt.backend.access.tokens import TokenFile
+from kshunt.backend.api.client import credential
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.client.credential import token, token_for
+from kshunt.backend.api.client.stdlib import StdlibClient
+from kshunt.backend.cli.main import main as kshunt
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.config_file import CLIENT_VARIABLES, TAKES_CLUSTER, TOKEN_VARIABLES, expanded
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BackendError, BackendUnreachable, ConfigError
 from tests.support.brokers.config import free_ports
 from tests.support.certificates import Authority
 from tests.support.embedded.background import running

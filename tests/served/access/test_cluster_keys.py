@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from backend.access.cluster_keys import (
+from kshunt.backend.access.cluster_keys import (
     KEYS_VARIABLE,
     ClusterKeys,
     default_path,
     read_keys,
     write_keys,
 )
-from backend.api.client.backend_client import BackendClient
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.embedded.background import running
 from tests.support.serving import serve_process, serving
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backend.access.cluster_keys import ClusterKeys, write_keys
-from backend.access.roles import Role
-from backend.access.tokens import TokenFile
-from backend.api.client.backend_client import BackendClient
-from backend.api.forwarding.outbound import FORWARDED_TO
-from backend.clock import SystemClock
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.access.cluster_keys import ClusterKeys, write_keys
+from kshunt.backend.access.roles import Role
+from kshunt.backend.access.tokens import TokenFile
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.forwarding.outbound import FORWARDED_TO
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import make_tls_files
 from tests.support.embedded.background import running

@@ -18,17 +18,17 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from backend.access.roles import Caller, Role
-from backend.access.tokens import TokenFile
-from backend.api.client.backend_client import BackendClient
-from backend.api.http.route_roles import OPEN, ROLE, STREAM, Declared
-from backend.api.server.authentication import AccessPolicy, Gate
-from backend.clock import SystemClock
-from backend.domain.audit.lines import AuditEntry
-from backend.domain.throttles.configs import ThrottledRate
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BackendError, BackendUnreachable
-from backend.settings import LIMITS
+from kshunt.backend.access.roles import Caller, Role
+from kshunt.backend.access.tokens import TokenFile
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.http.route_roles import OPEN, ROLE, STREAM, Declared
+from kshunt.backend.api.server.authentication import AccessPolicy, Gate
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.audit.lines import AuditEntry
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BackendError, BackendUnreachable
+from kshunt.backend.settings import LIMITS
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import TlsFiles, make_tls_files
 from tests.support.embedded.background import running
@@ -369,7 +369,7 @@ def test_it_does_not_start(
     }
     words = [named.get(word, word) for word in options]
     done = subprocess.run(
-        [sys.executable, "-m", "backend", "serve", "--bootstrap-server", bootstrap, *words],
+        [sys.executable, "-m", "kshunt", "serve", "--bootstrap-server", bootstrap, *words],
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,

@@ -13,12 +13,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backend.access.roles import Role
-from backend.access.tokens import TokenFile
-from backend.api.client.backend_client import BackendClient
-from backend.clock import SystemClock
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.local_sockets import served_path
+from kshunt.backend.access.roles import Role
+from kshunt.backend.access.tokens import TokenFile
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.local_sockets import served_path
 from tests.support.embedded.background import running
 
 DEADLINE_S = 60.0
@@ -33,7 +33,7 @@ def bootstrap() -> Iterator[str]:
 @contextmanager
 def serve(bootstrap: str, log: Path, *options: str) -> Iterator[str]:
     """The line that says where it serves; what else it says is in the log."""
-    command = [sys.executable, "-m", "backend", "serve", "--bootstrap-server", bootstrap, *options]
+    command = [sys.executable, "-m", "kshunt", "serve", "--bootstrap-server", bootstrap, *options]
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output, text=True)
     assert process.stdout is not None

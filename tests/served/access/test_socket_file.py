@@ -16,12 +16,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from backend.access.socket_mode import SocketFile, add_options, socket_file
-from backend.api.client.backend_client import BackendClient
-from backend.api.server.listener import Listen, bind
-from backend.config_file import expanded
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import ConfigError
+from kshunt.backend.access.socket_mode import SocketFile, add_options, socket_file
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.server.listener import Listen, bind
+from kshunt.backend.config_file import expanded
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import ConfigError
 from tests.support.embedded.background import running
 from tests.support.serving import serve_process
 
@@ -85,7 +85,7 @@ def test_a_group_has_to_be_one_and_to_be_let_in() -> None:
 def test_on_a_port_they_mean_nothing() -> None:
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "backend", "serve", "--bootstrap-server", "127.0.0.1:1"),
+            *(sys.executable, "-m", "kshunt", "serve", "--bootstrap-server", "127.0.0.1:1"),
             *("--listen", "127.0.0.1:0", "--socket-mode", "0660"),
         ],
         capture_output=True,

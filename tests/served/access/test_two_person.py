@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from backend import two_person
-from backend.api.client.backend_client import BackendClient
-from backend.api.models.proposals import ProposalModel
-from backend.config_file import expanded
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.approval import ShownProposal
-from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import AwaitsApproval, BackendError
-from backend.tools.topics import command
-from backend.two_person import TwoPersonKind, TwoPersonRule
+from kshunt.backend import two_person
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.models.proposals import ProposalModel
+from kshunt.backend.config_file import expanded
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import AwaitsApproval, BackendError
+from kshunt.backend.tools.topics import command
+from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
 from tests.support.admin import fresh_name
 from tests.support.embedded.background import Running, running
 from tests.support.team import Shared, make_tokens, shared
@@ -348,7 +348,7 @@ def test_it_does_not_start(cluster: Running, tmp_path: Path, options: list[str],
     words = [named.get(word, word) for word in options]
     serve = ["serve", "--bootstrap-server", cluster.bootstrap_servers, *words]
     done = subprocess.run(
-        [sys.executable, "-m", "backend", *serve],
+        [sys.executable, "-m", "kshunt", *serve],
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,

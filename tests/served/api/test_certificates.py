@@ -15,9 +15,9 @@ import httpx
 import pytest
 from cryptography import x509
 
-from backend.api.connections.certificates import LOOK_S, Certificates, Tls
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import ConfigError
+from kshunt.backend.api.connections.certificates import LOOK_S, Certificates, Tls
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import ConfigError
 from tests.support.brokers.config import free_ports
 from tests.support.certificates import Authority, Issued
 from tests.support.embedded.background import running

@@ -11,18 +11,18 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.api.client.backend_client import BackendClient
-from backend.api.forwarding.peers import peers_of
-from backend.api.service.backend import Backend
-from backend.api.service.readiness import checked, checked_to_change
-from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import JournalUnavailable, JournalUnusable
-from backend.operations.journal.entries import BACKEND_KEY, Heartbeat
-from backend.operations.lease.lease import LeaseState
-from backend.operations.lease.membership import Membership
-from backend.settings import Settings
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.forwarding.peers import peers_of
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.readiness import checked, checked_to_change
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import JournalUnavailable, JournalUnusable
+from kshunt.backend.operations.journal.entries import BACKEND_KEY, Heartbeat
+from kshunt.backend.operations.lease.lease import LeaseState
+from kshunt.backend.operations.lease.membership import Membership
+from kshunt.backend.settings import Settings
 from tests.support.embedded.background import Running, running
 from tests.support.operations.journal_memory import MemoryJournal, MemoryLog, TestClock, self_of
 from tests.support.recording.samples import Row, snapshot

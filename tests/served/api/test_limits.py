@@ -17,14 +17,19 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from backend.access.roles import Role
-from backend.access.tokens import TokenFile
-from backend.api.connections.acceptor import Acceptor
-from backend.api.connections.connection_limits import ConnectionLimits, Connections, Phase, peer_of
-from backend.api.connections.http_protocol import DeadlineProtocol
-from backend.clock import SystemClock
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.settings import LIMITS, Limits
+from kshunt.backend.access.roles import Role
+from kshunt.backend.access.tokens import TokenFile
+from kshunt.backend.api.connections.acceptor import Acceptor
+from kshunt.backend.api.connections.connection_limits import (
+    ConnectionLimits,
+    Connections,
+    Phase,
+    peer_of,
+)
+from kshunt.backend.api.connections.http_protocol import DeadlineProtocol
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.settings import LIMITS, Limits
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import make_tls_files
 from tests.support.embedded.background import running

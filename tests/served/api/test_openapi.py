@@ -15,11 +15,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backend.access.roles import Role
-from backend.access.tokens import TokenFile
-from backend.clock import SystemClock
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.settings import LIMITS
+from kshunt.backend.access.roles import Role
+from kshunt.backend.access.tokens import TokenFile
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.settings import LIMITS
 from tests.support.admin import connected, unthrottle
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.launcher import RealKafka

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BackendError
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BackendError
 from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.topics import create_topic

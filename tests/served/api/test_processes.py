@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.child_processes import begun, command_of, environment, line_of
+from kshunt.backend.child_processes import begun, command_of, environment, line_of
 from tests.support.paths import ROOT
 from tests.support.planted import PLANTED
 
@@ -19,7 +19,7 @@ DEADLINE_S = 240.0
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with modules that leave a mark where they are run."""
-    for package in ("backend", "json", "pyarrow", "planted"):
+    for package in ("kshunt", "backend", "json", "pyarrow", "planted"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text(PLANTED)
         (tmp_path / package / "__main__.py").write_text(PLANTED)
@@ -55,7 +55,7 @@ def test_what_a_process_starts_in_turn_does_not_search_it_either(here: Path) -> 
 
 def test_absolute_entries_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/a", "b", "", "/c"]))
-    assert environment()["PYTHONPATH"].split(os.pathsep) == [str(ROOT), "/a", "/c"]
+    assert environment()["PYTHONPATH"].split(os.pathsep) == [str(ROOT / "src"), "/a", "/c"]
 
 
 WORKERS = """
@@ -63,7 +63,7 @@ from collections.abc import Iterator
 
 import pyarrow
 
-from backend.pipeline.spark.session import PipelineSettings, start_session
+from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
 
 def look(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     import importlib.util
@@ -80,7 +80,7 @@ session.stop()
 
 @pytest.mark.spark
 def test_workers_of_spark_do_not_search_it(here: Path) -> None:
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-P", "-c", WORKERS],
         cwd=here,

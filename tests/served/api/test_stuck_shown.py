@@ -12,27 +12,27 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.api.models.stuck_causes import CauseKey
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import ReassignmentPlan, format_plan
-from backend.domain.replicas.snapshot import Snapshot, stuck_rows
-from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
-from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.embedded.core.spec import plain_brokers
-from backend.embedded.scenario.model import Scenario, TopicSpec
-from backend.operations.ownership.cells import ListKey
-from backend.operations.ownership.ownership import FoundSettings, Ownership, Shares
-from backend.operations.throttles.sampler_needs import needed_lists
-from backend.telemetry.stuck.candidates import concerned_rows, focused
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.models.stuck_causes import CauseKey
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
+from kshunt.backend.domain.replicas.snapshot import Snapshot, stuck_rows
+from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.backend.embedded.core.spec import plain_brokers
+from kshunt.backend.embedded.scenario.model import Scenario, TopicSpec
+from kshunt.backend.operations.ownership.cells import ListKey
+from kshunt.backend.operations.ownership.ownership import FoundSettings, Ownership, Shares
+from kshunt.backend.operations.throttles.sampler_needs import needed_lists
+from kshunt.backend.telemetry.stuck.candidates import concerned_rows, focused
+from kshunt.tui.facts.eta_words import eta_cells
+from kshunt.tui.facts.snapshot_facts import Facts
 from tests.support.embedded.background import Running, running
 from tests.support.paths import ROOT
 from tests.support.serving import serving
 from tests.support.snapshots import replicas_of, snapshot_of
 from tests.support.waiting import wait_until
 from tests.support.written_tables import cause_table
-from tui.facts.eta_words import eta_cells
-from tui.facts.snapshot_facts import Facts
 
 MB = 1_000_000
 MOVING = TopicPartition("t", 0)
@@ -108,7 +108,7 @@ def test_progress_says_why_through_a_backend_and_alone_only_how_far(
     plan.write_text(format_plan({MOVING: (1, 2, NEW)}))
 
     def progress(*where: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "backend", "kafka-reassign-partitions", "--progress"]
+        command = [sys.executable, "-m", "kshunt", "kafka-reassign-partitions", "--progress"]
         command += ["--reassignment-json-file", str(plan), *where]
         return subprocess.run(command, capture_output=True, text=True, timeout=60)
 

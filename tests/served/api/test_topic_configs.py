@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BackendError, ClusterUnreachable
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BackendError, ClusterUnreachable
 from tests.support.embedded.background import running
 from tests.support.native import DESCRIBE_CONFIGS, TIMEOUT_S, administered, hang_up
 from tests.support.serving import serving

@@ -17,16 +17,16 @@ import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.cli.main import main
-from backend.domain.reassignment.plan import parse_plan
-from backend.embedded.command import main as run_cluster
-from backend.errors import Conflict
+from kshunt.backend.cli.main import main
+from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.embedded.command import main as run_cluster
+from kshunt.backend.errors import Conflict
 from tests.support.paths import ROOT
 from tests.support.terminal import Terminal, terminal
 from tests.support.waiting import wait_until
 
 DEADLINE_S = 30.0
-KSHUNT = (sys.executable, "-m", "backend")
+KSHUNT = (sys.executable, "-m", "kshunt")
 
 MINE = """
 title = "Mine"
@@ -218,13 +218,15 @@ def test_the_scenarios_are_listed(command: str, capsys: pytest.CaptureFixture[st
     assert "hot-broker        One broker leads too much\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("statement", ["import tui", "import backend.cli.main"])
+@pytest.mark.parametrize("statement", ["import kshunt.tui", "import kshunt.backend.cli.main"])
 def test_start_up_loads_nothing_of_the_embedded_cluster(statement: str) -> None:
     code = f"{statement}\nimport sys; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert [name for name in done.stdout.split() if name.startswith("backend.embedded")] == []
+    assert [
+        name for name in done.stdout.split() if name.startswith("kshunt.backend.embedded")
+    ] == []
 
 
 # --- kshunt demo

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.embedded.net.api import KAFKA_APIS, SEED_APIS
-from backend.wire import seeds
+from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS
+from kshunt.backend.wire import seeds
 from tests.support.topics import create_topic
 
 FRAMES = 10_000
@@ -197,7 +197,7 @@ class LiveCluster:
 def cluster(tmp_path: Path) -> Iterator[LiveCluster]:
     """Three brokers with two topics."""
     said = tmp_path / "stderr"
-    command = [sys.executable, "-m", "backend", "cluster", "--brokers", "3"]
+    command = [sys.executable, "-m", "kshunt", "cluster", "--brokers", "3"]
     with (
         said.open("wb") as errors,
         subprocess.Popen(

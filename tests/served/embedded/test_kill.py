@@ -21,8 +21,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from backend.admin.port.cluster_admin import ReassignOptions
-from backend.domain.cluster.metadata import TopicPartition as Partition
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.domain.cluster.metadata import TopicPartition as Partition
 from tests.support.admin import TIMEOUT_S, connected, lags_of
 from tests.support.brokers.config import free_ports
 from tests.support.topics import create_topic
@@ -51,7 +51,7 @@ def cluster_process(folder: Path, port: int) -> Iterator[tuple[subprocess.Popen[
     """`kshunt cluster` on a data folder, and its bootstrap servers."""
     scenario = folder / "scenario.toml"
     scenario.write_text(SCENARIO)
-    command = [sys.executable, "-m", "backend", "cluster", "--scenario", str(scenario)]
+    command = [sys.executable, "-m", "kshunt", "cluster", "--scenario", str(scenario)]
     command += ["--data", str(folder / "data"), "--port-base", str(port)]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.embedded.metadata.records import ResourceType
-from backend.tools.reassign import command as reassign
-from backend.tools.topics import command as topics
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.tools.reassign import command as reassign
+from kshunt.backend.tools.topics import command as topics
 from tests.support.embedded.background import Running, running
 from tests.support.embedded.rights import AUTHORIZED, allow, granted
 from tests.support.embedded.users import USERS, login

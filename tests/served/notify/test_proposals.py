@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from backend.domain.operations.approval import ProposalState, ProposedChange
-from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import AwaitsApproval
-from backend.notify.changes import Seen, Watch
-from backend.notify.proposals import proposal_news
+from kshunt.backend.domain.operations.approval import ProposalState, ProposedChange
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import AwaitsApproval
+from kshunt.backend.notify.changes import Seen, Watch
+from kshunt.backend.notify.proposals import proposal_news
 from tests.support.embedded.background import running
 from tests.support.notify.receiver import Received, Receiver, receiving
 from tests.support.operations.approvals import ADA

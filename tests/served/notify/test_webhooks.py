@@ -14,12 +14,12 @@ import httpx
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from backend.api.client.backend_client import BackendClient
-from backend.clock import SystemClock
-from backend.domain.throttles.configs import ThrottledRate
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import ConfigError
-from backend.notify.options import add_options, dead_letter_path, notifier_of, targets_of
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.notify.options import add_options, dead_letter_path, notifier_of, targets_of
 from tests.support.certificates import Authority
 from tests.support.embedded.background import running
 from tests.support.notify.messages import SECRET

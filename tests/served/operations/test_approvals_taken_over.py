@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import AwaitsApproval, BackendError, BackendUnreachable
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import AwaitsApproval, BackendError, BackendUnreachable
 from tests.support.brokers.config import free_ports
 from tests.support.embedded.background import Running, running
 from tests.support.operations.truth_ground import untrue_of

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.audit.lines import AuditEntry, AuditEvent
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.service.journal import JOURNAL_TOPIC
-from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
-from backend.journals.topic.transactions import Reader
-from backend.operations.journal.entries import Header
-from backend.operations.journal.replay import JournalReplay
-from backend.settings import Settings
-from backend.tools import audit, election
-from backend.tools.local.audit import LocalAudit
-from backend.tools.reassign import command
-from backend.tools.shared import private_backend
-from backend.tools.shared.flags import UsageError, reason, who
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
+from kshunt.backend.journals.topic.transactions import Reader
+from kshunt.backend.operations.journal.entries import Header
+from kshunt.backend.operations.journal.replay import JournalReplay
+from kshunt.backend.settings import Settings
+from kshunt.backend.tools import audit, election
+from kshunt.backend.tools.local.audit import LocalAudit
+from kshunt.backend.tools.reassign import command
+from kshunt.backend.tools.shared import private_backend
+from kshunt.backend.tools.shared.flags import UsageError, reason, who
 from tests.support.keys import KEYS
 from tests.support.operations.journal import embedded_cluster, raw_producer
 from tests.support.serving import serving

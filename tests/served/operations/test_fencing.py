@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backend.api.forwarding.outbound import FORWARDED_TO
+from kshunt.backend.api.forwarding.outbound import FORWARDED_TO
 from tests.support.brokers.launcher import RealKafka
 from tests.support.operations.kill_backend import BEFORE, Boundary, passed_by
 from tests.support.operations.kills import (

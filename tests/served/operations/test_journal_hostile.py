@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.access.cluster_keys import ClusterKeys, write_keys
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import OperationState
-from backend.domain.service.journal import JOURNAL_TOPIC
-from backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BackendError
-from backend.operations.journal.entries import BACKEND_KEY, Header, Record, operation_key
-from backend.operations.state.operation_body import operation_body
+from kshunt.backend.access.cluster_keys import ClusterKeys, write_keys
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BackendError
+from kshunt.backend.operations.journal.entries import BACKEND_KEY, Header, Record, operation_key
+from kshunt.backend.operations.state.operation_body import operation_body
 from tests.support.embedded.background import running
 from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import (

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.access.cluster_keys import write_keys
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.service.journal import JOURNAL_TOPIC
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.operations.core.journal_audit import PAUSE_S, JournalAudit
-from backend.operations.core.registry import Registry
-from backend.operations.journal.entries import Kind, operation_key
-from backend.operations.journal.port import Repairs
+from kshunt.backend.access.cluster_keys import write_keys
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.operations.core.journal_audit import PAUSE_S, JournalAudit
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.journal.entries import Kind, operation_key
+from kshunt.backend.operations.journal.port import Repairs
 from tests.support.embedded.background import running
 from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import BODIES, unsigned

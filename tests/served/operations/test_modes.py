@@ -10,16 +10,16 @@ from typing import Any
 import httpx
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.tui.app import KshuntApp
 from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
 from tests.support.topics import create_topic
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until, wait_until_async
-from tui.app import KshuntApp
 
 pytestmark = pytest.mark.slow
 

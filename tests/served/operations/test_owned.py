@@ -4,24 +4,24 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from backend.api.client.backend_client import BackendClient
-from backend.api.models.throttles import OwnedThrottleModel
-from backend.api.schema.throttles import read_owned
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.throttles.configs import (
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.models.throttles import OwnedThrottleModel
+from kshunt.backend.api.schema.throttles import read_owned
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     ReplicaSet,
     ThrottledRate,
 )
-from backend.domain.throttles.owners import OwnedThrottle, Share
-from backend.embedded.core.spec import plain_brokers
-from backend.embedded.scenario.model import Scenario, TopicSpec
-from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
-from backend.operations.ownership.listing import owned_throttles
-from backend.operations.ownership.ownership import (
+from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share
+from kshunt.backend.embedded.core.spec import plain_brokers
+from kshunt.backend.embedded.scenario.model import Scenario, TopicSpec
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from kshunt.backend.operations.ownership.listing import owned_throttles
+from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
     Ownership,

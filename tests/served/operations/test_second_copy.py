@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from backend.access.cluster_keys import ClusterKeys, write_keys
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.service.journal import JOURNAL_TOPIC
-from backend.domain.throttles.configs import LEADER_RATE, ThrottledRate
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.operations.journal.entries import JournalState
-from backend.operations.journal.replay import JournalReplay
-from backend.operations.journal.second_copy import Remembered, file_of, path_of, read_file
+from kshunt.backend.access.cluster_keys import ClusterKeys, write_keys
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.domain.throttles.configs import LEADER_RATE, ThrottledRate
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.operations.journal.entries import JournalState
+from kshunt.backend.operations.journal.replay import JournalReplay
+from kshunt.backend.operations.journal.second_copy import Remembered, file_of, path_of, read_file
 from tests.support.embedded.background import running
 from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import BODIES, CLUSTER, HEADER, journal_of

@@ -17,14 +17,14 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.api.client.backend_client import BackendClient
-from backend.api.service.backend import Backend
-from backend.domain.throttles.configs import ThrottledRate
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BackendUnreachable
-from backend.settings import Settings
-from backend.telemetry.recording.recorder import RecorderStatus
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BackendUnreachable
+from kshunt.backend.settings import Settings
+from kshunt.backend.telemetry.recording.recorder import RecorderStatus
 from tests.support.brokers.config import free_ports
 from tests.support.embedded.background import running
 from tests.support.operations.journal_memory import MemoryJournal, MemoryLog, TestClock

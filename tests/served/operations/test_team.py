@@ -16,14 +16,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation
-from backend.domain.operations.team import Presence
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BackendError
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.operations.team import Presence
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BackendError
 from tests.support.admin import fresh_name
 from tests.support.embedded.background import running
 from tests.support.serving import serving

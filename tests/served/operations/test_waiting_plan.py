@@ -7,24 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import LogDir, TopicPartition
-from backend.domain.operations.operation import Operation
-from backend.domain.reassignment.move_caps import MoveCaps
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.reassignment.move_caps import MoveCaps
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.tables.model import NATURAL
+from kshunt.tui.views.brokers.details import about
+from kshunt.tui.views.brokers.disks import disks_of
+from kshunt.tui.views.brokers.pending_transfers import PendingTransfers, pending_transfers_of
+from kshunt.tui.views.brokers.row import BrokerRow
+from kshunt.tui.views.brokers.table import broker_table, disk_words
 from tests.support.embedded.background import running
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic, produce
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.waiting import wait_until
-from tui.facts.snapshot_facts import Facts
-from tui.tables.model import NATURAL
-from tui.views.brokers.details import about
-from tui.views.brokers.disks import disks_of
-from tui.views.brokers.pending_transfers import PendingTransfers, pending_transfers_of
-from tui.views.brokers.row import BrokerRow
-from tui.views.brokers.table import broker_table, disk_words
 
 
 @pytest.fixture(scope="module")

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.shrink.delete_partitions import (
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.shrink.delete_partitions import (
     KEYED,
     NO_PARTITION,
     UNDER_CHANGES,
     DeletePartitions,
     ShrinkSupport,
 )
-from backend.domain.topics.alteration import AlteredTopic
-from backend.domain.topics.descriptions import TopicSummary
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BackendError
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.domain.topics.descriptions import TopicSummary
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BackendError
 from tests.support.admin import fresh_name
 from tests.support.embedded.background import Running, running
 from tests.support.serving import serving

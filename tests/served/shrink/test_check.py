@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.shrink.check import KeyUse, Severity
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BackendError
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.shrink.check import KeyUse, Severity
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BackendError
 from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
 from tests.support.shrink.check import commit, write

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.admin import fresh_name
 from tests.support.embedded.background import Running, running
 from tests.support.serving import serving

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkProgress, ShrinkRequest
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BackendError
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkProgress, ShrinkRequest
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BackendError
 from tests.support.admin import fresh_name
 from tests.support.embedded.background import Running, running
 from tests.support.serving import serving

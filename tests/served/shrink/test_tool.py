@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.operations.operation import OperationKind
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.tools.topics.command import main
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.operations.operation import OperationKind
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.tools.topics.command import main
 from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.shrink.check import write

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from fastapi.encoders import jsonable_encoder
 
-from backend.api.client.backend_client import BackendClient
-from backend.api.client.pipeline import read_pipeline
-from backend.domain.pipeline.delivered import (
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.client.pipeline import read_pipeline
+from kshunt.backend.domain.pipeline.delivered import (
     ABSENT,
     BACKFILL,
     STREAM,
@@ -24,11 +24,17 @@ from backend.domain.pipeline.delivered import (
     SamplesStatus,
     TableStatus,
 )
-from backend.domain.pipeline.result_columns import BROKER_LOAD, ETA, RATES, STALLS, THROTTLE_EFFECT
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.telemetry.recording.gaps import Gap, Why
-from backend.telemetry.recording.recorder import RecorderStatus
-from backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, status_of
+from kshunt.backend.domain.pipeline.result_columns import (
+    BROKER_LOAD,
+    ETA,
+    RATES,
+    STALLS,
+    THROTTLE_EFFECT,
+)
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.telemetry.recording.gaps import Gap, Why
+from kshunt.backend.telemetry.recording.recorder import RecorderStatus
+from kshunt.backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, status_of
 from tests.support.embedded.background import running
 from tests.support.pipeline.delivered import write
 from tests.support.serving import serving

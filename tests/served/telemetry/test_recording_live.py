@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.cli.main import main
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.telemetry.recording.gaps import STATE, Why, read_state
-from backend.telemetry.recording.layout import Table
-from backend.telemetry.recording.schema import read_recording
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.cli.main import main
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.telemetry.recording.gaps import STATE, Why, read_state
+from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.schema import read_recording
 from tests.support.embedded.background import running
 from tests.support.recording.following import DEADLINE_S
 from tests.support.recording.gaps import read_gaps

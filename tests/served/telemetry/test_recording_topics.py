@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message
 from confluent_kafka import TopicPartition as Place
 
-from backend.admin.kafka.sample_producer import PARTITIONS, SampleProducer
-from backend.admin.security.client_properties import load_client_config
-from backend.domain.pipeline.sample_columns import replica_ids
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import ClusterUnreachable, ConfigError
-from backend.telemetry.recording.gaps import Why
-from backend.telemetry.recording.kafka_sink import TopicSink
+from kshunt.backend.admin.kafka.sample_producer import PARTITIONS, SampleProducer
+from kshunt.backend.admin.security.client_properties import load_client_config
+from kshunt.backend.domain.pipeline.sample_columns import replica_ids
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import ClusterUnreachable, ConfigError
+from kshunt.backend.telemetry.recording.gaps import Why
+from kshunt.backend.telemetry.recording.kafka_sink import TopicSink
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import running
 from tests.support.recording.following import DEADLINE_S, Followed, following, recorded_moments

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.election import UncleanAnswer
-from backend.domain.reassignment.plan import parse_partitions
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BackendError, PlanError
-from backend.local_sockets import socket_path
-from backend.tools.election import FLAGS, build_parser, main
-from backend.tools.shared.flags import who
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.election import UncleanAnswer
+from kshunt.backend.domain.reassignment.plan import parse_partitions
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BackendError, PlanError
+from kshunt.backend.local_sockets import socket_path
+from kshunt.backend.tools.election import FLAGS, build_parser, main
+from kshunt.backend.tools.shared.flags import who
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
@@ -243,7 +243,7 @@ def test_errors_of_the_backend_are_told(tool: Tool, stub: Stub, tmp_path: Path) 
 def test_an_election_by_a_backend_loads_no_heavy_library(stub: Stub) -> None:
     stub.says(change())
     program = (
-        "import sys; from backend.cli.main import main;"
+        "import sys; from kshunt.backend.cli.main import main;"
         f"main(['kafka-preferred-replica-election', '--backend', '{stub.address}']);"
         "print(sorted({'numpy', 'kafka', 'confluent_kafka', 'httpx', 'pyarrow', 'fastapi',"
         " 'asyncio', 'subprocess'} & sys.modules.keys()))"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.local_sockets import answers
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.local_sockets import answers
 from tests.support.embedded.background import running
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until
@@ -76,8 +76,8 @@ def runs_like_that(words: list[str], path: Path) -> None:
     """A backend comes to serve although it may not write memory and then run it."""
     library = ctypes.CDLL(None)
     backend = subprocess.Popen(
-        [sys.executable, "-P", "-m", "backend", *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(path.parent)},
+        [sys.executable, "-P", "-m", "kshunt", *words],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "XDG_STATE_HOME": str(path.parent)},
         stderr=subprocess.PIPE,
         preexec_fn=lambda: library.prctl(SET_MDWE, 1, 0, 0, 0),
     )

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.serve.logs import ALIKE_MAX, WINDOW_S, WINDOWS_MAX, JsonLines, Repeats, TextLines
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.serve.logs import (
+    ALIKE_MAX,
+    WINDOW_S,
+    WINDOWS_MAX,
+    JsonLines,
+    Repeats,
+    TextLines,
+)
 from tests.support.embedded.background import running
 from tests.support.serving import serve_process
 

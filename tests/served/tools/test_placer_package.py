@@ -13,8 +13,8 @@ import pytest
 from tests.support.paths import ROOT
 
 USE = """
-from backend.placement.placer import UsableBroker, load_placer
-from backend.placement.placer_calls import PlacementRequest, place_with
+from kshunt.backend.placement.placer import UsableBroker, load_placer
+from kshunt.backend.placement.placer_calls import PlacementRequest, place_with
 
 placer = load_placer("rack-first", {"rack.first": "b"})
 racks = {1: "a", 2: "b", 3: "c", 4: "b"}
@@ -49,7 +49,7 @@ def installed(tmp_path: Path) -> Path:
 
 def test_an_installed_placer_is_found_by_its_name_and_places(installed: Path) -> None:
     assert (installed / "rack_first.py").exists()
-    found = run("-c", USE, PYTHONPATH=os.pathsep.join([str(installed), str(ROOT)]))
+    found = run("-c", USE, PYTHONPATH=os.pathsep.join([str(installed), str(ROOT / "src")]))
     assert found.returncode == 0, found.stderr
-    absent = run("-c", USE, PYTHONPATH=str(ROOT))
+    absent = run("-c", USE, PYTHONPATH=str(ROOT / "src"))
     assert "'rack-first' is no placer: nothing installed offers it." in absent.stderr

@@ -14,18 +14,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from backend.access.roles import Role
-from backend.access.tokens import TokenFile
-from backend.api.client.backend_client import BackendClient
-from backend.clock import SystemClock
-from backend.domain.reassignment.plan import parse_plan
-from backend.domain.topics.alteration import AlteredTopic
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.local_sockets import socket_path
-from backend.settings import PLACER_CONFIG_VARIABLE, PLACER_VARIABLE, PlacerSettings
-from backend.tools.reassign import command as reassign
-from backend.tools.shared import private_backend
-from backend.tools.topics import command as topics
+from kshunt.backend.access.roles import Role
+from kshunt.backend.access.tokens import TokenFile
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.local_sockets import socket_path
+from kshunt.backend.settings import PLACER_CONFIG_VARIABLE, PLACER_VARIABLE, PlacerSettings
+from kshunt.backend.tools.reassign import command as reassign
+from kshunt.backend.tools.shared import private_backend
+from kshunt.backend.tools.topics import command as topics
 from tests.support.brokers.config import free_ports
 from tests.support.embedded.background import Running, running
 from tests.support.placement.given_placers import FAULTS, FULL, RACK_FIRST, named
@@ -239,7 +239,7 @@ def test_a_placer_is_told_whose_credential_asks(
 
 def refused(*options: str) -> tuple[int, str]:
     """Exit code and last line of a backend that does not start."""
-    command = [sys.executable, "-m", "backend", "serve", *options]
+    command = [sys.executable, "-m", "kshunt", "serve", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "kshunt serves" not in done.stdout
     return done.returncode, done.stderr.splitlines()[-1]
@@ -313,7 +313,7 @@ def run_here(
     options = serve if command == "serve" else ("--brokers", "1")
     named_there = ("--replica-placer", "acme_placer:Placer")
     return subprocess.run(
-        [sys.executable, "-m", "backend", command, *options, *named_there],
+        [sys.executable, "-m", "kshunt", command, *options, *named_there],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

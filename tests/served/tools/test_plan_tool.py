@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.cluster.metadata import LogDir, TopicPartition
-from backend.domain.planning.requests import Goal
-from backend.domain.reassignment.plan import parse_plan
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from backend.rehearsal.picture import Picture
-from backend.rehearsal.picture_files import load_picture, save_picture
-from backend.tools.plan import command
-from backend.tools.plan.options import FLAGS, Action, build_parser
+from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
+from kshunt.backend.domain.planning.requests import Goal
+from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.rehearsal.picture import Picture
+from kshunt.backend.rehearsal.picture_files import load_picture, save_picture
+from kshunt.backend.tools.plan import command
+from kshunt.backend.tools.plan.options import FLAGS, Action, build_parser
 from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.tools import Tool, run_with, write

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.errors import ConfigError
-from backend.local_sockets import PATH_BYTES_MAX, answers, runtime_dir, socket_path
-from backend.tools.reassign.command import main
-from backend.tools.reassign.options import FLAGS, build_parser
-from backend.tools.reassign.reports import EXISTING_ASSIGNMENT
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.local_sockets import PATH_BYTES_MAX, answers, runtime_dir, socket_path
+from kshunt.backend.tools.reassign.command import main
+from kshunt.backend.tools.reassign.options import FLAGS, build_parser
+from kshunt.backend.tools.reassign.reports import EXISTING_ASSIGNMENT
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.launcher import RealKafka
 from tests.support.tools import PLAN, Stub, Tool, change, run_with, write
@@ -329,7 +329,7 @@ def test_a_backend_that_speaks_no_json_is_an_error(tool: Tool, stub: Stub) -> No
 def test_a_read_from_a_backend_loads_no_heavy_library(stub: Stub) -> None:
     stub.says(list_of())
     program = (
-        "import sys; from backend.cli.main import main;"
+        "import sys; from kshunt.backend.cli.main import main;"
         f"main(['kafka-reassign-partitions', '--list', '--backend', '{stub.address}']);"
         "print(sorted({'numpy', 'kafka', 'confluent_kafka', 'httpx', 'pyarrow', 'fastapi',"
         " 'asyncio', 'subprocess'} & sys.modules.keys()))"
@@ -339,7 +339,7 @@ def test_a_read_from_a_backend_loads_no_heavy_library(stub: Stub) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
-    command = [sys.executable, "-m", "backend", "kafka-reassign-partitions", "--help"]
+    command = [sys.executable, "-m", "kshunt", "kafka-reassign-partitions", "--help"]
     receiving, sending = os.pipe()
     os.close(receiving)
     with open(sending, "wb") as closed:
@@ -419,7 +419,7 @@ def test_a_change_starts_one_private_backend_and_reads_use_it(
     path = socket_path(kafka.bootstrap_servers, None)
 
     def run(*argv: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "backend", "kafka-reassign-partitions", *argv]
+        command = [sys.executable, "-m", "kshunt", "kafka-reassign-partitions", *argv]
         command += ["--bootstrap-server", kafka.bootstrap_servers]
         return subprocess.run(command, capture_output=True, text=True, timeout=60)
 

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.domain.shrink.delete_partitions import (
+from kshunt.backend.domain.shrink.delete_partitions import (
     COPIED,
     KEYED,
     NO_DELAY,
     NOT_ENABLED,
     UNDER_CHANGES,
 )
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.tools.topics.command import INCREASED, main
-from backend.tools.topics.options import FLAGS, build_parser
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.tools.topics.command import INCREASED, main
+from kshunt.backend.tools.topics.options import FLAGS, build_parser
 from tests.support.admin import fresh_name
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import Running, running
@@ -104,7 +104,7 @@ def test_help_names_every_flag(tool: Tool) -> None:
 
 
 def test_kshunt_lists_the_tool() -> None:
-    command = [sys.executable, "-m", "backend", "--help"]
+    command = [sys.executable, "-m", "kshunt", "--help"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert "\n  kafka-topics  " in done.stdout
 
@@ -119,7 +119,7 @@ def test_zookeeper_is_not_served(tool: Tool) -> None:
 def test_a_list_by_a_backend_loads_no_heavy_library(stub: Stub) -> None:
     stub.says({"topics": []})
     program = (
-        "import sys; from backend.cli.main import main;"
+        "import sys; from kshunt.backend.cli.main import main;"
         f"main(['kafka-topics', '--list', '--backend', '{stub.address}']);"
         "print(sorted({'numpy', 'kafka', 'confluent_kafka', 'httpx', 'pyarrow', 'fastapi',"
         " 'asyncio', 'subprocess'} & sys.modules.keys()))"

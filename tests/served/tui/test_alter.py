@@ -10,25 +10,25 @@ from dataclasses import dataclass
 import pytest
 from textual.pilot import Pilot
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.operations.operation import Operation
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BadInput
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BadInput
+from kshunt.tui.actions.view_names import PARTITIONS
+from kshunt.tui.app import KshuntApp
+from kshunt.tui.changes.verbs.alter import Present, Wanted, alter_intent
+from kshunt.tui.changes.verbs.alter_wizard import alter_wizard
+from kshunt.tui.changes.wizard.intent import TargetCluster
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.screen import WizardScreen
+from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.text.formatting import UNICODE
 from tests.support.admin import fresh_name
 from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.topics import create_topic, produce
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async
-from tui.actions.view_names import PARTITIONS
-from tui.app import KshuntApp
-from tui.changes.verbs.alter import Present, Wanted, alter_intent
-from tui.changes.verbs.alter_wizard import alter_wizard
-from tui.changes.wizard.intent import TargetCluster
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.screen import WizardScreen
-from tui.feed.messages import ConnectionState
-from tui.text.formatting import UNICODE
 
 DEADLINE_S = 60.0
 HERE = TargetCluster("c", "h:9")

@@ -25,7 +25,7 @@ NOHUP = ("sh", "-c", """trap "" HUP; exec "$@" """, "sh")
 def test_it_ends_with_its_terminal(
     tmp_path: Path, before: Sequence[str], controlling: bool
 ) -> None:
-    kshunt = [sys.executable, "-m", "backend", "--backend", f"unix:{tmp_path / 'nobody'}"]
+    kshunt = [sys.executable, "-m", "kshunt", "--backend", f"unix:{tmp_path / 'nobody'}"]
     command = [*before, *kshunt]
     own = {"XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
     with terminal(command, own, controlling=controlling) as shown:

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.tui.app import KshuntApp
+from kshunt.tui.changes.plan.goals import PlanStep
+from kshunt.tui.changes.plan.screen import PlanScreen
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.screen import WizardScreen
+from kshunt.tui.feed.messages import ConnectionState
 from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.topics import create_topic, produce
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async
-from tui.app import KshuntApp
-from tui.changes.plan.goals import PlanStep
-from tui.changes.plan.screen import PlanScreen
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.screen import WizardScreen
-from tui.feed.messages import ConnectionState
 
 DEADLINE_S = 60.0
 BACK = ".rollback.json"

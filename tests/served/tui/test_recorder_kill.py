@@ -6,12 +6,12 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+from kshunt.tui.recorder.reader import RecordingReader
+from kshunt.tui.recorder.retention import clean
 from tests.support.terminal import terminal
 from tests.support.tui.app import DEADLINE_S
 from tests.support.tui.replay import replayed
 from tests.support.waiting import wait_until
-from tui.recorder.reader import RecordingReader
-from tui.recorder.retention import clean
 
 START_S = 60.0
 

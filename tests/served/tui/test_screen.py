@@ -21,17 +21,11 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-from backend.domain.cluster.metadata import TopicPartition
-from tests.support.terminal import terminal as terminal_of
-from tests.support.tui.app import RETRY_S
-from tests.support.tui.backend import ScriptedBackend
-from tests.support.tui.cluster import ScriptedCluster, incident
-from tests.support.tui.screen import DEADLINE_S, Emulator, emulated, same, settled
-from tests.support.waiting import wait_until, wait_until_async
-from tui.actions.view_names import PARTITIONS
-from tui.app import KshuntApp
-from tui.terminal.diff_output import BEHIND_S, BUSY_S, KEY_S, REPAINT_S, Pace, known_textual
-from tui.terminal.flow_control import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.tui.actions.view_names import PARTITIONS
+from kshunt.tui.app import KshuntApp
+from kshunt.tui.terminal.diff_output import BEHIND_S, BUSY_S, KEY_S, REPAINT_S, Pace, known_textual
+from kshunt.tui.terminal.flow_control import (
     ASK_BYTES,
     LATE_S,
     LOST_S,
@@ -40,7 +34,13 @@ from tui.terminal.flow_control import (
     WINDOW_MOST,
     Taken,
 )
-from tui.terminal.screen_diff import ScreenDiff, turned
+from kshunt.tui.terminal.screen_diff import ScreenDiff, turned
+from tests.support.terminal import terminal as terminal_of
+from tests.support.tui.app import RETRY_S
+from tests.support.tui.backend import ScriptedBackend
+from tests.support.tui.cluster import ScriptedCluster, incident
+from tests.support.tui.screen import DEADLINE_S, Emulator, emulated, same, settled
+from tests.support.waiting import wait_until, wait_until_async
 
 WIDTH, HEIGHT = 24, 5
 
@@ -289,7 +289,7 @@ CHANGING = """
 import sys
 from textual.app import ComposeResult
 from textual.widgets import Static
-from tui.terminal.diff_output import DiffApp
+from kshunt.tui.terminal.diff_output import DiffApp
 
 class Changing(DiffApp):
     frames = 0

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.operations.operation import OperationState
-from backend.errors import ConfigError
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.errors import ConfigError
+from kshunt.tui.actions import ACTIONS, actions_of, key_name, key_of, use_keys, view_key
+from kshunt.tui.actions.view_names import BROKERS, PARTITIONS, VIEWS
+from kshunt.tui.data.store import Store
+from kshunt.tui.dialogs.choose import ChooseScreen
+from kshunt.tui.settings import DashboardSettings, load_settings, parse_settings
+from kshunt.tui.shell.theme_files import ThemeFolder
+from kshunt.tui.views.attention import attention
 from tests.support.terminal import terminal
 from tests.support.tui.app import Shown, dashboard
 from tests.support.tui.cluster import incident, running_move
-from tui.actions import ACTIONS, actions_of, key_name, key_of, use_keys, view_key
-from tui.actions.view_names import BROKERS, PARTITIONS, VIEWS
-from tui.data.store import Store
-from tui.dialogs.choose import ChooseScreen
-from tui.settings import DashboardSettings, load_settings, parse_settings
-from tui.shell.theme_files import ThemeFolder
-from tui.views.attention import attention
 
 OWN = """
 name = "{name}"
@@ -183,7 +183,7 @@ def test_the_settings_file_reaches_a_real_terminal(tmp_path: Path) -> None:
     """Mistakes in it end the start with words, and not with a traceback."""
     path = tmp_path / "s.toml"
     path.write_text('[keys]\nfollow = "q"\n')
-    command = (sys.executable, "-m", "backend", "--backend", f"unix:{tmp_path / 'none'}")
+    command = (sys.executable, "-m", "kshunt", "--backend", f"unix:{tmp_path / 'none'}")
     environ = {"KSHUNT_SETTINGS": str(path)}
     with terminal(command, environ) as shown:
         shown.until(rb"kshunt: .*\[keys\] quit and follow|\[keys\] follow and quit", 20.0)
@@ -195,7 +195,7 @@ def test_the_settings_file_is_read_once(tmp_path: Path) -> None:
     """What a pipe says can be read once: whoever opens it again waits for ever."""
     path = tmp_path / "s.toml"
     os.mkfifo(path)
-    command = (sys.executable, "-m", "backend", "--backend", f"unix:{tmp_path / 'none'}")
+    command = (sys.executable, "-m", "kshunt", "--backend", f"unix:{tmp_path / 'none'}")
 
     def say() -> None:
         path.write_text('start_view = "brokers"\nrecord = false\n')

@@ -25,14 +25,14 @@ from aiohttp import (
 )
 from yarl import URL
 
-from backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.tui.web.guard import Asked, Guard
 from tests.support.brokers.config import free_ports
 from tests.support.paths import ROOT
 from tests.support.planted import PLANTED
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import START_MS, incident, running_move
 from tests.support.tui.screen import Emulator
-from tui.web.guard import Asked, Guard
 
 DEADLINE_S = 60.0
 PORT = 8096
@@ -117,13 +117,13 @@ def test_over_tls_the_cookie_and_the_page_are_for_tls_alone() -> None:
 async def served(*options: str, cwd: Path = ROOT) -> AsyncIterator[Callable[[], Awaitable[str]]]:
     """`kshunt web`; yields what waits for the next address that it prints."""
     # As the installed command does it: the working directory is no place to look for modules.
-    command = [sys.executable, "-P", "-m", "backend", "web", *options]
+    command = [sys.executable, "-P", "-m", "kshunt", "web", *options]
     process = await asyncio.create_subprocess_exec(
         *command,
         "--listen",
         f"127.0.0.1:{free_ports(1)[0]}",
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         stdout=subprocess.PIPE,
     )
 
@@ -254,7 +254,7 @@ async def test_the_cookie_is_a_session_that_other_servers_of_the_host_are_not_se
 
 async def test_a_folder_of_the_working_directory_is_not_run(tmp_path: Path) -> None:
     here = tmp_path / "here"
-    for package in ("backend", "tui", "textual"):
+    for package in ("kshunt", "backend", "textual"):
         (here / package).mkdir(parents=True)
         (here / package / "__init__.py").write_text(PLANTED)
         (here / package / "__main__.py").write_text(PLANTED)
@@ -318,7 +318,7 @@ async def test_what_a_browser_writes_is_downloaded(tmp_path: Path) -> None:
 )
 def test_what_it_cannot_do_is_said(options: tuple[str, ...], words: str) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "backend", "web", *options],
+        [sys.executable, "-m", "kshunt", "web", *options],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder, replica_ids
-from backend.telemetry.recording.layout import Table, file_name
-from backend.telemetry.recording.schema import SCHEMAS, parquet_writer
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder, replica_ids
+from kshunt.backend.telemetry.recording.layout import Table, file_name
+from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet_writer
 
 START_MS: Final = 1_795_316_400_000
 """2026-11-22 03:00 UTC."""

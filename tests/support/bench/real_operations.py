@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.throttles.configs import ThrottledRate
 from tests.support.brokers.launcher import RealKafka
 from tests.support.serving import STOP_DEADLINE_S, serve_process
 from tests.support.topics import create_topic, produce

@@ -57,12 +57,12 @@ def told(base: type[Any]) -> type[Any]:
 def ours(address: str) -> App[Any]:
     """The dashboard."""
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
-    from tui import memory
-    from tui.actions.view_names import PARTITIONS
-    from tui.app import KshuntApp
-    from tui.facts.view_query import Query
-    from tui.grid.grid import Grid
-    from tui.tables.model import Order
+    from kshunt.tui import memory
+    from kshunt.tui.actions.view_names import PARTITIONS
+    from kshunt.tui.app import KshuntApp
+    from kshunt.tui.facts.view_query import Query
+    from kshunt.tui.grid.grid import Grid
+    from kshunt.tui.tables.model import Order
 
     memory.prepare()
     app: KshuntApp = told(KshuntApp)(address, start_view=PARTITIONS, freeze=memory.freeze)

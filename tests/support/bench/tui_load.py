@@ -18,7 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from backend.domain.replicas.snapshot import DTYPES, HistoryPoint, Replicas, ReplicaStatus, Snapshot
+from kshunt.backend.domain.replicas.snapshot import (
+    DTYPES,
+    HistoryPoint,
+    Replicas,
+    ReplicaStatus,
+    Snapshot,
+)
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import START_MS, ScriptedCluster
 

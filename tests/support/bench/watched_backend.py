@@ -12,14 +12,14 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.security.client_properties import client_config
-from backend.api.server.listener import Listen, serve
-from backend.api.service.backend import Backend
-from backend.clock import SystemClock
-from backend.journals.topic.topic_journal import TopicJournal
-from backend.serve.logs import set_up
-from backend.settings import Settings
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.security.client_properties import client_config
+from kshunt.backend.api.server.listener import Listen, serve
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.serve.logs import set_up
+from kshunt.backend.settings import Settings
 from tests.support.keys import KEYS
 
 LOOK_S = 0.002

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from backend.pipeline.spark.kafka_connector import ENVIRONMENT_JARS
+from kshunt.backend.pipeline.spark.kafka_connector import ENVIRONMENT_JARS
 from tests.support.brokers.java import MAVEN_DEADLINE_S, KafkaLaunchError
 
 HERE = Path(__file__).parent

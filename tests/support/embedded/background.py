@@ -9,10 +9,10 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar, overload
 
-from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.core.spec import ClusterSpec
-from backend.embedded.running import RunningCluster, run_cluster
-from backend.embedded.scenario.model import Scenario
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.embedded.core.spec import ClusterSpec
+from kshunt.backend.embedded.running import RunningCluster, run_cluster
+from kshunt.backend.embedded.scenario.model import Scenario
 
 Value = TypeVar("Value")
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from backend.embedded.net.api import KAFKA_APIS, SEED_APIS
-from backend.embedded.net.server import BrokerServer
+from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS
+from kshunt.backend.embedded.net.server import BrokerServer
 
 DEADLINE_S = 5.0
 METADATA, PRODUCE, DESCRIBE_CLUSTER = 3, 0, 60

@@ -6,26 +6,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import TypeVar
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.brokers import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.brokers import (
     Registration,
     fence_broker,
     register_broker,
     unfence_broker,
 )
-from backend.embedded.controller.configs import (
+from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
     ConfigResource,
     incremental_alter_configs,
 )
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError
-from backend.embedded.controller.isr import IsrReport, alter_partition
-from backend.embedded.controller.shrink import replica_deletion
-from backend.embedded.controller.topics import NewTopic, create_topics
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import PartitionImage
-from backend.embedded.metadata.records import BrokerRemoved, Record, ReplicaState, ResourceType
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError
+from kshunt.backend.embedded.controller.isr import IsrReport, alter_partition
+from kshunt.backend.embedded.controller.shrink import replica_deletion
+from kshunt.backend.embedded.controller.topics import NewTopic, create_topics
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import PartitionImage
+from kshunt.backend.embedded.metadata.records import (
+    BrokerRemoved,
+    Record,
+    ReplicaState,
+    ResourceType,
+)
 
 Item = TypeVar("Item")
 

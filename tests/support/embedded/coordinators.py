@@ -11,8 +11,8 @@ from typing import Any, Final
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.embedded.net.api import KAFKA_APIS
 from tests.support.embedded.background import Running, running
 
 DEADLINE_S: Final = 20.0

@@ -7,25 +7,25 @@ from random import Random
 
 import numpy as np
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.brokers import Registration
-from backend.embedded.controller.configs import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.brokers import Registration
+from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
     ConfigResource,
     incremental_alter_configs,
 )
-from backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
-from backend.embedded.controller.topics import NewTopic, create_topics, delete_topics
-from backend.embedded.core.cluster_core import Core, Store, Timing
-from backend.embedded.data.data_plane import DataPlane
-from backend.embedded.data.hosted_partition import BatchSink, HostedPartition
-from backend.embedded.data.hosts import Hardware
-from backend.embedded.logs.batch import Record, build_batch
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import PartitionImage
-from backend.embedded.metadata.records import NO_LEADER, ReplicaState, ResourceType
-from backend.embedded.replication.columns import NOWHERE
+from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
+from kshunt.backend.embedded.controller.topics import NewTopic, create_topics, delete_topics
+from kshunt.backend.embedded.core.cluster_core import Core, Store, Timing
+from kshunt.backend.embedded.data.data_plane import DataPlane
+from kshunt.backend.embedded.data.hosted_partition import BatchSink, HostedPartition
+from kshunt.backend.embedded.data.hosts import Hardware
+from kshunt.backend.embedded.logs.batch import Record, build_batch
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import PartitionImage
+from kshunt.backend.embedded.metadata.records import NO_LEADER, ReplicaState, ResourceType
+from kshunt.backend.embedded.replication.columns import NOWHERE
 
 MB = 1_000_000
 DIRS = ("/d1", "/d2")

@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 from uuid import UUID
 
-from backend.embedded.controller.brokers import Registration
-from backend.embedded.core.cluster_core import Timing
-from backend.embedded.core.world import World
-from backend.embedded.handlers.admin import metadata
-from backend.embedded.handlers.data import fetch, produce
-from backend.embedded.handlers.data import list_offsets as offsets
-from backend.embedded.handlers.data.produce import MayWrite
-from backend.embedded.logs.batch import Record, build_batch
-from backend.embedded.net.api import KAFKA_APIS
-from backend.embedded.net.server import BrokerServer, Handler
+from kshunt.backend.embedded.controller.brokers import Registration
+from kshunt.backend.embedded.core.cluster_core import Timing
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.admin import metadata
+from kshunt.backend.embedded.handlers.data import fetch, produce
+from kshunt.backend.embedded.handlers.data import list_offsets as offsets
+from kshunt.backend.embedded.handlers.data.produce import MayWrite
+from kshunt.backend.embedded.logs.batch import Record, build_batch
+from kshunt.backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.embedded.net.server import BrokerServer, Handler
 from tests.support.embedded.connection import Client, connected
 from tests.support.embedded.core import DIRS, SmallCluster
 

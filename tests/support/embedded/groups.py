@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
-from backend.embedded.coordinator.classic_group import Group, GroupSettings
-from backend.embedded.coordinator.codes import Code
-from backend.embedded.coordinator.members import (
+from kshunt.backend.embedded.coordinator.classic_group import Group, GroupSettings
+from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.members import (
     JoinAnswer,
     JoinRequest,
     SyncAnswer,

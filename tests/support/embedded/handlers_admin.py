@@ -10,25 +10,25 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.brokers import Registration
-from backend.embedded.controller.reassign import alter_partition_reassignments
-from backend.embedded.controller.topics import NewTopic, create_topics
-from backend.embedded.core.cluster_core import Core
-from backend.embedded.core.world import World
-from backend.embedded.data.data_plane import DataPlane
-from backend.embedded.handlers.admin import configs, log_dirs, metadata, topics
-from backend.embedded.handlers.admin import reassignments as moves
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import PartitionImage
-from backend.embedded.net.api import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.brokers import Registration
+from kshunt.backend.embedded.controller.reassign import alter_partition_reassignments
+from kshunt.backend.embedded.controller.topics import NewTopic, create_topics
+from kshunt.backend.embedded.core.cluster_core import Core
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.data.data_plane import DataPlane
+from kshunt.backend.embedded.handlers.admin import configs, log_dirs, metadata, topics
+from kshunt.backend.embedded.handlers.admin import reassignments as moves
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import PartitionImage
+from kshunt.backend.embedded.net.api import (
     API_VERSIONS_KEY,
     KAFKA_APIS,
     UNSUPPORTED_VERSION,
     ApiTable,
     WireReply,
 )
-from backend.embedded.net.server import BrokerServer, Handler, RequestContext
+from kshunt.backend.embedded.net.server import BrokerServer, Handler, RequestContext
 from tests.support.embedded.loop_thread import LoopThread
 
 CLUSTER_ID = "embedded-admin-cluster"

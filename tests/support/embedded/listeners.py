@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from backend.embedded.controller.brokers import Registration
-from backend.embedded.core.world import World
-from backend.embedded.handlers.admin import configs, log_dirs, metadata, topics
-from backend.embedded.handlers.admin import reassignments as moves
-from backend.embedded.handlers.admin import seed_rpcs as seeds
-from backend.embedded.handlers.data import list_offsets as offsets
-from backend.embedded.metadata.records import ResourceType
-from backend.embedded.net.api import KAFKA_APIS, SEED_APIS
-from backend.embedded.net.server import BrokerServer, Handler, RequestContext
+from kshunt.backend.embedded.controller.brokers import Registration
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.admin import configs, log_dirs, metadata, topics
+from kshunt.backend.embedded.handlers.admin import reassignments as moves
+from kshunt.backend.embedded.handlers.admin import seed_rpcs as seeds
+from kshunt.backend.embedded.handlers.data import list_offsets as offsets
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS
+from kshunt.backend.embedded.net.server import BrokerServer, Handler, RequestContext
 from tests.support.embedded.connection import connected
 from tests.support.embedded.core import DIRS, SmallCluster
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.controller.acls import created
-from backend.embedded.controller.decision import Decision
-from backend.embedded.controller.topics import NewTopic, create_topics
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.embedded.metadata.acls import (
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.embedded.controller.acls import created
+from kshunt.backend.embedded.controller.decision import Decision
+from kshunt.backend.embedded.controller.topics import NewTopic, create_topics
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.embedded.metadata.acls import (
     CLUSTER_NAME,
     Acl,
     Operation,
@@ -20,9 +20,9 @@ from backend.embedded.metadata.acls import (
     Permission,
     ResourceKind,
 )
-from backend.embedded.net.api import KAFKA_APIS, SEED_APIS, Request, RequestHeader, WireReply
-from backend.embedded.net.frame_check import check_message
-from backend.embedded.net.server import RequestContext
+from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS, Request, RequestHeader, WireReply
+from kshunt.backend.embedded.net.frame_check import check_message
+from kshunt.backend.embedded.net.server import RequestContext
 from tests.support.embedded.background import Running
 
 APIS = KAFKA_APIS | SEED_APIS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from backend.embedded.logs.batch import TRANSACTIONAL, Record, build_batch
+from kshunt.backend.embedded.logs.batch import TRANSACTIONAL, Record, build_batch
 from tests.support.embedded.rights import RightsCluster
 
 TOPICS = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from backend.embedded.controller.brokers import Registration
-from backend.embedded.core.cluster_core import Core
-from backend.embedded.data.data_plane import DataPlane
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import Record, encode
-from backend.embedded.scenario.model import Scenario
-from backend.embedded.scenario.timeline import OwnMove, Timeline
+from kshunt.backend.embedded.controller.brokers import Registration
+from kshunt.backend.embedded.core.cluster_core import Core
+from kshunt.backend.embedded.data.data_plane import DataPlane
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import Record, encode
+from kshunt.backend.embedded.scenario.model import Scenario
+from kshunt.backend.embedded.scenario.timeline import OwnMove, Timeline
 
 START_MS = 1_700_000_000_000
 MINUTE_MS = 60_000

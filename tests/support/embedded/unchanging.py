@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from backend.embedded.net.api import KAFKA_APIS, WireReply
-from backend.embedded.net.server import BrokerServer, Handler, RequestContext
-from backend.wire import seeds
+from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
+from kshunt.backend.embedded.net.server import BrokerServer, Handler, RequestContext
+from kshunt.backend.wire import seeds
 from tests.support.embedded.loop_thread import LoopThread
 
 CLUSTER_ID = "embedded-demo-cluster"

@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from backend.notify.address import WebhookAddress, target_of
-from backend.notify.dead_letters import DeadLetters, Letter, read_letters
-from backend.notify.http_sender import HttpSender
-from backend.notify.message import Message, News
-from backend.notify.message_store import MessageStore
-from backend.notify.notifier import Notifier
-from backend.notify.retries import RetryPolicy
-from backend.notify.spool import Spool
-from backend.notify.webhook import Webhook
+from kshunt.backend.notify.address import WebhookAddress, target_of
+from kshunt.backend.notify.dead_letters import DeadLetters, Letter, read_letters
+from kshunt.backend.notify.http_sender import HttpSender
+from kshunt.backend.notify.message import Message, News
+from kshunt.backend.notify.message_store import MessageStore
+from kshunt.backend.notify.notifier import Notifier
+from kshunt.backend.notify.retries import RetryPolicy
+from kshunt.backend.notify.spool import Spool
+from kshunt.backend.notify.webhook import Webhook
 
 KEY = b"a key of a test, long enough"
 SECRET = "whsec_YSBrZXkgb2YgYSB0ZXN0LCBsb25nIGVub3VnaA=="

@@ -14,16 +14,16 @@ import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from backend.access.tokens import TokenFile
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.security.client_properties import client_config
-from backend.api.server.listener import Listen, serve
-from backend.api.service.backend import Backend
-from backend.clock import SystemClock
-from backend.journals.topic.topic_journal import TopicJournal
-from backend.operations.journal.entries import Body
-from backend.settings import Settings
-from backend.two_person import TwoPersonKind, TwoPersonRule
+from kshunt.backend.access.tokens import TokenFile
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.security.client_properties import client_config
+from kshunt.backend.api.server.listener import Listen, serve
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.operations.journal.entries import Body
+from kshunt.backend.settings import Settings
+from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
 from tests.support.keys import KEYS
 
 

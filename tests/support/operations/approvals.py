@@ -6,16 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from backend.domain.audit.lines import AuditEntry
-from backend.domain.operations.approval import Person, ProposalEffect, ProposedChange
-from backend.domain.operations.operation import OperationKind, OperationState, Requester
-from backend.errors import Conflict, JournalUnavailable, NotActive
-from backend.operations.audit.lines import read_audit
-from backend.operations.core.registry import Registry
-from backend.operations.journal.entries import Body, Entry, Header, JournalState
-from backend.operations.journal.port import check_append
-from backend.operations.review.approvals import Approvals, ProposalDraft, ProposalResult
-from backend.two_person import TwoPersonKind, TwoPersonRule
+from kshunt.backend.domain.audit.lines import AuditEntry
+from kshunt.backend.domain.operations.approval import Person, ProposalEffect, ProposedChange
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState, Requester
+from kshunt.backend.errors import Conflict, JournalUnavailable, NotActive
+from kshunt.backend.operations.audit.lines import read_audit
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.journal.entries import Body, Entry, Header, JournalState
+from kshunt.backend.operations.journal.port import check_append
+from kshunt.backend.operations.review.approvals import Approvals, ProposalDraft, ProposalResult
+from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
 from tests.support.clocks import Standing
 
 EXPIRY_S: Final = 600.0

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.clock import SystemClock
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.election import (
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.election import (
     ElectionAnswer,
     UncleanAnswer,
 )
-from backend.domain.operations.operation import Operation
-from backend.operations.core.registry import Registry
-from backend.operations.elections.preferred import Elections
-from backend.operations.elections.unclean import Ends, UncleanElections
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.elections.preferred import Elections
+from kshunt.backend.operations.elections.unclean import Ends, UncleanElections
 from tests.support.admin import (
     TIMEOUT_S,
 )

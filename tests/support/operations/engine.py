@@ -6,21 +6,21 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from backend.domain.cluster.assignment import Assignment
-from backend.domain.cluster.metadata import (
+from kshunt.backend.domain.cluster.assignment import Assignment
+from kshunt.backend.domain.cluster.metadata import (
     LogDir,
     OngoingReassignment,
     PartitionState,
     TopicPartition,
 )
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
     Throttles,
 )
-from backend.operations.moves.cluster_view import ClusterView, effective_min_isr
+from kshunt.backend.operations.moves.cluster_view import ClusterView, effective_min_isr
 
 
 def tp(name: str) -> TopicPartition:

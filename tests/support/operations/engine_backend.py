@@ -1,7 +1,7 @@
 """Backends of one simulated world: the engine and its verbs, where any call may fail.
 
 `Door` is a `ClusterAdmin` that asks the embedded cluster's controller and its brokers directly,
-and composes the verbs as for any Kafka (`backend.admin.kips`).
+and composes the verbs as for any Kafka (`kshunt.backend.admin.kips`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from backend.admin.kips.alter_topics.checks import CLUSTER_AUTHORIZATION_FAILED
-from backend.admin.kips.reassignment import emulated
-from backend.admin.kips.reassignment.checks import check_plan, fit_part, with_refused
-from backend.admin.kips.throttles.rates import alter_rates_by_configs
-from backend.admin.kips.throttles.replicas import alter_replicas_by_configs
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.admin.kips.alter_topics.checks import CLUSTER_AUTHORIZATION_FAILED
+from kshunt.backend.admin.kips.reassignment import emulated
+from kshunt.backend.admin.kips.reassignment.checks import check_plan, fit_part, with_refused
+from kshunt.backend.admin.kips.throttles.rates import alter_rates_by_configs
+from kshunt.backend.admin.kips.throttles.replicas import alter_replicas_by_configs
+from kshunt.backend.admin.port.cluster_admin import (
     OK,
     ItemResult,
     PartitionResults,
@@ -24,24 +24,24 @@ from backend.admin.port.cluster_admin import (
     ReassignOutcome,
     ReplicaLag,
 )
-from backend.admin.rpc import configs
-from backend.admin.rpc.configs import Changes, ConfigValue, Values
-from backend.admin.rpc.error_mapping import BrokerDown, item_error, raise_for_code
-from backend.domain.cluster.assignment import Assignment, ClusterState
-from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
-from backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
-from backend.domain.shrink.delete_partitions import (
+from kshunt.backend.admin.rpc import configs
+from kshunt.backend.admin.rpc.configs import Changes, ConfigValue, Values
+from kshunt.backend.admin.rpc.error_mapping import BrokerDown, item_error, raise_for_code
+from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
+from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from kshunt.backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
+from kshunt.backend.domain.shrink.delete_partitions import (
     DeletedPartition,
     DeletePartitions,
     ShrinkSupport,
 )
-from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
-from backend.domain.topics.alteration import AlteredTopic
-from backend.domain.topics.configs import TopicConfig
-from backend.domain.topics.descriptions import TopicsDescribed
-from backend.domain.topics.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
-from backend.embedded.metadata.records import ResourceType
-from backend.errors import (
+from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.domain.topics.configs import TopicConfig
+from kshunt.backend.domain.topics.descriptions import TopicsDescribed
+from kshunt.backend.domain.topics.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.errors import (
     BrokerUnreachable,
     ClusterUnreachable,
     JournalFenced,
@@ -49,17 +49,17 @@ from backend.errors import (
     NotActive,
     NotSupported,
 )
-from backend.operations.core.context import Context
-from backend.operations.core.registry import Registry
-from backend.operations.engine import Engine
-from backend.operations.journal.entries import Body
-from backend.operations.journal.port import check_append
-from backend.operations.reassignment.cancelling import Cancellations
-from backend.operations.reassignment.runner import ReassignmentRunner
-from backend.operations.reassignment.starting import Reassignments
-from backend.operations.steering import Steering
-from backend.operations.throttles.changes import ThrottleChanges
-from backend.operations.throttles.repair import ThrottleRepair
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.engine import Engine
+from kshunt.backend.operations.journal.entries import Body
+from kshunt.backend.operations.journal.port import check_append
+from kshunt.backend.operations.reassignment.cancelling import Cancellations
+from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
+from kshunt.backend.operations.reassignment.starting import Reassignments
+from kshunt.backend.operations.steering import Steering
+from kshunt.backend.operations.throttles.changes import ThrottleChanges
+from kshunt.backend.operations.throttles.repair import ThrottleRepair
 from tests.support.no_effects import NoEffects
 from tests.support.operations.engine_world import (
     BROKER,

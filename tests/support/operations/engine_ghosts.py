@@ -2,8 +2,8 @@
 
 A ghost follows one setting. It knows the initial value, what somebody else edited, and what an
 operation was told to leave on; the exceptions are those that
-`backend.operations.ownership.ownership` names. Of the product it looks at what the journal says:
-which operation claims which share, and when a decision was written. The claims themselves are
+`kshunt.backend.operations.ownership.ownership` names. Of the product it looks at what the journal
+says: which operation claims which share, and when a decision was written. The claims themselves are
 checked against the operations' plans.
 """
 
@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from backend.domain.operations.operation import OperationKind
-from backend.domain.throttles.configs import ReplicaSet, brokers_of, throttled_replicas_of
-from backend.operations.core.known_operations import KnownOperations
-from backend.operations.ownership.cells import (
+from kshunt.backend.domain.operations.operation import OperationKind
+from kshunt.backend.domain.throttles.configs import ReplicaSet, brokers_of, throttled_replicas_of
+from kshunt.backend.operations.core.known_operations import KnownOperations
+from kshunt.backend.operations.ownership.cells import (
     ListCell,
     ListKey,
     Pairs,
@@ -23,7 +23,7 @@ from backend.operations.ownership.cells import (
     RateKey,
     ShareState,
 )
-from backend.operations.ownership.ownership import ListCellId, RateCellId
+from kshunt.backend.operations.ownership.ownership import ListCellId, RateCellId
 from tests.support.operations.engine_world import BROKER, TOPIC, Effect, World
 
 NOTHING: Pairs = frozenset()

@@ -13,23 +13,23 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from backend.admin.port.cluster_admin import ItemResult
-from backend.admin.rpc import configs
-from backend.admin.rpc.error_mapping import item_result
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.replicas.snapshot import Snapshot
-from backend.embedded.controller.configs import (
+from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.admin.rpc import configs
+from kshunt.backend.admin.rpc.error_mapping import item_result
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
     ConfigResource,
     incremental_alter_configs,
 )
-from backend.embedded.controller.decision import ItemResult as Answered
-from backend.embedded.controller.reassign import alter_partition_reassignments
-from backend.embedded.metadata.records import ResourceType
-from backend.operations.core.known_operations import KnownOperations, known_operations
-from backend.operations.journal.entries import Body, Header, JournalState
-from backend.operations.journal.replay import JournalReplay
+from kshunt.backend.embedded.controller.decision import ItemResult as Answered
+from kshunt.backend.embedded.controller.reassign import alter_partition_reassignments
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.operations.core.known_operations import KnownOperations, known_operations
+from kshunt.backend.operations.journal.entries import Body, Header, JournalState
+from kshunt.backend.operations.journal.replay import JournalReplay
 from tests.support.embedded.core import SmallCluster
 from tests.support.keys import KEYS
 

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from backend.access.cluster_keys import ClusterKeys, Key
-from backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.approval import Person, ProposalState, ProposedChange
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.operations.team import Claim, Note, Team
-from backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
-from backend.domain.throttles.configs import Move
-from backend.operations.journal.entries import (
+from kshunt.backend.access.cluster_keys import ClusterKeys, Key
+from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.approval import Person, ProposalState, ProposedChange
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.operations.team import Claim, Note, Team
+from kshunt.backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
+from kshunt.backend.domain.throttles.configs import Move
+from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     Body,
     Header,
@@ -28,12 +28,12 @@ from backend.operations.journal.entries import (
     team_key,
     topic_throttle_key,
 )
-from backend.operations.journal.records import encode
-from backend.operations.journal.replay import JournalReplay
-from backend.operations.state.operation_body import operation_body
-from backend.operations.state.reassignment_work import ReassignmentWork
-from backend.operations.state.shrink_work import ShrinkWork
-from backend.operations.state.team_bodies import proposal_body, team_body
+from kshunt.backend.operations.journal.records import encode
+from kshunt.backend.operations.journal.replay import JournalReplay
+from kshunt.backend.operations.state.operation_body import operation_body
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.operations.state.team_bodies import proposal_body, team_body
 from tests.support.keys import KEYS
 
 CLUSTER: Final = "zQcs2L5vn2KsTAnCggbn4w"

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from backend.access.cluster_keys import ClusterKeys
-from backend.admin.security.client_properties import client_config
-from backend.clock import SystemClock
-from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.embedded.net.server import BrokerServer
-from backend.journals.topic.topic_journal import TopicJournal
-from backend.operations.journal.entries import JournalState
-from backend.operations.journal.replay import Unproven
+from kshunt.backend.access.cluster_keys import ClusterKeys
+from kshunt.backend.admin.security.client_properties import client_config
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.embedded.net.server import BrokerServer
+from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.operations.journal.entries import JournalState
+from kshunt.backend.operations.journal.replay import Unproven
 from tests.support.embedded.background import Running, running
 from tests.support.keys import KEYS
 from tests.support.waiting import wait_until

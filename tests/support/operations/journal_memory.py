@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from backend.errors import JournalFenced, KshuntError
-from backend.operations.journal.entries import Body, Entry, Header, JournalState
-from backend.operations.journal.port import Repairs
-from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
+from kshunt.backend.errors import JournalFenced, KshuntError
+from kshunt.backend.operations.journal.entries import Body, Entry, Header, JournalState
+from kshunt.backend.operations.journal.port import Repairs
+from kshunt.backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
 
 NEWS_S = 0.5
 STEP_S = 0.05
@@ -86,7 +86,7 @@ class MemoryLog:
 
 
 class MemoryJournal:
-    """One backend's view of a `MemoryLog`; a `backend.operations.journal.port.Journal`."""
+    """One backend's view of a `MemoryLog`; a `kshunt.backend.operations.journal.port.Journal`."""
 
     remarks: tuple[str, ...] = ()
     repairs: Repairs = Repairs()

@@ -8,8 +8,8 @@ from __future__ import annotations
 import signal
 import sys
 
-import backend.clock
-from backend.clock import SystemClock
+import kshunt.backend.clock
+from kshunt.backend.clock import SystemClock
 
 HOUR_MS = 3_600_000
 
@@ -32,8 +32,8 @@ def jump(by_ms: int) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGUSR1, lambda number, frame: jump(HOUR_MS))
     signal.signal(signal.SIGUSR2, lambda number, frame: jump(-HOUR_MS))
-    backend.clock.SystemClock = JumpingClock  # type: ignore[misc]
+    kshunt.backend.clock.SystemClock = JumpingClock  # type: ignore[misc]
     # Whoever asks for the system's clock from here on gets this one.
-    from backend.cli.main import main
+    from kshunt.backend.cli.main import main
 
     sys.exit(main(sys.argv[1:]))

@@ -27,27 +27,27 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from backend.access.cluster_keys import write_keys
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.access.cluster_keys import write_keys
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import (
     ItemResult,
     PartitionResults,
     ReassignOptions,
     ReassignOutcome,
 )
-from backend.admin.security.client_properties import client_config
-from backend.api.server.listener import Listen, serve
-from backend.api.service.backend import Backend
-from backend.cli.main import main as kshunt
-from backend.clock import SystemClock
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.service.journal import JOURNAL_TOPIC
-from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
-from backend.errors import JournalUnavailable
-from backend.journals.topic.topic_journal import TopicJournal
-from backend.operations.journal.entries import BACKEND_KEY, Body, JournalState
-from backend.operations.lease.lease import LeaseTimes
-from backend.settings import Settings
+from kshunt.backend.admin.security.client_properties import client_config
+from kshunt.backend.api.server.listener import Listen, serve
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.cli.main import main as kshunt
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
+from kshunt.backend.errors import JournalUnavailable
+from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.operations.journal.entries import BACKEND_KEY, Body, JournalState
+from kshunt.backend.operations.lease.lease import LeaseTimes
+from kshunt.backend.settings import Settings
 from tests.support.keys import KEYS
 
 BEFORE, AFTER, DOUBT = "before", "after", "doubt"

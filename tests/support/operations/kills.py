@@ -21,19 +21,19 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.rpc.configs import BROKER
-from backend.domain.service.journal import JOURNAL_TOPIC
-from backend.domain.throttles.configs import (
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.rpc.configs import BROKER
+from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
 )
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.operations.journal.entries import JournalState, Kind
-from backend.operations.journal.replay import JournalReplay
-from backend.wire.raw import RawRequest
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.operations.journal.entries import JournalState, Kind
+from kshunt.backend.operations.journal.replay import JournalReplay
+from kshunt.backend.wire.raw import RawRequest
 from tests.support.admin import TIMEOUT_S, connected
 from tests.support.audit_checker import Asked, Cluster, lines_of, problems
 from tests.support.clusters import BROKERS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from backend.operations.ownership.ownership import Ownership
-from backend.operations.state.ownership_documents import Document, readable
+from kshunt.backend.operations.ownership.ownership import Ownership
+from kshunt.backend.operations.state.ownership_documents import Document, readable
 
 
 def from_documents(documents: Mapping[str, Document]) -> Ownership:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from backend.domain.operations.operation import Operation
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.operations.ownership.cells import ListKey, RateKey
-from backend.operations.reassignment.starting import ReassignRequest
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.operations.ownership.cells import ListKey, RateKey
+from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_world import BROKER, TOPIC, Effect, World

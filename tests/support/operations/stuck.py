@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from backend.domain.cluster.assignment import Assignment
-from backend.domain.cluster.metadata import Broker, LogDir, OngoingReassignment, TopicPartition
-from backend.domain.replicas.snapshot import BrokerStatus, Snapshot
-from backend.domain.replicas.stuck_causes import Cause, RateNeed, Stuck
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.cluster.assignment import Assignment
+from kshunt.backend.domain.cluster.metadata import (
+    Broker,
+    LogDir,
+    OngoingReassignment,
+    TopicPartition,
+)
+from kshunt.backend.domain.replicas.snapshot import BrokerStatus, Snapshot
+from kshunt.backend.domain.replicas.stuck_causes import Cause, RateNeed, Stuck
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -22,19 +27,19 @@ from backend.domain.throttles.configs import (
     ThrottledReplicas,
     Throttles,
 )
-from backend.embedded.controller.configs import (
+from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
     ConfigResource,
     incremental_alter_configs,
 )
-from backend.embedded.core.cluster_core import Core
-from backend.embedded.data.data_plane import moves_between_dirs
-from backend.embedded.metadata.records import ResourceType
-from backend.telemetry.sampling import snapshot_columns
-from backend.telemetry.sampling.catch_up_rates import Rates
-from backend.telemetry.stuck.diagnosis import AdvanceWatch, Diagnosis, Replica, diagnose
-from backend.telemetry.stuck.messages import explain
+from kshunt.backend.embedded.core.cluster_core import Core
+from kshunt.backend.embedded.data.data_plane import moves_between_dirs
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.telemetry.sampling import snapshot_columns
+from kshunt.backend.telemetry.sampling.catch_up_rates import Rates
+from kshunt.backend.telemetry.stuck.diagnosis import AdvanceWatch, Diagnosis, Replica, diagnose
+from kshunt.backend.telemetry.stuck.messages import explain
 
 SWEEP_TICKS = 10
 Causes = dict[tuple[str, int, int], Cause]

@@ -29,9 +29,9 @@ from kafka import KafkaAdminClient
 from kafka import TopicPartition as KafkaPlace
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from backend.admin.rpc.configs import BROKER
-from backend.api.client.backend_client import BackendClient
-from backend.errors import KshuntError
+from kshunt.backend.admin.rpc.configs import BROKER
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.errors import KshuntError
 from tests.support.audit_checker import Cluster, Json, Setting, lines_of, problems
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
 from tests.support.operations.kill_backend import forked

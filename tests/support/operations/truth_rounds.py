@@ -29,12 +29,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.throttles.configs import ThrottledRate
-from backend.errors import KshuntError
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.errors import KshuntError
 from tests.support.audit_checker import Asked, Cluster, Json, Setting, problems
 from tests.support.operations.truth_ground import (
     ALTER,

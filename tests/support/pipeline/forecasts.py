@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from backend.domain.pipeline.result_columns import ETA_MODEL
-from backend.pipeline.kernels import eta as kernel
-from backend.pipeline.kernels.eta import OUT, eta
-from backend.pipeline.kernels.ticks import COLUMNS
+from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
+from kshunt.backend.pipeline.kernels import eta as kernel
+from kshunt.backend.pipeline.kernels.eta import OUT, eta
+from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from tests.support.pipeline.recorded import START_MS, time_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from tests.support.pipeline.recorded import Row, time_of
 
 SLICE_MS = 300_000

@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
-from backend.domain.pipeline.result_columns import (
+from kshunt.backend.domain.pipeline.result_columns import (
     GAP_S,
     STALL_S,
     TICK_S,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from backend.telemetry.recording.layout import Table, file_name
-from backend.telemetry.recording.schema import SCHEMAS, parquet
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from kshunt.backend.telemetry.recording.layout import Table, file_name
+from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
 
 START_MS = 1_795_316_400_000
 """2026-11-22 03:00 UTC."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from backend.telemetry.recording.layout import Table, file_name
-from backend.telemetry.recording.schema import SCHEMAS, parquet
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from kshunt.backend.telemetry.recording.layout import Table, file_name
+from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
 from tests.support.pipeline.recorded import START_MS, Row, time_of
 
 SCHEMA = SCHEMAS[Table.BROKERS]

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backend.domain.pipeline.result_columns import (
+from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     ETA,
     QUALITY,
@@ -19,7 +19,7 @@ from backend.domain.pipeline.result_columns import (
     THROTTLE_EFFECT,
     ResultTable,
 )
-from backend.domain.pipeline.sample_columns import SampleColumn, Type, hour_folder
+from kshunt.backend.domain.pipeline.sample_columns import SampleColumn, Type, hour_folder
 from tests.support.pipeline.load_reference import ms, reference_effects
 from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, sample, time_of

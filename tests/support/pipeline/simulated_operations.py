@@ -21,18 +21,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE
-from backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
-from backend.embedded.metadata.records import ResourceType
-from backend.telemetry.recording.due_samples import DueSamples
-from backend.telemetry.recording.layout import Table, file_name
-from backend.telemetry.recording.sample_rows import replica_rows
-from backend.telemetry.recording.schema import SCHEMAS, parquet
-from backend.telemetry.sampling.snapshot_columns import RowIndex
-from backend.telemetry.stuck.diagnosis import diagnose
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE
+from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.telemetry.recording.due_samples import DueSamples
+from kshunt.backend.telemetry.recording.layout import Table, file_name
+from kshunt.backend.telemetry.recording.sample_rows import replica_rows
+from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
+from kshunt.backend.telemetry.sampling.snapshot_columns import RowIndex
+from kshunt.backend.telemetry.stuck.diagnosis import diagnose
 from tests.support.embedded.core import MB, SmallCluster
 from tests.support.operations.stuck import Observer, configure
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backend.pipeline.spark.java import JavaMissing, find_java
-from backend.pipeline.spark.session import PipelineSettings, start_session
+from kshunt.backend.pipeline.spark.java import JavaMissing, find_java
+from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
 from tests.support.waiting import require
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backend.clock import Clock, SystemClock
-from backend.pipeline.jobs.stream import Done, Streaming, begun, held, stream
-from backend.pipeline.jobs.stream_batches import BatchContext
-from backend.pipeline.jobs.stream_sources import FolderSource
-from backend.pipeline.spark.session import start_session
-from backend.pipeline_files.result_files import current_files
+from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.pipeline.jobs.stream import Done, Streaming, begun, held, stream
+from kshunt.backend.pipeline.jobs.stream_batches import BatchContext
+from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
+from kshunt.backend.pipeline.spark.session import start_session
+from kshunt.backend.pipeline_files.result_files import current_files
 from tests.support.pipeline.recorded import Row, write
 from tests.support.pipeline.spark import quick_settings
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Event
 
-from backend.domain.cluster.broker_loads import BrokerLoads
-from backend.placement.placer import ReplicaPlacementFailed, UsableBroker
+from kshunt.backend.domain.cluster.broker_loads import BrokerLoads
+from kshunt.backend.placement.placer import ReplicaPlacementFailed, UsableBroker
 
 RACK_FIRST = "tests.support.packages.rack_first.rack_first:RackFirst"
 """The ten lines of `tests/support/packages`; `rack.first` names the rack."""

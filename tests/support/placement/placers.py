@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hypothesis import strategies as st
 
-from backend.placement.placer import ReplicaPlacer, UsableBroker
-from backend.placement.placer_calls import PlacementRequest, place_with
+from kshunt.backend.placement.placer import ReplicaPlacer, UsableBroker
+from kshunt.backend.placement.placer_calls import PlacementRequest, place_with
 
 
 def broker(number: int, rack: str | None = None, *, fenced: bool = False) -> UsableBroker:

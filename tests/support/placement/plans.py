@@ -11,13 +11,13 @@ from itertools import combinations, product
 
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import LogDir, TopicPartition
-from backend.domain.planning.proposal import Proposal
-from backend.domain.reassignment.plan import ReassignmentPlan, parse_plan
-from backend.errors import PlanError
-from backend.placement.plans.check import check_proposal
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
+from kshunt.backend.domain.planning.proposal import Proposal
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, parse_plan
+from kshunt.backend.errors import PlanError
+from kshunt.backend.placement.plans.check import check_proposal
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 
 Placement = Mapping[TopicPartition, tuple[int, ...]]
 GB = 10**9

@@ -8,14 +8,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from backend.api.client.backend_client import BackendClient
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.lifecycle import OperationState
-from backend.domain.operations.operation import Operation
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.replicas.snapshot import UNKNOWN
-from backend.rehearsal.picture import Picture, picture_of
-from backend.rehearsal.run import rehearse
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.lifecycle import OperationState
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.rehearsal.picture import Picture, picture_of
+from kshunt.backend.rehearsal.run import rehearse
 from tests.support.brokers.launcher import RealKafka
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic, produce

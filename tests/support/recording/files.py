@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from backend.domain.pipeline.sample_columns import (
+from kshunt.backend.domain.pipeline.sample_columns import (
     CLUSTER_KEY,
     VERSION_KEY,
 )
-from backend.telemetry.recording.folder_sink import FolderSink
-from backend.telemetry.recording.layout import Table, written
-from backend.telemetry.recording.schema import (
+from kshunt.backend.telemetry.recording.folder_sink import FolderSink
+from kshunt.backend.telemetry.recording.layout import Table, written
+from kshunt.backend.telemetry.recording.schema import (
     TABLE_KEY,
 )
 from tests.support.recording.samples import START_MS, many, table_of

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from backend.clock import SystemClock
-from backend.domain.cluster.metadata import TopicPartition
-from backend.settings import RecordingSettings
-from backend.telemetry.recording.folder_sink import FolderSink, Sink
-from backend.telemetry.recording.recorder import Recorder
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.settings import RecordingSettings
+from kshunt.backend.telemetry.recording.folder_sink import FolderSink, Sink
+from kshunt.backend.telemetry.recording.recorder import Recorder
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.recording.samples import later, many
 from tests.support.waiting import wait_until_async
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from backend.telemetry.recording.gaps import GAPS, Gap, read_file
+from kshunt.backend.telemetry.recording.gaps import GAPS, Gap, read_file
 
 
 def read_gaps(folder: Path) -> tuple[Gap, ...]:

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from backend.domain.pipeline.sample_columns import DAY_MS
-from backend.telemetry.recording.retention import Retention
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
+from kshunt.backend.telemetry.recording.retention import Retention
 
 
 def killed_at(number: int) -> Callable[[str], None]:

@@ -12,15 +12,21 @@ import duckdb
 import numpy as np
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import Broker, LogDir
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import COLUMNS, DTYPES, BrokerStatus, Replicas, Snapshot
-from backend.domain.replicas.stuck_causes import Cause
-from backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
-from backend.telemetry.recording.due_samples import DueSamples
-from backend.telemetry.recording.layout import Table
-from backend.telemetry.recording.sample_rows import replica_rows
-from backend.telemetry.recording.schema import read_recording
+from kshunt.backend.domain.cluster.metadata import Broker, LogDir
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import (
+    COLUMNS,
+    DTYPES,
+    BrokerStatus,
+    Replicas,
+    Snapshot,
+)
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
+from kshunt.backend.telemetry.recording.due_samples import DueSamples
+from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.sample_rows import replica_rows
+from kshunt.backend.telemetry.recording.schema import read_recording
 
 START_MS = 1_795_325_000_000
 """2026-11-22 05:23:20 UTC."""

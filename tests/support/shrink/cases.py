@@ -12,9 +12,9 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from backend.domain.shrink.phases import ShrinkRequest
-from backend.operations.journal.entries import Kind
-from backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.backend.operations.journal.entries import Kind
+from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
 from tests.support.audit_checker import Shrunk, shrink_problems
 from tests.support.operations.truth_ground import cluster_seen
 from tests.support.shrink.check import QUIET, commit

@@ -9,8 +9,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from backend.pipeline.kernels.copying import SOURCE_HEADER
-from backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.pipeline.kernels.copying import SOURCE_HEADER
+from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
 
 DEADLINE_S = 60.0
 BEGIN_MS = 1_000_000_000_000

@@ -19,26 +19,26 @@ from typing import Any, Final, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.backend_placer import load_backend_placer
-from backend.admin.port.cluster_admin import ClusterAdmin
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.shrink.phases import ShrinkRequest
-from backend.errors import KshuntError
-from backend.operations.core.context import Context
-from backend.operations.core.registry import Registry
-from backend.operations.journal.entries import Body, Entry, Header, JournalState
-from backend.operations.shrink.check import ShrinkChecks
-from backend.operations.shrink.job_port import JobCommand, JobStatus, RepartitionJob
-from backend.operations.shrink.requests import Shrinks
-from backend.operations.shrink.runner import ShrinkRunner
-from backend.operations.shrink.step import ShrinkTools
-from backend.operations.state.shrink_work import ShrinkWork
-from backend.pipeline.kernels.copy_errors import CopyFailed
-from backend.pipeline.kernels.copying import Copying, copy_range
-from backend.pipeline.repartition.copy_batches import begun, course, next_batch
-from backend.pipeline.repartition.topics_and_positions import Topics
-from backend.settings import PlacerSettings, Settings
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.kips.backend_placer import load_backend_placer
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.journal.entries import Body, Entry, Header, JournalState
+from kshunt.backend.operations.shrink.check import ShrinkChecks
+from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus, RepartitionJob
+from kshunt.backend.operations.shrink.requests import Shrinks
+from kshunt.backend.operations.shrink.runner import ShrinkRunner
+from kshunt.backend.operations.shrink.step import ShrinkTools
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.pipeline.kernels.copy_errors import CopyFailed
+from kshunt.backend.pipeline.kernels.copying import Copying, copy_range
+from kshunt.backend.pipeline.repartition.copy_batches import begun, course, next_batch
+from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.settings import PlacerSettings, Settings
 from tests.support.shrink.copied_topics import Record, held
 
 TICKS_MAX: Final = 600

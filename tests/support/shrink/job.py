@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from backend.operations.shrink.job_port import Ended, JobStatus, RepartitionJob
+from kshunt.backend.operations.shrink.job_port import Ended, JobStatus, RepartitionJob
 from tests.support.waiting import wait_until_async
 
 ENDS_S = 300.0

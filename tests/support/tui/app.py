@@ -14,19 +14,19 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from kshunt.tui.actions.view_names import PARTITIONS, TABLES
+from kshunt.tui.app import KshuntApp
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.screen import WizardScreen
+from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.grid.grid import Grid
+from kshunt.tui.views.table_screen import TableScreen
+from kshunt.tui.views.view_screen import ViewScreen
 from tests.support.examples import many
 from tests.support.paths import ROOT
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster
 from tests.support.waiting import wait_until_async
-from tui.actions.view_names import PARTITIONS, TABLES
-from tui.app import KshuntApp
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.screen import WizardScreen
-from tui.feed.messages import ConnectionState
-from tui.grid.grid import Grid
-from tui.views.table_screen import TableScreen
-from tui.views.view_screen import ViewScreen
 
 DEADLINE_S = 10.0
 RETRY_S = 0.1

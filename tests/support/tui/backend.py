@@ -1,9 +1,9 @@
 """A backend for the dashboard's tests: real bytes on a Unix socket, from a scripted cluster.
 
-It speaks what `backend.api.client.backend_client` reads (Arrow frames, server-sent events, JSON,
-problems), and lets a test do what a real service does not do on demand: cut every connection, fall
-silent, refuse, answer late. It runs on the test's own event loop; the dashboard reads it from its
-threads.
+It speaks what `kshunt.backend.api.client.backend_client` reads (Arrow frames, server-sent events,
+JSON, problems), and lets a test do what a real service does not do on demand: cut every connection,
+fall silent, refuse, answer late. It runs on the test's own event loop; the dashboard reads it from
+its threads.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from backend.api.schema.base import change_json, partition_json
-from backend.api.schema.frames.writer import FrameWriter
-from backend.api.schema.operations import operation_json
-from backend.domain.audit.shown_line import AuditLine
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.operations.preview import Preview
-from backend.domain.pipeline.delivered import ABSENT
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.service.backend_status import BackendStatus
-from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
+from kshunt.backend.api.schema.base import change_json, partition_json
+from kshunt.backend.api.schema.frames.writer import FrameWriter
+from kshunt.backend.api.schema.operations import operation_json
+from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.operations.preview import Preview
+from kshunt.backend.domain.pipeline.delivered import ABSENT
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.service.backend_status import BackendStatus
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
 from tests.support.tui.cluster import ScriptedCluster
 from tests.support.tui.delivered_answers import answer_of
 from tests.support.tui.team import TeamAnswers

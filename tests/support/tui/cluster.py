@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.reassignment.answers import Result
-from backend.domain.replicas.snapshot import (
+from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.reassignment.answers import Result
+from kshunt.backend.domain.replicas.snapshot import (
     DTYPES,
     UNKNOWN,
     BrokerStatus,
@@ -25,15 +25,15 @@ from backend.domain.replicas.snapshot import (
     ReplicaStatus,
     Snapshot,
 )
-from backend.domain.replicas.stuck_causes import Cause, Replica, Stuck
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.replicas.stuck_causes import Cause, Replica, Stuck
+from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
     Throttles,
 )
-from backend.domain.throttles.owners import ShownDrift, ShownOrphan
+from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
 
 START_MS = 1_760_000_000_000
 MESSAGE_BYTES = 1_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from backend.domain.pipeline.delivered import (
+from kshunt.backend.domain.pipeline.delivered import (
     CauseRow,
     EffectRow,
     EtaRow,

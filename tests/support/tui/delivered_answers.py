@@ -7,7 +7,12 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import parse_qsl
 
-from backend.domain.pipeline.delivered import Rows, TableStatus, TransferAnswer, TransferHistory
+from kshunt.backend.domain.pipeline.delivered import (
+    Rows,
+    TableStatus,
+    TransferAnswer,
+    TransferHistory,
+)
 
 
 def answer_of(delivered: Mapping[str, Any], path: str) -> dict[str, Any]:

@@ -14,10 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from backend.clock import SystemClock
+from kshunt.backend.clock import SystemClock
+from kshunt.tui.__main__ import run
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import incident, running_move
-from tui.__main__ import run
 
 
 async def serve(socket: Path) -> None:

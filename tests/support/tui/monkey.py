@@ -16,16 +16,16 @@ from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
 from textual.widgets import Button, Input
 
-from backend.domain.operations.operation import OperationKind, OperationState
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState
+from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.question_parts import AskPart
+from kshunt.tui.changes.wizard.screen import WizardScreen
+from kshunt.tui.feed.messages import ConnectionState
 from tests.support.tui.app import DEADLINE_S, Shown
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import HOSTILE
 from tests.support.waiting import wait_until_async
-from tui.changes.wizard.confirm import ConfirmScreen
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.question_parts import AskPart
-from tui.changes.wizard.screen import WizardScreen
-from tui.feed.messages import ConnectionState
 
 OBEYED: Final = ("cfgx", "boomer", "moping", "dripping", "behindmost")
 """What the cluster's hostile texts look like where they are taken for markup."""

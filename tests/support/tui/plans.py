@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from backend.api.schema.plans import plan_answer_json, rehearsal_answer_json
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.impact import BrokerImpact, Impact
-from backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
-from backend.domain.planning.rehearsal import Deadline, IsrEvent, Rehearsal, Timeline
-from backend.domain.planning.requests import PlanAnswer, RehearsalAnswer
+from kshunt.backend.api.schema.plans import plan_answer_json, rehearsal_answer_json
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
+from kshunt.backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
+from kshunt.backend.domain.planning.rehearsal import Deadline, IsrEvent, Rehearsal, Timeline
+from kshunt.backend.domain.planning.requests import PlanAnswer, RehearsalAnswer
+from kshunt.tui.changes.plan.goals import PlanStep
+from kshunt.tui.changes.plan.screen import PlanScreen
+from kshunt.tui.dialogs.form import FormPart
 from tests.support.tui.app import Shown, dashboard
 from tests.support.tui.backend import Json, Problem, ScriptedBackend
 from tests.support.tui.cluster import START_MS, ScriptedCluster
-from tui.changes.plan.goals import PlanStep
-from tui.changes.plan.screen import PlanScreen
-from tui.dialogs.form import FormPart
 
 MB = 1_000_000
 DRAINED = 4

@@ -11,17 +11,17 @@ from typing import Any
 from textual.message import Message
 from textual.pilot import Pilot
 
+from kshunt.tui.actions.view_names import PARTITIONS, TABLES
+from kshunt.tui.app import KshuntApp
+from kshunt.tui.feed.messages import ConnectionState, Scene
+from kshunt.tui.recorder.reader import RecordingReader
+from kshunt.tui.recorder.recorder import Recorder
+from kshunt.tui.recorder.retention import Bounds
+from kshunt.tui.views.table_screen import TableScreen
 from tests.support.tui.app import DEADLINE_S, ManualTime, Shown, frame
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.waiting import wait_until_async
-from tui.actions.view_names import PARTITIONS, TABLES
-from tui.app import KshuntApp
-from tui.feed.messages import ConnectionState, Scene
-from tui.recorder.reader import RecordingReader
-from tui.recorder.recorder import Recorder
-from tui.recorder.retention import Bounds
-from tui.views.table_screen import TableScreen
 
 WALL_S = 1_760_000_000.0
 """What the clock on the wall says when the manual clock says 0."""

@@ -13,8 +13,8 @@ from textual.app import App
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
+from kshunt.tui.terminal.diff_output import DiffApp
 from tests.support.waiting import wait_until_async
-from tui.terminal.diff_output import DiffApp
 
 DEADLINE_S = 10.0
 

@@ -8,11 +8,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from backend.api.schema.base import change_json
-from backend.api.schema.shrinks import check_json
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.shrink.check import (
+from kshunt.backend.api.schema.base import change_json
+from kshunt.backend.api.schema.shrinks import check_json
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.shrink.check import (
     DoomedPartition,
     Finding,
     GroupLag,
@@ -20,7 +20,7 @@ from backend.domain.shrink.check import (
     Severity,
     ShrinkCheck,
 )
-from backend.domain.shrink.phases import (
+from kshunt.backend.domain.shrink.phases import (
     CutOver,
     GroupShown,
     PhaseShown,
@@ -28,13 +28,13 @@ from backend.domain.shrink.phases import (
     ShrinkProgress,
     phases_of,
 )
-from backend.domain.topics.groups import ActiveProducer, GroupMember
+from kshunt.backend.domain.topics.groups import ActiveProducer, GroupMember
+from kshunt.tui.changes.verbs.cut_over import CutOverScreen
+from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.screen import WizardScreen
 from tests.support.tui.app import Shown, at_step, focused
 from tests.support.tui.backend import Json, Problem, ScriptedBackend
 from tests.support.tui.cluster import START_MS
-from tui.changes.verbs.cut_over import CutOverScreen
-from tui.changes.wizard.pages import Step
-from tui.changes.wizard.screen import WizardScreen
 
 TOPIC = "orders"
 COPY = "orders.kshunt-op-1"

@@ -9,21 +9,21 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from backend.domain.operations.operation import Operation
-from backend.domain.replicas.snapshot import UNKNOWN
-from tests.support.tui.app import Shown
-from tests.support.tui.cluster import ScriptedCluster, incident
-from tui.facts.filter_terms import Term, parse_filter
-from tui.facts.replica_groups import GroupKey, group_rows
-from tui.facts.snapshot_facts import Facts
-from tui.grid.board import Board
-from tui.tables.model import (
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.tui.facts.filter_terms import Term, parse_filter
+from kshunt.tui.facts.replica_groups import GroupKey, group_rows
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.grid.board import Board
+from kshunt.tui.tables.model import (
     NATURAL,
     Order,
     Placed,
     Table,
 )
-from tui.views.partitions.table import PartitionTable, matching_rows, sorted_rows
+from kshunt.tui.views.partitions.table import PartitionTable, matching_rows, sorted_rows
+from tests.support.tui.app import Shown
+from tests.support.tui.cluster import ScriptedCluster, incident
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from backend.api.schema.operations import operation_json
-from backend.domain.operations.approval import ShownProposal
-from backend.domain.operations.operation import Operation
-from backend.domain.operations.team import Claim, ConnectedSession, Note
+from kshunt.backend.api.schema.operations import operation_json
+from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.operations.team import Claim, ConnectedSession, Note
 from tests.support.tui.cluster import ScriptedCluster
 
 Json = dict[str, Any]

@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from backend.admin.zookeeper.ensemble_config import ensemble_config
-from backend.admin.zookeeper.session import Op, Session
-from backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
-from backend.api.service.backend import Backend
-from backend.clock import SystemClock
-from backend.domain.reassignment.plan import parse_plan
-from backend.domain.service.journal import JOURNAL_ZNODE
-from backend.journals.zookeeper.parts import ZooKeeperParts
-from backend.operations.lease.lease import LeaseTimes
-from backend.operations.reassignment.starting import ReassignRequest
+from kshunt.backend.admin.zookeeper.ensemble_config import ensemble_config
+from kshunt.backend.admin.zookeeper.session import Op, Session
+from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.domain.service.journal import JOURNAL_ZNODE
+from kshunt.backend.journals.zookeeper.parts import ZooKeeperParts
+from kshunt.backend.operations.lease.lease import LeaseTimes
+from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from tests.support.keys import KEYS
 from tests.support.waiting import wait_until_async
 from tests.support.zookeeper.znodes import settings_of

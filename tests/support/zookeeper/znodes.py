@@ -13,12 +13,12 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from backend.admin.zookeeper.ensemble_config import ensemble_config
-from backend.admin.zookeeper.session import Session
-from backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
-from backend.clock import SystemClock
-from backend.journals.zookeeper.znode_journal import ZnodeJournal
-from backend.settings import ZOOKEEPER_SCHEME, Settings
+from kshunt.backend.admin.zookeeper.ensemble_config import ensemble_config
+from kshunt.backend.admin.zookeeper.session import Session
+from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.journals.zookeeper.znode_journal import ZnodeJournal
+from kshunt.backend.settings import ZOOKEEPER_SCHEME, Settings
 from tests.support.keys import KEYS
 
 DEADLINE_S = 30.0

@@ -16,9 +16,9 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from backend.access.oidc import REREAD_S, Claims, Provider
-from backend.access.roles import Role
-from backend.errors import ConfigError
+from kshunt.backend.access.oidc import REREAD_S, Claims, Provider
+from kshunt.backend.access.roles import Role
+from kshunt.backend.errors import ConfigError
 from tests.support.clocks import Standing
 
 ISSUER, AUDIENCE = "https://id.example.org/realm", "kshunt"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.security import jaas
-from backend.admin.security.client_properties import (
+from kshunt.backend.admin.security import jaas
+from kshunt.backend.admin.security.client_properties import (
     HARMLESS,
     USED,
     WHY_NOT,
@@ -18,8 +18,8 @@ from backend.admin.security.client_properties import (
     load_client_config,
     parse_properties,
 )
-from backend.admin.security.redacted import Redacted
-from backend.errors import ConfigError
+from kshunt.backend.admin.security.redacted import Redacted
+from kshunt.backend.errors import ConfigError
 from tests.support.client_properties import OAUTH, PLAIN, SCRAM, SECRET, refused, sasl, shown
 
 # The file's syntax

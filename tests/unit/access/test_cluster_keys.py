@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.access.cluster_keys import (
+from kshunt.backend.access.cluster_keys import (
     KEYS_MAX,
     ClusterKeys,
     Purpose,
@@ -19,7 +19,7 @@ from backend.access.cluster_keys import (
     read_or_make_keys,
     write_keys,
 )
-from backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError
 from tests.support.keys import rotated
 
 

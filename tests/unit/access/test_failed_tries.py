@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from backend.access.refused_tokens import LINES_PER_MINUTE, UNKNOWN, RefusedTokens, peer_of
-from backend.access.roles import Caller, Role
-from backend.api.http.route_roles import Declared
-from backend.api.server.authentication import AccessPolicy, Gate
-from backend.clock import SystemClock
-from backend.settings import LIMITS
+from kshunt.backend.access.refused_tokens import LINES_PER_MINUTE, UNKNOWN, RefusedTokens, peer_of
+from kshunt.backend.access.roles import Caller, Role
+from kshunt.backend.api.http.route_roles import Declared
+from kshunt.backend.api.server.authentication import AccessPolicy, Gate
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.settings import LIMITS
 
 
 class Moved(SystemClock):

@@ -20,9 +20,9 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from backend.access.roles import LOCAL, Caller, Role
-from backend.api.http.route_roles import OPEN, ROLE
-from backend.api.server.authentication import AccessPolicy
+from kshunt.backend.access.roles import LOCAL, Caller, Role
+from kshunt.backend.api.http.route_roles import OPEN, ROLE
+from kshunt.backend.api.server.authentication import AccessPolicy
 from tests.support.forward import Application, Place, Tokens, at, beat, call, gated, real_app
 
 pytestmark = pytest.mark.slow

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from backend.access.cluster_keys import read_keys, read_or_make_keys
-from backend.access.tokens import read_tokens
-from backend.admin.security.client_properties import load_client_config
-from backend.admin.security.oauth import _from_file
-from backend.admin.zookeeper.ensemble_config import ensemble_config
-from backend.api.connections.certificates import Tls, load_certificate
-from backend.config_file import load
-from backend.errors import ConfigError
-from backend.pipeline.spark.kafka_connector import client_settings
-from backend.secret_files import check_secret, read_secret, refuse_writable
+from kshunt.backend.access.cluster_keys import read_keys, read_or_make_keys
+from kshunt.backend.access.tokens import read_tokens
+from kshunt.backend.admin.security.client_properties import load_client_config
+from kshunt.backend.admin.security.oauth import _from_file
+from kshunt.backend.admin.zookeeper.ensemble_config import ensemble_config
+from kshunt.backend.api.connections.certificates import Tls, load_certificate
+from kshunt.backend.config_file import load
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.pipeline.spark.kafka_connector import client_settings
+from kshunt.backend.secret_files import check_secret, read_secret, refuse_writable
 from tests.support.certificates import Authority
 
 CONTENT: Mapping[str, str] = {

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from backend.access.roles import Role
-from backend.access.tokens import TokenFile, read_tokens
-from backend.clock import SystemClock
-from backend.errors import BadInput, ConfigError
-from backend.tools import tokens as tool
+from kshunt.backend.access.roles import Role
+from kshunt.backend.access.tokens import TokenFile, read_tokens
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.errors import BadInput, ConfigError
+from kshunt.backend.tools import tokens as tool
 from tests.support.clocks import Standing
 from tests.support.tools import run_with
 

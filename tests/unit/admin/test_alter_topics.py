@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import ItemResult
-from backend.domain.topics.alteration import AlteredTopic
-from backend.embedded.net.api import WireClose
-from backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.embedded.net.api import WireClose
+from kshunt.backend.embedded.net.server import Handler, RequestContext
 from tests.support.embedded.listeners import ListeningCluster
 from tests.support.native import (
     ALTER_REASSIGNMENTS,
@@ -86,7 +86,7 @@ async def test_a_call_that_is_not_served_is_composed_and_the_log_says_so(
 ) -> None:
     async with administered() as (cluster, admin):
         cluster.instead[ALTER_TOPICS] = served
-        with caplog.at_level(logging.WARNING, "backend.admin"):
+        with caplog.at_level(logging.WARNING, "kshunt.backend.admin"):
             assert (await alter(admin)).ok
         assert "AlterTopics is advertised and not served" in caplog.text
         assert lengths(cluster) == [3, 3, 3]

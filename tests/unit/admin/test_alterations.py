@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.kips.alter_topics.checks import (
+from kshunt.backend.admin.kips.alter_topics.checks import (
     Alteration,
     ReplicaChooser,
     TopicToAlter,
     decided,
     to_place,
 )
-from backend.admin.kips.alter_topics.emulated import _runs
-from backend.admin.port.cluster_admin import ItemResult
-from backend.domain.cluster.metadata import (
+from kshunt.backend.admin.kips.alter_topics.emulated import _runs
+from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.domain.cluster.metadata import (
     Broker,
     OngoingReassignment,
     PartitionState,
     TopicPartition,
 )
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.topics.alteration import UNCHANGED, AlteredTopic
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.topics.alteration import UNCHANGED, AlteredTopic
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
 

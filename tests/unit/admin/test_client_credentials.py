@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.admin.security.client_properties import ClientConfig, client_config
-from backend.admin.security.oauth import Token, TokenSource
-from backend.errors import ClusterUnreachable, ConfigError, KshuntError, NotAuthorized
+from kshunt.backend.admin.security.client_properties import ClientConfig, client_config
+from kshunt.backend.admin.security.oauth import Token, TokenSource
+from kshunt.backend.errors import ClusterUnreachable, ConfigError, KshuntError, NotAuthorized
 from tests.support.client_properties import OAUTH, SECRET, refused, sasl, shown
 
 # TLS

@@ -16,17 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.admin import DescribeConfigsResponse, IncrementalAlterConfigsResponse
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.measured_lags import lags
-from backend.admin.kips.reassignment.checks import ReassignmentFacts, check_plan, moves_of
-from backend.admin.kips.reassignment.throttle import topic_changes, unthrottled
-from backend.admin.kips.replica_status import missing_lags
-from backend.admin.port.cluster_admin import OK, ClusterAdmin, ItemResult, ReassignOptions
-from backend.admin.rpc import configs, requests
-from backend.admin.rpc.bootstrap import bootstrap_addresses
-from backend.admin.rpc.concurrency import together
-from backend.admin.rpc.configs import ConfigValue
-from backend.admin.rpc.error_mapping import (
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.kips.measured_lags import lags
+from kshunt.backend.admin.kips.reassignment.checks import ReassignmentFacts, check_plan, moves_of
+from kshunt.backend.admin.kips.reassignment.throttle import topic_changes, unthrottled
+from kshunt.backend.admin.kips.replica_status import missing_lags
+from kshunt.backend.admin.port.cluster_admin import OK, ClusterAdmin, ItemResult, ReassignOptions
+from kshunt.backend.admin.rpc import configs, requests
+from kshunt.backend.admin.rpc.bootstrap import bootstrap_addresses
+from kshunt.backend.admin.rpc.concurrency import together
+from kshunt.backend.admin.rpc.configs import ConfigValue
+from kshunt.backend.admin.rpc.error_mapping import (
     CODE_OF_CLIENT_ERROR,
     BrokerDown,
     ConnectionRefused,
@@ -39,10 +39,14 @@ from backend.admin.rpc.error_mapping import (
     whole_call_error,
     whole_cluster_error,
 )
-from backend.domain.cluster.assignment import Assignment, part_of
-from backend.domain.cluster.columns import OffsetColumns, columns_of
-from backend.domain.cluster.metadata import OngoingReassignment, PartitionState, TopicPartition
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.cluster.assignment import Assignment, part_of
+from kshunt.backend.domain.cluster.columns import OffsetColumns, columns_of
+from kshunt.backend.domain.cluster.metadata import (
+    OngoingReassignment,
+    PartitionState,
+    TopicPartition,
+)
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -52,7 +56,7 @@ from backend.domain.throttles.configs import (
     ThrottledRate,
     ThrottledReplicas,
 )
-from backend.errors import (
+from kshunt.backend.errors import (
     BrokerUnreachable,
     ClusterError,
     ClusterUnreachable,
@@ -61,10 +65,10 @@ from backend.errors import (
     NotAuthorized,
     NotSupported,
 )
-from backend.settings import Settings
-from backend.wire.error_codes import NAMES, RETRIABLE
-from backend.wire.raw import RawAnswer
-from backend.wire.reader import WireError
+from kshunt.backend.settings import Settings
+from kshunt.backend.wire.error_codes import NAMES, RETRIABLE
+from kshunt.backend.wire.raw import RawAnswer
+from kshunt.backend.wire.reader import WireError
 
 P0, P1, P2 = (TopicPartition("t", n) for n in range(3))
 
@@ -200,7 +204,7 @@ async def test_the_admin_is_what_the_port_asks_for_and_closes_twice() -> None:
 def test_a_tool_that_only_reads_does_not_load_what_only_changes_need() -> None:
     names = ("confluent_kafka", "urllib.request", "fastapi", "pyarrow")
     wanted = f"[n for n in {names} if n in sys.modules]"
-    program = f"import sys, backend.admin.kafka.kafka_admin; print({wanted})"
+    program = f"import sys, kshunt.backend.admin.kafka.kafka_admin; print({wanted})"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.throttles.checks import refused_replicas, without
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import (
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.kips.throttles.checks import refused_replicas, without
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import (
     NO_RATE,
     UNTHROTTLED,
     ReplicaSet,
@@ -21,10 +21,10 @@ from backend.domain.throttles.configs import (
     ThrottledReplicas,
     parse_rate,
 )
-from backend.embedded.core.spec import plain_brokers
-from backend.embedded.scenario.model import Scenario, TopicSpec
-from backend.errors import BadInput
-from backend.wire import seeds
+from kshunt.backend.embedded.core.spec import plain_brokers
+from kshunt.backend.embedded.scenario.model import Scenario, TopicSpec
+from kshunt.backend.errors import BadInput
+from kshunt.backend.wire import seeds
 from tests.support.embedded.background import running
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import THROTTLED_RATES, ListeningCluster, lists, rate

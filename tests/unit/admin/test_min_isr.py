@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from backend.admin.kafka.kafka_admin import TOPICS_PER_REQUEST
-from backend.embedded.net.server import RequestContext
-from backend.errors import ClusterUnreachable
+from kshunt.backend.admin.kafka.kafka_admin import TOPICS_PER_REQUEST
+from kshunt.backend.embedded.net.server import RequestContext
+from kshunt.backend.errors import ClusterUnreachable
 from tests.support.native import DESCRIBE_CONFIGS, TIMEOUT_S, administered, hang_up
 
 TOPIC_FORBIDDEN = 29

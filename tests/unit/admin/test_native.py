@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from backend.admin.port.cluster_admin import OK, ReassignOptions, ReassignOutcome
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import ThrottledRate
-from backend.embedded.core.cluster_core import ControllerLost
-from backend.embedded.metadata.records import ResourceType
-from backend.embedded.net.api import WireClose
-from backend.embedded.net.server import Handler, RequestContext
-from backend.wire.raw import RawAnswer
+from kshunt.backend.admin.port.cluster_admin import OK, ReassignOptions, ReassignOutcome
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.embedded.core.cluster_core import ControllerLost
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.embedded.net.api import WireClose
+from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.wire.raw import RawAnswer
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import THROTTLED_RATES, THROTTLED_REPLICAS, lists, rate
 from tests.support.native import (
@@ -246,7 +246,7 @@ async def test_a_verb_that_is_not_served_is_composed_and_the_log_says_so(
 ) -> None:
     async with administered() as (cluster, admin):
         cluster.instead |= dict.fromkeys((REASSIGN, RATES, REPLICAS, ELECT), served)
-        with caplog.at_level(logging.WARNING, "backend.admin"):
+        with caplog.at_level(logging.WARNING, "kshunt.backend.admin"):
             outcome = await move(admin)
             named = await admin.alter_interbroker_throttled_rates(
                 dict.fromkeys((1, 2, 4), ThrottledRate(MB, MB)), validate_only=False, timeout_s=5

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
-from backend.embedded.net.server import Handler, RequestContext
-from backend.errors import ClusterUnreachable
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
+from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.errors import ClusterUnreachable
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import THROTTLED_RATES, ListeningCluster, lists, rate
 from tests.support.native import (

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.partition_deletion import Partitions, Shrink, decided
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.shrink.delete_partitions import (
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.kips.partition_deletion import Partitions, Shrink, decided
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.shrink.delete_partitions import (
     DELAY_MS_MAX,
     NO_PARTITION,
     DeletedPartition,
     DeletePartitions,
     ShrinkSupport,
 )
-from backend.embedded.net.server import RequestContext
-from backend.errors import Conflict
-from backend.wire import seeds
+from kshunt.backend.embedded.net.server import RequestContext
+from kshunt.backend.errors import Conflict
+from kshunt.backend.wire import seeds
 from tests.support.native import (
     T0,
     T1,

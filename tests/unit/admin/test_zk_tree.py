@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.security.client_properties import load_client_config
-from backend.admin.zookeeper import znode_layout
-from backend.admin.zookeeper.ensemble_config import PACKET_BYTES_DEFAULT, ensemble_config
-from backend.admin.zookeeper.session import Create, Delete, Put
-from backend.admin.zookeeper.znode_layout import TopicZnode, UnreadableZnode
-from backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
-from backend.errors import ConfigError, Conflict
-from backend.journals.zookeeper.throttle_removal import FoundRecords, Removal, changes_for
+from kshunt.backend.admin.security.client_properties import load_client_config
+from kshunt.backend.admin.zookeeper import znode_layout
+from kshunt.backend.admin.zookeeper.ensemble_config import PACKET_BYTES_DEFAULT, ensemble_config
+from kshunt.backend.admin.zookeeper.session import Create, Delete, Put
+from kshunt.backend.admin.zookeeper.znode_layout import TopicZnode, UnreadableZnode
+from kshunt.backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
+from kshunt.backend.errors import ConfigError, Conflict
+from kshunt.backend.journals.zookeeper.throttle_removal import FoundRecords, Removal, changes_for
 from tests.support.brokers.tls import make_tls_files
 
 ZERO = TopicPartition("t", 0)
@@ -216,10 +216,10 @@ def test_a_removal_record_that_cannot_be_read_is_not_written_over() -> None:
 
 def test_zookeepers_client_is_loaded_only_for_zookeeper() -> None:
     program = (
-        "import sys, backend.tools.local.cluster, backend.serve.command\n"
-        "import backend.tools.reassign.command\n"
+        "import sys, kshunt.backend.tools.local.cluster, kshunt.backend.serve.command\n"
+        "import kshunt.backend.tools.reassign.command\n"
         "assert 'kazoo' not in sys.modules\n"
-        "import backend.admin.zookeeper.zookeeper_admin\n"
+        "import kshunt.backend.admin.zookeeper.zookeeper_admin\n"
         "assert 'kazoo' in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from backend.access.roles import Role
-from backend.api.http.json_writer import LARGE, PIECE, entries_of, json_of, written
-from backend.api.http.route_roles import Routes
-from backend.api.models.base import ChangeModel
-from backend.api.models.operations import OperationsModel
-from backend.api.models.reassignments import GeneratedModel, ProgressModel
+from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.json_writer import LARGE, PIECE, entries_of, json_of, written
+from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.base import ChangeModel
+from kshunt.backend.api.models.operations import OperationsModel
+from kshunt.backend.api.models.reassignments import GeneratedModel, ProgressModel
 from tests.support.examples import many
 
 

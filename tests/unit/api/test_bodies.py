@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BeforeValidator, Field, create_model
 
-from backend.api.http.request_bodies import (
+from kshunt.backend.api.http.request_bodies import (
     LARGE_BYTES,
     PIECE,
     BodyRoute,
@@ -23,11 +23,11 @@ from backend.api.http.request_bodies import (
     validated,
     values_of,
 )
-from backend.api.models.base import PlanModel, Strict
-from backend.api.models.reassignments import ReassignRequestModel
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.offload import OFFLOAD_MIN, offload
-from backend.settings import LIMITS
+from kshunt.backend.api.models.base import PlanModel, Strict
+from kshunt.backend.api.models.reassignments import ReassignRequestModel
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.offload import OFFLOAD_MIN, offload
+from kshunt.backend.settings import LIMITS
 from tests.support.embedded.background import running
 from tests.support.examples import many
 from tests.support.serving import serving

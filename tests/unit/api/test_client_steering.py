@@ -9,25 +9,25 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import BaseModel
 
-from backend.api.client.backend_client import BackendClient
-from backend.api.client.operations import DEFAULT_CAPS
-from backend.api.models.drift import MendRequestModel
-from backend.api.models.operations import AbandonRequestModel, SteerRequestModel
-from backend.api.models.previews import PreviewRequestModel
-from backend.api.models.throttles import AdoptRequestModel
-from backend.api.schema.audit import audit_json, read_audit_line
-from backend.api.schema.throttles import read_drift, read_orphan
-from backend.api.service.engine_json import drift_json, orphan_json
-from backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.service.backend_status import BackendStatus
-from backend.domain.service.journal import UnreadableReason
-from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
-from backend.operations.ownership.drift import DriftKind, ListDrift, RateDrift
-from backend.operations.throttles.orphans import Origin, OrphanRate, OrphanReplicas
-from backend.settings import LIMITS
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.client.operations import DEFAULT_CAPS
+from kshunt.backend.api.models.drift import MendRequestModel
+from kshunt.backend.api.models.operations import AbandonRequestModel, SteerRequestModel
+from kshunt.backend.api.models.previews import PreviewRequestModel
+from kshunt.backend.api.models.throttles import AdoptRequestModel
+from kshunt.backend.api.schema.audit import audit_json, read_audit_line
+from kshunt.backend.api.schema.throttles import read_drift, read_orphan
+from kshunt.backend.api.service.engine_json import drift_json, orphan_json
+from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.service.backend_status import BackendStatus
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from kshunt.backend.operations.ownership.drift import DriftKind, ListDrift, RateDrift
+from kshunt.backend.operations.throttles.orphans import Origin, OrphanRate, OrphanReplicas
+from kshunt.backend.settings import LIMITS
 
 PLACE = TopicPartition("orders", 3)
 PLAN = ReassignmentPlan({PLACE: (1, 2)})

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.api.schema.frames.arrow import read_batches
-from backend.api.schema.frames.reader import HEADER_KEY, decode_frame
-from backend.api.schema.frames.writer import FrameWriter, encode_frame, read_snapshots
-from backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint, Snapshot
-from backend.domain.replicas.stuck_causes import Cause
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.settings import LIMITS
-from backend.telemetry.sampling.move_history import extended, permitted_bytes_per_s
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.schema.frames.arrow import read_batches
+from kshunt.backend.api.schema.frames.reader import HEADER_KEY, decode_frame
+from kshunt.backend.api.schema.frames.writer import FrameWriter, encode_frame, read_snapshots
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint, Snapshot
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.settings import LIMITS
+from kshunt.backend.telemetry.sampling.move_history import extended, permitted_bytes_per_s
 from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.topics import create_topic

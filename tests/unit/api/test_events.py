@@ -6,10 +6,10 @@ import asyncio
 import json
 import threading
 
-from backend.api.service.event_log import EventLog, Made
-from backend.api.service.streams import event_stream
-from backend.offload import OFFLOAD_MIN
-from backend.settings import LIMITS
+from kshunt.backend.api.service.event_log import EventLog, Made
+from kshunt.backend.api.service.streams import event_stream
+from kshunt.backend.offload import OFFLOAD_MIN
+from kshunt.backend.settings import LIMITS
 
 START = 1_000
 

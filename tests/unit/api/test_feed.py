@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.schema.frames.writer import read_snapshots
-from backend.api.service.frame_feed import PIECE_BYTES, FrameFeed, frame_bytes, pieces
-from backend.api.service.streams import replica_stream
-from backend.domain.replicas.snapshot import Snapshot
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.api.schema.frames.writer import read_snapshots
+from kshunt.backend.api.service.frame_feed import PIECE_BYTES, FrameFeed, frame_bytes, pieces
+from kshunt.backend.api.service.streams import replica_stream
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.snapshots import assert_equal, replicas_of, snapshot_of, tables
 
 TOPICS = (("a", "b", "c", "d"), ("a", "b", "c", "d"), ("b", "c", "d", "é", "f"))

@@ -13,14 +13,14 @@ from typing import Any
 import httpx
 import pytest
 
-from backend.api.forwarding.outbound import FORWARDED_TO, is_change
-from backend.api.forwarding.signatures import STATEMENT
-from backend.api.http.route_roles import Declared
-from backend.api.server.authentication import AccessPolicy
-from backend.api.server.listener import Listen
-from backend.clock import SystemClock
-from backend.operations.lease.lease import LeaseState, LeaseTimes
-from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
+from kshunt.backend.api.forwarding.outbound import FORWARDED_TO, is_change
+from kshunt.backend.api.forwarding.signatures import STATEMENT
+from kshunt.backend.api.http.route_roles import Declared
+from kshunt.backend.api.server.authentication import AccessPolicy
+from kshunt.backend.api.server.listener import Listen
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.operations.lease.lease import LeaseState, LeaseTimes
+from kshunt.backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
 from tests.support.forward import Application, Place, ask, at, beat, gated, real_app, served
 from tests.support.operations.journal import DEADLINE_S, embedded_cluster, journal
 from tests.support.waiting import wait_until_async

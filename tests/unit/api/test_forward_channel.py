@@ -13,17 +13,17 @@ from typing import Any
 import httpx
 import pytest
 
-from backend.access.cluster_keys import ClusterKeys, Purpose
-from backend.access.roles import LOCAL, Caller, Role
-from backend.api.forwarding.outbound import FORWARDED_TO
-from backend.api.forwarding.peers import (
+from kshunt.backend.access.cluster_keys import ClusterKeys, Purpose
+from kshunt.backend.access.roles import LOCAL, Caller, Role
+from kshunt.backend.api.forwarding.outbound import FORWARDED_TO
+from kshunt.backend.api.forwarding.peers import (
     ForeignSocket,
     check_listener,
     origin_of,
     peers_of,
     unreachable,
 )
-from backend.api.forwarding.signatures import (
+from kshunt.backend.api.forwarding.signatures import (
     ANSWER_SIGNED,
     FRESH_MS,
     NONCES_MAX,
@@ -35,10 +35,10 @@ from backend.api.forwarding.signatures import (
     digest_of,
     signed,
 )
-from backend.api.http.paths import rebuilt_path, rebuilt_query
-from backend.api.server.authentication import AccessPolicy, Gate
-from backend.clock import SystemClock
-from backend.errors import ConfigError
+from kshunt.backend.api.http.paths import rebuilt_path, rebuilt_query
+from kshunt.backend.api.server.authentication import AccessPolicy, Gate
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.errors import ConfigError
 from tests.support.forward import KEYS, Application, Place, Said, Tokens, at, beat, call, gated
 
 PATH = "/v1/throttles/rates"

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.schema.frames.arrow import read_batches
-from backend.api.schema.frames.writer import FrameWriter, read_snapshots
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.replicas.snapshot import COLUMNS, Snapshot
-from backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.api.schema.frames.arrow import read_batches
+from kshunt.backend.api.schema.frames.writer import FrameWriter, read_snapshots
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.replicas.snapshot import COLUMNS, Snapshot
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.tui.facts.snapshot_facts import Facts, eta_range
 from tests.support.tui.cluster import ScriptedCluster, incident
-from tui.facts.snapshot_facts import Facts, eta_range
 
 WORDS = st.lists(st.text(max_size=5), min_size=1, max_size=4, unique=True)
 NUMBERS = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=20)

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from backend.api.client.backend_client import BackendClient
-from backend.api.client.stdlib import StdlibClient
-from backend.api.schema.base import change_json
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.errors import KshuntError
-from backend.tools.reassign.command import main
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.client.stdlib import StdlibClient
+from kshunt.backend.api.schema.base import change_json
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.tools.reassign.command import main
 
 SEED = 20
 ROUNDS = 60

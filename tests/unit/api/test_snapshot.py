@@ -12,15 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.schema.frames.writer import SCHEMA, FrameWriter, encode_frame, read_snapshots
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.replicas.snapshot import (
+from kshunt.backend.api.schema.frames.writer import (
+    SCHEMA,
+    FrameWriter,
+    encode_frame,
+    read_snapshots,
+)
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.replicas.snapshot import (
     apply_rows,
     changed_rows,
     gone_rows,
     take,
 )
-from backend.domain.replicas.stuck_causes import Cause, Stuck
+from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
 from tests.support.snapshots import EXPLAINED, assert_equal, replicas_of, snapshot_of, tables
 
 

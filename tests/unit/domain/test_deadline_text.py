@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.text.deadlines import DAYS_MOST, deadline_s
-from backend.errors import BadInput
+from kshunt.backend.domain.text.deadlines import DAYS_MOST, deadline_s
+from kshunt.backend.errors import BadInput
 
 BERLIN = ZoneInfo("Europe/Berlin")
 DAY_S = 86_400

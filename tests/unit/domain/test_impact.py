@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import NO_BROKER, LogDir, TopicPartition
-from backend.domain.planning.impact import BrokerImpact
-from backend.errors import BadInput
-from backend.placement.impact import impact
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, LogDir, TopicPartition
+from kshunt.backend.domain.planning.impact import BrokerImpact
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.impact import impact
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 from tests.support.examples import many
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.domain.cluster.assignment import Assignment, merge
-from backend.domain.cluster.partition_modes import MODES_BY_KEY, PartitionMode, mode_words
+from kshunt.backend.domain.cluster.assignment import Assignment, merge
+from kshunt.backend.domain.cluster.partition_modes import MODES_BY_KEY, PartitionMode, mode_words
 
 RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
 MINUTE_MS = 60_000

@@ -10,15 +10,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from backend.domain.operations.lifecycle import (
+from kshunt.backend.domain.operations.lifecycle import (
     STEPS,
     TRANSITIONS,
     OperationState,
     OperationStep,
     step_between,
 )
-from backend.domain.operations.operation import Operation, OperationKind
-from backend.errors import Conflict
+from kshunt.backend.domain.operations.operation import Operation, OperationKind
+from kshunt.backend.errors import Conflict
 from tests.support.examples import many
 from tests.support.written_tables import steps_table
 

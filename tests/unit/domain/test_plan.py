@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.plan import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import (
     ReassignmentPlan,
     check_plan,
     format_plan,
@@ -18,9 +18,9 @@ from backend.domain.reassignment.plan import (
     parse_plan,
     parse_topics_to_move,
 )
-from backend.errors import PlanError
-from backend.settings import LIMITS
-from backend.tools.reassign.command import main
+from kshunt.backend.errors import PlanError
+from kshunt.backend.settings import LIMITS
+from kshunt.backend.tools.reassign.command import main
 
 INT32 = st.integers(0, 2**31 - 1)
 PARTITIONS = st.builds(TopicPartition, st.text(min_size=1), INT32)

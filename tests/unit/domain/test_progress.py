@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.schema.reassignments import progress_json, read_progress, read_verify
-from backend.domain.cluster.metadata import (
+from kshunt.backend.api.schema.reassignments import progress_json, read_progress, read_verify
+from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     OngoingReassignment,
     PartitionState,
     TopicPartition,
 )
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.reassignment.answers import (
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.reassignment.answers import (
     LogDirRow,
     ProgressRow,
     VerifyAnswer,
     VerifyRow,
     VerifyState,
 )
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.reassignment.progress import (
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.reassignment.progress import (
     NOT_AS_PLANNED,
     ReplicaDirs,
     format_log_dirs,
@@ -36,8 +36,8 @@ from backend.domain.reassignment.progress import (
     verify_rows,
     with_causes,
 )
-from backend.domain.replicas.stuck_causes import Cause, Stuck
-from backend.tools.reassign.reports import progress_report, verify_report
+from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
+from kshunt.backend.tools.reassign.reports import progress_report, verify_report
 
 SEED_TABLE = """\
 Topic      Partition  Broker  Status

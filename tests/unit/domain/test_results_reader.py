@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backend.clock import SystemClock
-from backend.domain.pipeline.delivered import BACKFILL, STREAM
-from backend.domain.pipeline.result_columns import (
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.pipeline.delivered import BACKFILL, STREAM
+from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     ETA,
     MANIFEST,
@@ -25,9 +25,9 @@ from backend.domain.pipeline.result_columns import (
     STALLS,
     THROTTLE_EFFECT,
 )
-from backend.domain.pipeline.sample_columns import hour_folder
-from backend.pipeline_files.result_files import UnreadableResults, current_files
-from backend.telemetry.results.results_reader import Results
+from kshunt.backend.domain.pipeline.sample_columns import hour_folder
+from kshunt.backend.pipeline_files.result_files import UnreadableResults, current_files
+from kshunt.backend.telemetry.results.results_reader import Results
 from tests.support.pipeline.delivered import Row, publish, write
 
 HOUR_MS = 3_600_000

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from backend.domain.cluster.metadata import NO_BROKER, LogDir
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.shrink.check import KeyUse, Severity, ShrinkCheck
-from backend.domain.shrink.delete_partitions import ShrinkSupport
-from backend.domain.shrink.disk_space import HEADER_BYTES
-from backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
-from backend.domain.shrink.judge import judge
-from backend.domain.topics.groups import (
+from kshunt.backend.domain.cluster.metadata import NO_BROKER, LogDir
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.shrink.check import KeyUse, Severity, ShrinkCheck
+from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
+from kshunt.backend.domain.shrink.disk_space import HEADER_BYTES
+from kshunt.backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
+from kshunt.backend.domain.shrink.judge import judge
+from kshunt.backend.domain.topics.groups import (
     ActiveProducer,
     ConsumerGroup,
     GroupMember,

@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.shrink.offset_maps import OffsetMap, Offsets, cuts_of, translated, translated_of
+from kshunt.backend.domain.shrink.offset_maps import (
+    OffsetMap,
+    Offsets,
+    cuts_of,
+    translated,
+    translated_of,
+)
 
 Record = tuple[int, int]
 """Partition and offset in the source."""

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.replicas.stuck_causes import Cause
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
     LOG_DIR_RATE,
 )
-from backend.embedded.core.cluster_core import Core, Timing
-from backend.embedded.core.spec import BrokerSpec
-from backend.embedded.data.hosts import Hardware
-from backend.embedded.metadata.records import ResourceType
-from backend.embedded.scenario.model import Event, Reassign, Scenario, SlowLink, TopicSpec
-from backend.embedded.scenario.reading import load_scenario
+from kshunt.backend.embedded.core.cluster_core import Core, Timing
+from kshunt.backend.embedded.core.spec import BrokerSpec
+from kshunt.backend.embedded.data.hosts import Hardware
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.embedded.scenario.model import Event, Reassign, Scenario, SlowLink, TopicSpec
+from kshunt.backend.embedded.scenario.reading import load_scenario
 from tests.support.embedded.core import MB, SmallCluster
 from tests.support.embedded.scenarios import Played
 from tests.support.examples import many

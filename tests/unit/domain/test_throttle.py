@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import (
     NO_REPLICAS,
     BrokerThrottle,
     Move,
@@ -19,9 +19,9 @@ from backend.domain.throttles.configs import (
     parse_rate,
     throttled_replicas_of,
 )
-from backend.errors import BadInput
-from backend.operations.ownership.ownership import Ownership, Shares, found_settings
-from backend.operations.throttles.cleanup import cleared_by
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.ownership.ownership import Ownership, Shares, found_settings
+from kshunt.backend.operations.throttles.cleanup import cleared_by
 
 pairs = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=6)
 replica_sets = st.builds(ReplicaSet, pairs)

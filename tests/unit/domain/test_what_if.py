@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import Broker
-from backend.domain.replicas.snapshot import COLUMNS, DTYPES, BrokerStatus, Replicas, Snapshot
-from backend.domain.replicas.stuck_causes import Cause
-from backend.domain.replicas.what_if import Forecast, Why, what_if
-from backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
+from kshunt.backend.domain.cluster.metadata import Broker
+from kshunt.backend.domain.replicas.snapshot import (
+    COLUMNS,
+    DTYPES,
+    BrokerStatus,
+    Replicas,
+    Snapshot,
+)
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.replicas.what_if import Forecast, Why, what_if
+from kshunt.backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
 
 MB = 1_000_000
 BROKERS = (1, 2, 3, 4)

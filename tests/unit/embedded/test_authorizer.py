@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.embedded.controller.acls import NewAcl, create_acls, created, delete_acls, removed
-from backend.embedded.controller.decision import KafkaError
-from backend.embedded.metadata.acls import (
+from kshunt.backend.embedded.controller.acls import (
+    NewAcl,
+    create_acls,
+    created,
+    delete_acls,
+    removed,
+)
+from kshunt.backend.embedded.controller.decision import KafkaError
+from kshunt.backend.embedded.metadata.acls import (
     CLUSTER_NAME,
     Acl,
     AclFilter,
@@ -20,11 +26,11 @@ from backend.embedded.metadata.acls import (
     Permission,
     ResourceKind,
 )
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import decode, encode
-from backend.embedded.metadata.snapshot import image_records
-from backend.embedded.security.authorizer import Authorizer, Client, authorizer_of
-from backend.errors import BadInput
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import decode, encode
+from kshunt.backend.embedded.metadata.snapshot import image_records
+from kshunt.backend.embedded.security.authorizer import Authorizer, Client, authorizer_of
+from kshunt.backend.errors import BadInput
 
 ALICE = Client("User:alice", "127.0.0.1")
 BOB = Client("User:bob", "10.0.0.9")

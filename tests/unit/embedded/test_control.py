@@ -13,14 +13,14 @@ import httpx
 import pytest
 from starlette.routing import Route
 
-from backend.embedded.control import _BROKER_ACTIONS, control_api, control_app
-from backend.embedded.controller.topics import NewTopic, create_topics
-from backend.embedded.core.cluster_core import ControllerLost
-from backend.embedded.core.spec import BrokerSpec, ClusterSpec, plain_brokers
-from backend.embedded.data.hosts import Hardware
-from backend.embedded.running import RunningCluster, run_cluster
-from backend.embedded.scenario.model import BrokerEvent, Scenario, TopicSpec
-from backend.errors import BadInput
+from kshunt.backend.embedded.control import _BROKER_ACTIONS, control_api, control_app
+from kshunt.backend.embedded.controller.topics import NewTopic, create_topics
+from kshunt.backend.embedded.core.cluster_core import ControllerLost
+from kshunt.backend.embedded.core.spec import BrokerSpec, ClusterSpec, plain_brokers
+from kshunt.backend.embedded.data.hosts import Hardware
+from kshunt.backend.embedded.running import RunningCluster, run_cluster
+from kshunt.backend.embedded.scenario.model import BrokerEvent, Scenario, TopicSpec
+from kshunt.backend.errors import BadInput
 from tests.support.embedded.background import running
 from tests.support.paths import ROOT
 from tests.support.waiting import wait_until_async

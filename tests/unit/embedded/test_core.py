@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.elections import elect_leaders
-from backend.embedded.controller.reassign import alter_partition_reassignments
-from backend.embedded.controller.shrink import delete_partitions
-from backend.embedded.controller.throttled_reassign import reassign_partitions
-from backend.embedded.controller.topics import NewTopic, create_topics, delete_topics
-from backend.embedded.core.cluster_core import ControllerLost
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import PartitionMode, Record, ResourceType, encode
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.elections import elect_leaders
+from kshunt.backend.embedded.controller.reassign import alter_partition_reassignments
+from kshunt.backend.embedded.controller.shrink import delete_partitions
+from kshunt.backend.embedded.controller.throttled_reassign import reassign_partitions
+from kshunt.backend.embedded.controller.topics import NewTopic, create_topics, delete_topics
+from kshunt.backend.embedded.core.cluster_core import ControllerLost
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import PartitionMode, Record, ResourceType, encode
 from tests.support.embedded.core import MB, SmallCluster, check_plane
 from tests.support.examples import many
 

@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
-from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.coordinator.codes import Code
-from backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.net.api import KAFKA_APIS
 from tests.support.embedded.background import Running
 from tests.support.embedded.coordinators import (
     CLIENT_ID,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.coordinator.codes import Code, CoordinatorError
-from backend.embedded.coordinator.group_coordinator import GroupCoordinator
-from backend.embedded.coordinator.members import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.group_coordinator import GroupCoordinator
+from kshunt.backend.embedded.coordinator.members import (
     Committer,
     GroupState,
     JoinAnswer,
     JoinRequest,
     SyncRequest,
 )
-from backend.embedded.coordinator.offsets import Offset
-from backend.embedded.coordinator.routing import coordinator_of, java_hash
-from backend.embedded.metadata.records import Record, decode, encode
+from kshunt.backend.embedded.coordinator.offsets import Offset
+from kshunt.backend.embedded.coordinator.routing import coordinator_of, java_hash
+from kshunt.backend.embedded.metadata.records import Record, decode, encode
 from tests.support.embedded.groups import RANGE, REBALANCE_S, SESSION_S, STICKY, Clients, given
 
 ITEM = TopicPartition("orders", 0)

@@ -12,10 +12,10 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
-from backend.embedded.logs import batch as log_batch
-from backend.embedded.logs.batch import Record, build_batch
-from backend.embedded.logs.crc import BLOCK, crc32c
-from backend.embedded.logs.errors import (
+from kshunt.backend.embedded.logs import batch as log_batch
+from kshunt.backend.embedded.logs.batch import Record, build_batch
+from kshunt.backend.embedded.logs.crc import BLOCK, crc32c
+from kshunt.backend.embedded.logs.errors import (
     BatchTooLarge,
     CorruptBatch,
     InvalidProducerEpoch,
@@ -25,7 +25,7 @@ from backend.embedded.logs.errors import (
     OffsetOutOfRange,
     OutOfOrderSequence,
 )
-from backend.embedded.logs.partition_log import PartitionLog
+from kshunt.backend.embedded.logs.partition_log import PartitionLog
 
 NOW_MS = 1_700_000_000_000
 PRODUCER = 4_000

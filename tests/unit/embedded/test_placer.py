@@ -19,35 +19,35 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin import NewPartitions as MorePartitions
 from confluent_kafka.admin import NewTopic as KafkaTopic
 
-from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.controller import replica_placement as placing
-from backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
-from backend.embedded.controller.brokers import (
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.embedded.controller import replica_placement as placing
+from kshunt.backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
+from kshunt.backend.embedded.controller.brokers import (
     Registration,
     fence_broker,
     register_broker,
     unfence_broker,
 )
-from backend.embedded.controller.decision import Decision, KafkaError
-from backend.embedded.controller.replica_placement import (
+from kshunt.backend.embedded.controller.decision import Decision, KafkaError
+from kshunt.backend.embedded.controller.replica_placement import (
     NamedPlacer,
     asked_by,
     place,
     striped_placement,
 )
-from backend.embedded.controller.topics import NewPartitions, NewTopic, create_partitions
-from backend.embedded.controller.topics import create_topics as create
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.embedded.metadata.records import ConfigChanged, ResourceType
-from backend.embedded.scenario.reading import read_scenario
-from backend.errors import BadInput, ConfigError
-from backend.placement.placer import (
+from kshunt.backend.embedded.controller.topics import NewPartitions, NewTopic, create_partitions
+from kshunt.backend.embedded.controller.topics import create_topics as create
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.embedded.metadata.records import ConfigChanged, ResourceType
+from kshunt.backend.embedded.scenario.reading import read_scenario
+from kshunt.backend.errors import BadInput, ConfigError
+from kshunt.backend.placement.placer import (
     InvalidReplicationFactor,
     ReplicaPlacementFailed,
     UsableBroker,
     load_placer,
 )
-from backend.placement.placer_names import KAFKA_STRIPED
+from kshunt.backend.placement.placer_names import KAFKA_STRIPED
 from tests.support.embedded.background import running
 from tests.support.embedded.controller import Controller, errors
 from tests.support.topics import create_topic

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.embedded.coordinator import records as coordinators
-from backend.embedded.metadata import records as r
-from backend.embedded.metadata.record_log import MAGIC, RecordLog, RecordLogError
-from backend.errors import Conflict
+from kshunt.backend.embedded.coordinator import records as coordinators
+from kshunt.backend.embedded.metadata import records as r
+from kshunt.backend.embedded.metadata.record_log import MAGIC, RecordLog, RecordLogError
+from kshunt.backend.errors import Conflict
 
 COMMITS: Sequence[Sequence[r.Record]] = (
     [r.TopicCreated("t", "0" * 32), r.ControllerElected(1, 1)],

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.embedded.replication.columns import (
+from kshunt.backend.embedded.replication.columns import (
     NOWHERE,
     BrokerState,
     CaughtUp,
@@ -20,8 +20,8 @@ from backend.embedded.replication.columns import (
     IsrShrink,
     LogDirMoveDone,
 )
-from backend.embedded.replication.model import LAG_TIME_MAX_MS, Replication
-from backend.errors import Conflict
+from kshunt.backend.embedded.replication.model import LAG_TIME_MAX_MS, Replication
+from kshunt.backend.errors import Conflict
 from tests.support.examples import many
 
 MB = 1_000_000.0

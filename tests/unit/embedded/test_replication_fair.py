@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from backend.embedded.replication.flows import share
-from backend.embedded.replication.max_min_fair import load, max_min
+from kshunt.backend.embedded.replication.flows import share
+from kshunt.backend.embedded.replication.max_min_fair import load, max_min
 
 WIDTH = 3
 NEAR = 1e-6

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backend.embedded.handlers.security.rights import GUARDS
+from kshunt.backend.embedded.handlers.security.rights import GUARDS
 from tests.support.embedded.rights import BY_NAME, NOBODY, REFUSALS, RightsCluster, codes, grant
 from tests.support.embedded.rights_cases import CASES, Case
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from backend.embedded.controller.acls import created
-from backend.embedded.controller.decision import Decision
-from backend.embedded.handlers.admin import topics
-from backend.embedded.handlers.security.guard import guarded
-from backend.embedded.handlers.security.rights import GUARDS
-from backend.embedded.net.api import WireClose
-from backend.wire import seeds
+from kshunt.backend.embedded.controller.acls import created
+from kshunt.backend.embedded.controller.decision import Decision
+from kshunt.backend.embedded.handlers.admin import topics
+from kshunt.backend.embedded.handlers.security.guard import guarded
+from kshunt.backend.embedded.handlers.security.rights import GUARDS
+from kshunt.backend.embedded.net.api import WireClose
+from kshunt.backend.wire import seeds
 from tests.support.embedded.rights import ADMIN, NOBODY, RightsCluster, allow, codes, grant
 from tests.support.embedded.rights_cases import CASES, FILTER, GROUP, OFFSETS
 

@@ -39,13 +39,13 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from backend.embedded import command
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.embedded.net.api import KAFKA_APIS
-from backend.embedded.net.sasl import FRAME_BYTES_MAX
-from backend.embedded.scenario.reading import read_scenario
-from backend.embedded.security.sasl_plain import AuthenticationFailed, PlainUsers
-from backend.errors import KshuntError
+from kshunt.backend.embedded import command
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.embedded.net.sasl import FRAME_BYTES_MAX
+from kshunt.backend.embedded.scenario.reading import read_scenario
+from kshunt.backend.embedded.security.sasl_plain import AuthenticationFailed, PlainUsers
+from kshunt.backend.errors import KshuntError
 from tests.support.embedded.background import Running, running
 from tests.support.embedded.rights import AUTHORIZED, allow, granted
 from tests.support.embedded.users import USERS, login, login_at
@@ -417,7 +417,7 @@ def test_a_command_line_names_users_by_their_files(tmp_path: Path) -> None:
     secret.write_text("admin-secret\n")
     secret.chmod(0o600)
     users = ("--sasl-user", f"admin:{secret}", "--authorizer", "--super-user", "admin")
-    start = [sys.executable, "-m", "backend", "cluster", "--control-port", "none", *users]
+    start = [sys.executable, "-m", "kshunt", "cluster", "--control-port", "none", *users]
     with subprocess.Popen(
         start, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
     ) as process:

@@ -8,22 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.configs import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
     ConfigResource,
     incremental_alter_configs,
 )
-from backend.embedded.controller.elections import elect_leaders
-from backend.embedded.controller.shrink import delete_partitions
-from backend.embedded.controller.topics import NewPartitions, create_partitions
-from backend.embedded.metadata.config_keys import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
-from backend.embedded.metadata.records import PartitionMode, ResourceType
-from backend.embedded.scenario.model import scenario_names
-from backend.embedded.scenario.reading import load_scenario, read_scenario
-from backend.embedded.scenario.timeline import OwnMove
-from backend.errors import BadInput
+from kshunt.backend.embedded.controller.elections import elect_leaders
+from kshunt.backend.embedded.controller.shrink import delete_partitions
+from kshunt.backend.embedded.controller.topics import NewPartitions, create_partitions
+from kshunt.backend.embedded.metadata.config_keys import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
+from kshunt.backend.embedded.metadata.records import PartitionMode, ResourceType
+from kshunt.backend.embedded.scenario.model import scenario_names
+from kshunt.backend.embedded.scenario.reading import load_scenario, read_scenario
+from kshunt.backend.embedded.scenario.timeline import OwnMove
+from kshunt.backend.errors import BadInput
 from tests.support.embedded.scenarios import Played
 from tests.support.paths import ROOT
 

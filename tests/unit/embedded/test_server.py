@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
-from backend.embedded.net.api import WireReply
-from backend.embedded.net.faults import Faults
-from backend.embedded.net.server import BrokerServer, RequestContext, ServerLimits
-from backend.wire import seeds
+from kshunt.backend.embedded.net.api import WireReply
+from kshunt.backend.embedded.net.faults import Faults
+from kshunt.backend.embedded.net.server import BrokerServer, RequestContext, ServerLimits
+from kshunt.backend.wire import seeds
 from tests.support.embedded.connection import (
     DEADLINE_S,
     DESCRIBE_CLUSTER,

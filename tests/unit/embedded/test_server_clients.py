@@ -11,12 +11,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.domain.cluster.assignment import partition_states
-from backend.domain.cluster.columns import columns_of
-from backend.domain.cluster.metadata import TopicPartition
-from backend.settings import Settings
-from backend.wire import seeds
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.columns import columns_of
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.settings import Settings
+from kshunt.backend.wire import seeds
 from tests.support.embedded.connection import connected
 from tests.support.embedded.loop_thread import DEADLINE_S
 from tests.support.embedded.unchanging import (

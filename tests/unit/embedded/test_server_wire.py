@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from backend.embedded.net.api import KAFKA_APIS, SEED_APIS, Api, ApiTable, WireReply
-from backend.embedded.net.frame_check import BadFrame, Costs, check_message
-from backend.wire import seeds
-from backend.wire.reader import Reader, WireError
+from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS, Api, ApiTable, WireReply
+from kshunt.backend.embedded.net.frame_check import BadFrame, Costs, check_message
+from kshunt.backend.wire import seeds
+from kshunt.backend.wire.reader import Reader, WireError
 from tests.support.embedded.frames import (
     ALL_TOPICS,
     API_VERSIONS,

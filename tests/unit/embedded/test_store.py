@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from backend.embedded.core.store import ClusterStore
-from backend.embedded.logs.batch import read_header
-from backend.embedded.metadata.config_keys import LEADER_RATE
-from backend.embedded.metadata.record_log import RecordLogError
-from backend.embedded.metadata.records import Record, ResourceType
-from backend.errors import Conflict
+from kshunt.backend.embedded.core.store import ClusterStore
+from kshunt.backend.embedded.logs.batch import read_header
+from kshunt.backend.embedded.metadata.config_keys import LEADER_RATE
+from kshunt.backend.embedded.metadata.record_log import RecordLogError
+from kshunt.backend.embedded.metadata.records import Record, ResourceType
+from kshunt.backend.errors import Conflict
 from tests.support.embedded.core import MB, SmallCluster, check_plane
 
 T, B = ResourceType.TOPIC, ResourceType.BROKER
@@ -191,7 +191,7 @@ def test_copies_between_directories_go_on(folder: Path) -> None:
 def test_a_long_log_is_shortened_and_says_the_same(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.embedded.core.store.SHORTEN_BYTES", 10_000)
+    monkeypatch.setattr("kshunt.backend.embedded.core.store.SHORTEN_BYTES", 10_000)
     first = Stored(folder)
     cluster = first.cluster
     cluster.create("t", [1, 2], [2, 3])

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaProducer
 
-from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.coordinator.codes import Code
-from backend.embedded.coordinator.records import TransactionState
-from backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.records import TransactionState
+from kshunt.backend.embedded.net.api import KAFKA_APIS
 from tests.support.embedded.background import Running
 from tests.support.embedded.coordinators import DEADLINE_S, Wire, create_topic, small_cluster
 from tests.support.waiting import wait_until

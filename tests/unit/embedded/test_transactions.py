@@ -10,15 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.coordinator.codes import Code, CoordinatorError
-from backend.embedded.coordinator.group_coordinator import GroupCoordinator
-from backend.embedded.coordinator.members import Committer
-from backend.embedded.coordinator.offsets import Offset
-from backend.embedded.coordinator.records import TransactionChanged, TransactionState
-from backend.embedded.coordinator.transaction_coordinator import Marker, TransactionCoordinator
-from backend.embedded.coordinator.transaction_steps import EPOCH_MAX, Producer
-from backend.embedded.metadata.records import Record, decode, encode
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.group_coordinator import GroupCoordinator
+from kshunt.backend.embedded.coordinator.members import Committer
+from kshunt.backend.embedded.coordinator.offsets import Offset
+from kshunt.backend.embedded.coordinator.records import TransactionChanged, TransactionState
+from kshunt.backend.embedded.coordinator.transaction_coordinator import (
+    Marker,
+    TransactionCoordinator,
+)
+from kshunt.backend.embedded.coordinator.transaction_steps import EPOCH_MAX, Producer
+from kshunt.backend.embedded.metadata.records import Record, decode, encode
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 TIMEOUT_MS = 60_000

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.errors import BadInput, ConfigError
-from backend.notify.dead_letters import DeadLetters, Letter, read_letters, remove_letters
-from backend.notify.message import Message
-from backend.notify.spool import REWRITE_BYTES, Spool
+from kshunt.backend.errors import BadInput, ConfigError
+from kshunt.backend.notify.dead_letters import DeadLetters, Letter, read_letters, remove_letters
+from kshunt.backend.notify.message import Message
+from kshunt.backend.notify.spool import REWRITE_BYTES, Spool
 from tests.support.full_disk import full_disk
 from tests.support.notify.messages import message
 
@@ -146,7 +146,7 @@ def test_a_text_that_utf_8_does_not_have_holds_up_nothing(tmp_path: Path) -> Non
 def test_two_backends_do_not_share_it(tmp_path: Path) -> None:
     with opened(tmp_path / "waiting"):
         code = (
-            "import sys; from pathlib import Path; from backend.notify.spool import Spool\n"
+            "import sys; from pathlib import Path; from kshunt.backend.notify.spool import Spool\n"
             "Spool(Path(sys.argv[1])).open()"
         )
         done = subprocess.run(

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.notify.notifier import NO_HOOK, Notifier
-from backend.notify.retries import RetryPolicy
-from backend.notify.webhook import CROWDED, superseded
+from kshunt.backend.notify.notifier import NO_HOOK, Notifier
+from kshunt.backend.notify.retries import RetryPolicy
+from kshunt.backend.notify.webhook import CROWDED, superseded
 from tests.support.full_disk import full_disk
 from tests.support.notify.messages import CLUSTER, QUICK, Desk, message, news, target
 from tests.support.notify.receiver import Receiver, hangs, receiving, resets, says, sends

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from backend.errors import ConfigError
-from backend.notify.address import target_of
-from backend.notify.message import TEXT_MAX, Message, News, one_line
-from backend.notify.signatures import headers_of, keys_of, signature
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.notify.address import target_of
+from kshunt.backend.notify.message import TEXT_MAX, Message, News, one_line
+from kshunt.backend.notify.signatures import headers_of, keys_of, signature
 from tests.support.notify.messages import CLUSTER, KEY, SECRET, message
 
 PUBLISHED = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.notify.retries import (
+from kshunt.backend.notify.retries import (
     Answer,
     AttemptResult,
     RetryPolicy,

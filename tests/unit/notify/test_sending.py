@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from backend.errors import ConfigError
-from backend.notify.http_sender import ANSWER_BYTES_MAX, WORDS_MAX, HttpSender
-from backend.notify.retries import Answer, AttemptResult, RetryPolicy
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.notify.http_sender import ANSWER_BYTES_MAX, WORDS_MAX, HttpSender
+from kshunt.backend.notify.retries import Answer, AttemptResult, RetryPolicy
 from tests.support.certificates import Authority
 from tests.support.notify.messages import SECRET, message, target
 from tests.support.notify.receiver import Answer as Told

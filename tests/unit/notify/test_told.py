@@ -18,24 +18,24 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.security.client_properties import client_config
-from backend.api.service.backend import Backend
-from backend.api.service.readiness import answers
-from backend.clock import SystemClock
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Requester
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.domain.throttles.configs import FOLLOWER_RATE
-from backend.embedded.cluster import EmbeddedCluster
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.journals.topic.topic_journal import TopicJournal
-from backend.notify.changes import SILENT_S
-from backend.operations.reassignment.starting import ReassignRequest
-from backend.operations.throttles.repair import change_id
-from backend.serve.webhook_events import notifying_webhooks
-from backend.settings import Settings
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.security.client_properties import client_config
+from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.service.readiness import answers
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
+from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE
+from kshunt.backend.embedded.cluster import EmbeddedCluster
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.notify.changes import SILENT_S
+from kshunt.backend.operations.reassignment.starting import ReassignRequest
+from kshunt.backend.operations.throttles.repair import change_id
+from kshunt.backend.serve.webhook_events import notifying_webhooks
+from kshunt.backend.settings import Settings
 from tests.support.embedded.background import Running, running
 from tests.support.keys import KEYS
 from tests.support.notify.messages import QUICK, Desk, target

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.notify.changes import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.notify.changes import (
     ATTENTION_S,
     FACTS_MAX,
     LOST_S,
@@ -22,9 +22,9 @@ from backend.notify.changes import (
     needs,
     operation_facts,
 )
-from backend.notify.deletions import PendingDeletions, pending_deletions
-from backend.notify.message import News
-from backend.operations.moves.schedule import NextMoves
+from kshunt.backend.notify.deletions import PendingDeletions, pending_deletions
+from kshunt.backend.notify.message import News
+from kshunt.backend.operations.moves.schedule import NextMoves
 from tests.support.recording.samples import plain, with_modes
 
 RO, NONE = PartitionMode.READ_ONLY, PartitionMode.NONE

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from backend.errors import ConfigError
-from backend.notify.address import WebhookAddress
-from backend.notify.options import add_target_options, targets_of
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.notify.address import WebhookAddress
+from kshunt.backend.notify.options import add_target_options, targets_of
 
 SECRET = "https://hooks.example.org/services/T0/B0/hidden-hidden"
 PLAIN = "https://hooks.example.org/kshunt"

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.audit.lines import WHO_MAX, AuditEvent
-from backend.domain.operations.approval import (
+from kshunt.backend.domain.audit.lines import WHO_MAX, AuditEvent
+from kshunt.backend.domain.operations.approval import (
     NAME_MAX,
     TRANSITIONS,
     Person,
     ProposalState,
     requester_and_approver,
 )
-from backend.errors import BadInput, Conflict, JournalUnavailable, KshuntError, NotActive
-from backend.operations.core.known_operations import has_unfinished
-from backend.operations.review.approvals import Approvals
-from backend.settings import LIMITS
-from backend.two_person import TwoPersonKind, TwoPersonRule
+from kshunt.backend.errors import BadInput, Conflict, JournalUnavailable, KshuntError, NotActive
+from kshunt.backend.operations.core.known_operations import has_unfinished
+from kshunt.backend.operations.review.approvals import Approvals
+from kshunt.backend.settings import LIMITS
+from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
 from tests.support.operations.approvals import (
     ADA,
     BOB,

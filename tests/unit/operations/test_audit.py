@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from backend.api.models.reassignments import CancelRequestModel, ReassignRequestModel
-from backend.api.schema.audit import as_json, audit_json, read_audit_json
-from backend.domain.audit.lines import (
+from kshunt.backend.api.models.reassignments import CancelRequestModel, ReassignRequestModel
+from kshunt.backend.api.schema.audit import as_json, audit_json, read_audit_json
+from kshunt.backend.domain.audit.lines import (
     LISTED_MAX,
     OUTCOME_MAX,
     REASON_MAX,
@@ -30,7 +30,7 @@ from backend.domain.audit.lines import (
     read_line,
     selected,
 )
-from backend.domain.audit.report import (
+from kshunt.backend.domain.audit.report import (
     as_markdown,
     as_text,
     escaped,
@@ -40,14 +40,14 @@ from backend.domain.audit.report import (
     utc_time,
     width_cells,
 )
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import OperationKind
-from backend.domain.service.journal import UnreadableReason
-from backend.errors import BadInput
-from backend.operations.audit.lines import CLOCK_SET_MS, NUMBER_MAX, next_number, read_audit
-from backend.operations.journal.entries import Entry, Header, JournalState, Unreadable
-from backend.operations.journal.replay import JournalReplay
-from backend.tools.shared import flags
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import OperationKind
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.audit.lines import CLOCK_SET_MS, NUMBER_MAX, next_number, read_audit
+from kshunt.backend.operations.journal.entries import Entry, Header, JournalState, Unreadable
+from kshunt.backend.operations.journal.replay import JournalReplay
+from kshunt.backend.tools.shared import flags
 from tests.support.keys import KEYS
 
 NOW_MS = 1_800_000_000_123

@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
-from backend.domain.audit.lines import audit_key
-from backend.operations.journal.audit_chain import verified
-from backend.operations.journal.entries import MANIFEST_KEY, Body, Header, JournalState, Record
-from backend.operations.journal.replay import JournalReplay, Unproven
+from kshunt.backend.domain.audit.lines import audit_key
+from kshunt.backend.operations.journal.audit_chain import verified
+from kshunt.backend.operations.journal.entries import (
+    MANIFEST_KEY,
+    Body,
+    Header,
+    JournalState,
+    Record,
+)
+from kshunt.backend.operations.journal.replay import JournalReplay, Unproven
 from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import CLUSTER, HEADER, unsigned
 

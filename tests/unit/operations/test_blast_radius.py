@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from backend.domain.text.formatting import size_text
-from backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
-from backend.errors import Conflict
-from backend.operations.moves.cluster_view import ClusterView
-from backend.operations.moves.schedule import Queue
-from backend.operations.review.blast_radius import (
+from kshunt.backend.domain.text.formatting import size_text
+from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
+from kshunt.backend.errors import Conflict
+from kshunt.backend.operations.moves.cluster_view import ClusterView
+from kshunt.backend.operations.moves.schedule import Queue
+from kshunt.backend.operations.review.blast_radius import (
     CancelRequest,
     ElectRequest,
     PauseRequest,

@@ -7,13 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from backend.access.roles import LOCAL, Caller, Role
-from backend.api.service.presence import SILENCE_S, PresenceBoard
-from backend.domain.operations.operation import Operation, OperationKind, OperationState, Requester
-from backend.domain.operations.team import NOTE_MAX, ConnectedSession, Team, note_text
-from backend.errors import BadInput, Conflict
-from backend.operations.review.claims import Claims
-from backend.settings import LIMITS
+from kshunt.backend.access.roles import LOCAL, Caller, Role
+from kshunt.backend.api.service.presence import SILENCE_S, PresenceBoard
+from kshunt.backend.domain.operations.operation import (
+    Operation,
+    OperationKind,
+    OperationState,
+    Requester,
+)
+from kshunt.backend.domain.operations.team import NOTE_MAX, ConnectedSession, Team, note_text
+from kshunt.backend.errors import BadInput, Conflict
+from kshunt.backend.operations.review.claims import Claims
+from kshunt.backend.settings import LIMITS
 from tests.support.clocks import Standing
 from tests.support.operations.approvals import Side, side
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from backend.domain.throttles.configs import ReplicaSet
-from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
-from backend.operations.ownership.drift import (
+from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from kshunt.backend.operations.ownership.drift import (
     DriftKind,
     ListDrift,
     RateDrift,
@@ -12,7 +12,7 @@ from backend.operations.ownership.drift import (
     drift,
     reapply,
 )
-from backend.operations.ownership.ownership import (
+from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
     Ownership,

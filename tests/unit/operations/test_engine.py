@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import OperationKind, OperationState
-from backend.domain.replicas.snapshot import DTYPES, Replicas, Snapshot
-from backend.domain.throttles.configs import ThrottledRate, Throttles
-from backend.errors import KshuntError
-from backend.operations.moves.pause_throttles import FLOOR_BYTES_PER_S
-from backend.operations.moves.schedule import Caps
-from backend.operations.ownership.cells import ListKey, RateKey
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState
+from kshunt.backend.domain.replicas.snapshot import DTYPES, Replicas, Snapshot
+from kshunt.backend.domain.throttles.configs import ThrottledRate, Throttles
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.operations.moves.pause_throttles import FLOOR_BYTES_PER_S
+from kshunt.backend.operations.moves.schedule import Caps
+from kshunt.backend.operations.ownership.cells import ListKey, RateKey
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_world import BROKER, TOPIC, Effect, Fault

@@ -7,26 +7,31 @@ from typing import Any
 
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.port.cluster_admin import ReassignOptions
-from backend.clock import SystemClock
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.throttles.configs import Move, ReplicaSet, ThrottledRate, ThrottledReplicas
-from backend.embedded.metadata.records import ResourceType
-from backend.embedded.net.server import Handler, RequestContext
-from backend.errors import Conflict
-from backend.operations.core.context import Context
-from backend.operations.core.registry import Registry
-from backend.operations.engine import Engine
-from backend.operations.ownership.cells import ListKey, RateKey
-from backend.operations.ownership.ownership import Shares
-from backend.operations.reassignment.cancelling import Cancellations
-from backend.operations.reassignment.runner import ReassignmentRunner
-from backend.operations.reassignment.starting import Reassignments, ReassignRequest
-from backend.operations.state.reassignment_work import ReassignmentWork, still_needed
-from backend.operations.throttles.changes import ThrottleChanges
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.throttles.configs import (
+    Move,
+    ReplicaSet,
+    ThrottledRate,
+    ThrottledReplicas,
+)
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.errors import Conflict
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.engine import Engine
+from kshunt.backend.operations.ownership.cells import ListKey, RateKey
+from kshunt.backend.operations.ownership.ownership import Shares
+from kshunt.backend.operations.reassignment.cancelling import Cancellations
+from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
+from kshunt.backend.operations.reassignment.starting import Reassignments, ReassignRequest
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork, still_needed
+from kshunt.backend.operations.throttles.changes import ThrottleChanges
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import THROTTLED_RATES, rate
 from tests.support.native import (

@@ -10,30 +10,30 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.reassignment.checks import ReassignmentFacts as Decided
-from backend.admin.kips.reassignment.checks import check_plan
-from backend.admin.port.cluster_admin import ReassignOptions
-from backend.clock import SystemClock
-from backend.domain.cluster.metadata import LogDir, PartitionState, TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.planning.requests import Goal, PlanRequest
-from backend.domain.replicas.snapshot import Snapshot, stuck_rows
-from backend.domain.replicas.stuck_causes import Cause
-from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.errors import PlanError
-from backend.operations.elections.preferred import foreseen
-from backend.operations.elections.unclean import refusal
-from backend.operations.moves.cluster_view import ClusterView, under_min_isr
-from backend.operations.moves.schedule import Queue, Why, next_batch
-from backend.operations.reassignment.queries import Queries
-from backend.operations.review.blast_radius import ElectRequest, StartRequest, blast_radius
-from backend.placement.plans.check import check_proposal
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from backend.planning.propose import propose
-from backend.rehearsal.picture import Picture
-from backend.rehearsal.picture_files import picture_json, picture_of_json
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.kips.reassignment.checks import ReassignmentFacts as Decided
+from kshunt.backend.admin.kips.reassignment.checks import check_plan
+from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.metadata import LogDir, PartitionState, TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.planning.requests import Goal, PlanRequest
+from kshunt.backend.domain.replicas.snapshot import Snapshot, stuck_rows
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
+from kshunt.backend.errors import PlanError
+from kshunt.backend.operations.elections.preferred import foreseen
+from kshunt.backend.operations.elections.unclean import refusal
+from kshunt.backend.operations.moves.cluster_view import ClusterView, under_min_isr
+from kshunt.backend.operations.moves.schedule import Queue, Why, next_batch
+from kshunt.backend.operations.reassignment.queries import Queries
+from kshunt.backend.operations.review.blast_radius import ElectRequest, StartRequest, blast_radius
+from kshunt.backend.placement.plans.check import check_proposal
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.planning.propose import propose
+from kshunt.backend.rehearsal.picture import Picture
+from kshunt.backend.rehearsal.picture_files import picture_json, picture_of_json
 from tests.support.embedded.listeners import ListeningCluster
 from tests.support.native import T0, T1, TIMEOUT_S, administered, enable, look
 from tests.support.operations.elections import Held, codes, words

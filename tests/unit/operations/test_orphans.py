@@ -7,17 +7,17 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.domain.throttles.configs import ReplicaSet
-from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
-from backend.operations.ownership.ownership import (
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
     Ownership,
     RateCellId,
     Shares,
 )
-from backend.operations.throttles.orphans import (
+from kshunt.backend.operations.throttles.orphans import (
     Origin,
     OrphanFacts,
     OrphanRate,

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
     Throttles,
 )
-from backend.errors import UnreadableOwnership
-from backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
-from backend.operations.ownership.ownership import (
+from kshunt.backend.errors import UnreadableOwnership
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
     Ownership,
@@ -26,7 +26,7 @@ from backend.operations.ownership.ownership import (
     Shares,
     found_settings,
 )
-from backend.operations.state.ownership_documents import (
+from kshunt.backend.operations.state.ownership_documents import (
     changed_documents,
     readable,
     to_documents,

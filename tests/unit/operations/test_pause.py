@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, Throttles
-from backend.operations.moves.cluster_view import ClusterView
-from backend.operations.moves.pause_throttles import (
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, Throttles
+from kshunt.backend.operations.moves.cluster_view import ClusterView
+from kshunt.backend.operations.moves.pause_throttles import (
     FLOOR_BYTES_PER_S,
     Pause,
     PauseRecord,

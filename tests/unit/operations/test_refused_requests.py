@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from backend.admin.rpc.request_fate import FATES, Fate, fate_of
-from backend.domain.audit.lines import AuditEvent
-from backend.domain.operations.operation import OperationKind, OperationState
-from backend.errors import (
+from kshunt.backend.admin.rpc.request_fate import FATES, Fate, fate_of
+from kshunt.backend.domain.audit.lines import AuditEvent
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState
+from kshunt.backend.errors import (
     BrokerUnreachable,
     ClusterError,
     ClusterUnreachable,
@@ -15,7 +15,7 @@ from backend.errors import (
     NotAuthorized,
     NotSupported,
 )
-from backend.wire.error_codes import NAMES
+from kshunt.backend.wire.error_codes import NAMES
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import Backend
 from tests.support.operations.engine_world import BROKER, Crash, Fault

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from backend.domain.cluster.metadata import LogDir, TopicPartition
-from backend.domain.throttles.configs import Move
-from backend.operations.moves.disk_space import room_warnings
-from backend.telemetry.sampling.observed_state import with_last_room
+from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
+from kshunt.backend.domain.throttles.configs import Move
+from kshunt.backend.operations.moves.disk_space import room_warnings
+from kshunt.backend.telemetry.sampling.observed_state import with_last_room
 
 MB = 1_000_000
 PLACE = TopicPartition("t", 0)

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster.assignment import ClusterState
-from backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
-from backend.domain.throttles.configs import Move
-from backend.errors import BadInput
-from backend.operations.moves.cluster_view import (
+from kshunt.backend.domain.cluster.assignment import ClusterState
+from kshunt.backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
+from kshunt.backend.domain.throttles.configs import Move
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.moves.cluster_view import (
     ClusterView,
     effective_min_isr,
     under_min_isr,
     view_of,
 )
-from backend.operations.moves.schedule import (
+from kshunt.backend.operations.moves.schedule import (
     Caps,
     NextMoves,
     Order,
@@ -31,7 +31,7 @@ from backend.operations.moves.schedule import (
     isr_after,
     next_batch,
 )
-from backend.settings import LIMITS
+from kshunt.backend.settings import LIMITS
 from tests.support.operations.engine import at, columns, moving, tp, view_with
 
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.api.schema.operations import operation_json, read_operation
-from backend.api.schema.proposals import proposal_json, read_proposal
-from backend.domain.operations.approval import Person, ProposalState, ProposedChange
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.operations.team import Claim, Note, Team
-from backend.domain.service.journal import UnreadableReason
-from backend.operations.core.known_operations import has_unfinished, known_operations
-from backend.operations.journal.entries import (
+from kshunt.backend.api.schema.operations import operation_json, read_operation
+from kshunt.backend.api.schema.proposals import proposal_json, read_proposal
+from kshunt.backend.domain.operations.approval import Person, ProposalState, ProposedChange
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.operations.team import Claim, Note, Team
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.operations.core.known_operations import has_unfinished, known_operations
+from kshunt.backend.operations.journal.entries import (
     Entry,
     Header,
     JournalState,
@@ -24,11 +24,11 @@ from backend.operations.journal.entries import (
     proposal_key,
     team_key,
 )
-from backend.operations.journal.port import check_append
-from backend.operations.journal.records import signed
-from backend.operations.journal.replay import JournalReplay
-from backend.operations.state import team_bodies
-from backend.operations.state.operation_body import operation_body
+from kshunt.backend.operations.journal.port import check_append
+from kshunt.backend.operations.journal.records import signed
+from kshunt.backend.operations.journal.replay import JournalReplay
+from kshunt.backend.operations.state import team_bodies
+from kshunt.backend.operations.state.operation_body import operation_body
 from tests.support.keys import KEYS
 from tests.support.operations.approvals import Effects, Side, side
 

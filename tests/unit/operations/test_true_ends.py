@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from backend.domain.audit.lines import AuditEvent
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.errors import KshuntError
-from backend.operations.ownership.cells import ListKey, RateKey
-from backend.operations.steering import actions_of
-from backend.operations.throttles.orphans import Origin
-from backend.operations.throttles.repair import change_id, orphan_words
+from kshunt.backend.domain.audit.lines import AuditEvent
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.operations.ownership.cells import ListKey, RateKey
+from kshunt.backend.operations.steering import actions_of
+from kshunt.backend.operations.throttles.orphans import Origin
+from kshunt.backend.operations.throttles.repair import change_id, orphan_words
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_world import BROKER, TOPIC, Crash, Effect, Fault

@@ -9,18 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from backend.api.models.shrinks import ConfirmRequestModel
-from backend.api.service.two_person_changes import CUT_OVER, TwoPersonChange
-from backend.domain.operations.approval import Person, ProposalState
-from backend.domain.operations.operation import OperationKind, OperationState, Requester
-from backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import AwaitsApproval, BackendError, BadInput, Conflict
-from backend.operations.core.context import Context
-from backend.operations.review.approvals import ProposalDraft
-from backend.operations.review.claims import Claims
-from backend.operations.shrink.requests import Shrinks
-from backend.operations.state.shrink_work import ShrinkWork
+from kshunt.backend.api.models.shrinks import ConfirmRequestModel
+from kshunt.backend.api.service.two_person_changes import CUT_OVER, TwoPersonChange
+from kshunt.backend.domain.operations.approval import Person, ProposalState
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState, Requester
+from kshunt.backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import AwaitsApproval, BackendError, BadInput, Conflict
+from kshunt.backend.operations.core.context import Context
+from kshunt.backend.operations.review.approvals import ProposalDraft
+from kshunt.backend.operations.review.claims import Claims
+from kshunt.backend.operations.shrink.requests import Shrinks
+from kshunt.backend.operations.state.shrink_work import ShrinkWork
 from tests.support.embedded.background import Running, running
 from tests.support.operations.approvals import ADA, BOB, Side, side
 from tests.support.team import Shared, shared

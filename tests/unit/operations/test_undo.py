@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.throttles.configs import Move
-from backend.operations.moves.schedule import Queue, next_batch
-from backend.operations.moves.undo_plans import cancel_plan, undo_plan
+from kshunt.backend.domain.throttles.configs import Move
+from kshunt.backend.operations.moves.schedule import Queue, next_batch
+from kshunt.backend.operations.moves.undo_plans import cancel_plan, undo_plan
 from tests.support.operations.engine import at, moving, tp, view_with
 
 MOVE = Move(tp("a-0"), (1, 2), (2, 3))

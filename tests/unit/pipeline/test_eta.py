@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.pipeline.result_columns import ETA, RATES, TICK_S
-from backend.pipeline.kernels import eta as kernel
-from backend.pipeline.kernels.arrival_forecast import JOIN_S
-from backend.pipeline.kernels.eta import OUT
-from backend.pipeline.kernels.fluid import Copies, course, shares
-from backend.pipeline.kernels.ticks import COLUMNS
+from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, TICK_S
+from kshunt.backend.pipeline.kernels import eta as kernel
+from kshunt.backend.pipeline.kernels.arrival_forecast import JOIN_S
+from kshunt.backend.pipeline.kernels.eta import OUT
+from kshunt.backend.pipeline.kernels.fluid import Copies, course, shares
+from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from tests.support.examples import many
 from tests.support.pipeline.forecasts import MB, PLAIN, Row, forecast, row
 from tests.support.pipeline.recorded import START_MS, time_of

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from backend.errors import ConfigError
-from backend.pipeline.spark.jars import KNOWN, SUMS, check_jars
-from backend.pipeline.spark.kafka_connector import connector_settings
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.pipeline.spark.jars import KNOWN, SUMS, check_jars
+from kshunt.backend.pipeline.spark.kafka_connector import connector_settings
 
 NAME = "spark-sql-kafka-0-10_2.13-9.9.9.jar"
 

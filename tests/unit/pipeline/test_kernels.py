@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from backend.domain.pipeline.result_columns import GAP_S, RATES, STALL_S, UNKNOWN_CAUSE
-from backend.pipeline.kernels import parcels, rate_step
-from backend.pipeline.kernels import stalls as stall_step
-from backend.pipeline.kernels.quality import Checks, checked
-from backend.pipeline.kernels.replica_runs import NULL, Runs
-from backend.pipeline.spark.parcels import SAMPLES_SCHEMA
-from backend.pipeline.tables.rates import MADE_SCHEMA, SETTINGS
+from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES, STALL_S, UNKNOWN_CAUSE
+from kshunt.backend.pipeline.kernels import parcels, rate_step
+from kshunt.backend.pipeline.kernels import stalls as stall_step
+from kshunt.backend.pipeline.kernels.quality import Checks, checked
+from kshunt.backend.pipeline.kernels.replica_runs import NULL, Runs
+from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA
+from kshunt.backend.pipeline.tables.rates import MADE_SCHEMA, SETTINGS
 from tests.support.pipeline.rates_reference import reference_rates, reference_stalls, tick_after
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, table, time_of
 from tests.support.pipeline.spark import same

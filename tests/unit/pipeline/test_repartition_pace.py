@@ -5,8 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.pipeline.kernels.copying import following_bytes
-from backend.pipeline.repartition.copy_batches import FIRST_RECORDS, LEAST_RECORDS, following_size
+from kshunt.backend.pipeline.kernels.copying import following_bytes
+from kshunt.backend.pipeline.repartition.copy_batches import (
+    FIRST_RECORDS,
+    LEAST_RECORDS,
+    following_size,
+)
 
 MB = 1 << 20
 

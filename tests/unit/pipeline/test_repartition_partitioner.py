@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.pipeline.kernels.partitioner import (
+from kshunt.backend.pipeline.kernels.partitioner import (
     NO_KEY,
     murmur2,
     partitions_of_bytes,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.errors import BadInput, ConfigError, KshuntError
-from backend.pipeline.command import main
-from backend.pipeline.repartition.copy_batches import course, left_of, next_batch
-from backend.pipeline.repartition.repartition_command import read_offsets
+from kshunt.backend.errors import BadInput, ConfigError, KshuntError
+from kshunt.backend.pipeline.command import main
+from kshunt.backend.pipeline.repartition.copy_batches import course, left_of, next_batch
+from kshunt.backend.pipeline.repartition.repartition_command import read_offsets
 
 offsets = st.dictionaries(st.integers(0, 3), st.integers(0, 1_000), min_size=4, max_size=4)
 

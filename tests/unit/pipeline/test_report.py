@@ -17,18 +17,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from backend import __version__
-from backend.domain.pipeline.result_columns import RATES, STALLS, ResultTable
-from backend.pipeline.command import main
-from backend.pipeline.reports.axes import time_marks, value_marks, value_text
-from backend.pipeline.reports.document import BYTES, SECONDS
-from backend.pipeline.reports.markdown import escaped
-from backend.pipeline.reports.material import NoOperation, NoResults, read
-from backend.pipeline.reports.operation_history import TICK_MS, copies_of, course_of, rows_of
-from backend.pipeline.reports.report_command import drawn
-from backend.pipeline.reports.report_document import report
-from backend.pipeline.reports.words import bytes_text, duration_text, visible
-from backend.pipeline_files.result_files import UnreadableResults
+from kshunt import __version__
+from kshunt.backend.domain.pipeline.result_columns import RATES, STALLS, ResultTable
+from kshunt.backend.pipeline.command import main
+from kshunt.backend.pipeline.reports.axes import time_marks, value_marks, value_text
+from kshunt.backend.pipeline.reports.document import BYTES, SECONDS
+from kshunt.backend.pipeline.reports.markdown import escaped
+from kshunt.backend.pipeline.reports.material import NoOperation, NoResults, read
+from kshunt.backend.pipeline.reports.operation_history import TICK_MS, copies_of, course_of, rows_of
+from kshunt.backend.pipeline.reports.report_command import drawn
+from kshunt.backend.pipeline.reports.report_document import report
+from kshunt.backend.pipeline.reports.words import bytes_text, duration_text, visible
+from kshunt.backend.pipeline_files.result_files import UnreadableResults
 from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, write
 from tests.support.pipeline.reported import OPERATION, TOPIC, arrow, moved, of_tables, write_results
@@ -208,7 +208,7 @@ def test_the_command_writes_a_file_and_loads_no_spark(done: Path, tmp_path: Path
     target = tmp_path / "report.html"
     command = f"main(['report', '--operation', {OPERATION!r}, '--samples', {str(done)!r}"
     code = (
-        "import sys; from backend.pipeline.command import main; "
+        "import sys; from kshunt.backend.pipeline.command import main; "
         f"assert {command}, '--to', {str(target)!r}]) == 0; assert 'pyspark' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.pipeline.result_columns import (
+from kshunt.backend.domain.pipeline.result_columns import (
     RATES,
     STALLS,
     TABLES,
@@ -25,25 +25,29 @@ from backend.domain.pipeline.result_columns import (
     RunRecord,
     RunTable,
 )
-from backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from backend.errors import ConfigError
-from backend.pipeline.command import parse_time
-from backend.pipeline.results.result_runs import ResultsBusy, new_run
-from backend.pipeline.samples.replica_samples import (
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.pipeline.command import parse_time
+from kshunt.backend.pipeline.results.result_runs import ResultsBusy, new_run
+from kshunt.backend.pipeline.samples.replica_samples import (
     NoSamples,
     check_files,
     find_recording,
     period_of,
 )
-from backend.pipeline.spark.java import JavaMissing, find_java
-from backend.pipeline.spark.session import (
+from kshunt.backend.pipeline.spark.java import JavaMissing, find_java
+from kshunt.backend.pipeline.spark.session import (
     PipelineSettings,
     SparkFailed,
     SparkMissing,
     start_session,
 )
-from backend.pipeline_files.result_files import UnreadableResults, current_files, read_manifest
-from backend.telemetry.recording.schema import UnreadableSamples
+from kshunt.backend.pipeline_files.result_files import (
+    UnreadableResults,
+    current_files,
+    read_manifest,
+)
+from kshunt.backend.telemetry.recording.schema import UnreadableSamples
 from tests.support.paths import ROOT
 from tests.support.pipeline.recorded import START_MS, sample, time_of, write
 from tests.support.written_tables import tables_markdown
@@ -133,7 +137,7 @@ def test_a_server_that_is_not_there_is_said_at_once() -> None:
 
 
 def test_a_command_line_that_is_wrong_is_told_so_without_spark() -> None:
-    look = "import sys, backend.pipeline.command as c\ntry: c.main(['backfill'])\n"
+    look = "import sys, kshunt.backend.pipeline.command as c\ntry: c.main(['backfill'])\n"
     look += "finally: print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (64, "False\n")

@@ -8,8 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from backend.clock import SystemClock
-from backend.telemetry.results.pipeline_supervisor import PipelineSupervisor, pipeline_command
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.telemetry.results.pipeline_supervisor import (
+    PipelineSupervisor,
+    pipeline_command,
+)
 from tests.support.waiting import wait_until, wait_until_async
 
 DEADLINE_S = 30.0
@@ -29,8 +32,8 @@ raise SystemExit(1)
 """
 SUPERVISES = """
 import asyncio, sys
-from backend.clock import SystemClock
-from backend.telemetry.results.pipeline_supervisor import PipelineSupervisor
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.telemetry.results.pipeline_supervisor import PipelineSupervisor
 asyncio.run(PipelineSupervisor(sys.argv[1:], SystemClock()).run())
 """
 
@@ -118,7 +121,7 @@ def test_a_backend_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
 
 def test_the_command_names_the_recording_and_where_spark_runs(tmp_path: Path) -> None:
     command = pipeline_command(tmp_path, tmp_path / "results", "local[2]")
-    assert command[:5] == [sys.executable, "-P", "-m", "backend", "pipeline"]
+    assert command[:5] == [sys.executable, "-P", "-m", "kshunt", "pipeline"]
     assert "--until-end-of-input" in command
     assert command[-6:] == [
         "--samples",

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import Broker, TopicPartition
-from backend.errors import BadInput
-from backend.placement.generate import alternate_racks, generate_assignment, usable_brokers
+from kshunt.backend.domain.cluster.metadata import Broker, TopicPartition
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.generate import alternate_racks, generate_assignment, usable_brokers
 
 
 def broker(number: int, rack: str | None = None) -> Broker:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from backend.placement.checker import Expected, check_answer
-from backend.placement.placer import ReplicaPlacementFailed, UsableBroker
+from kshunt.backend.placement.checker import Expected, check_answer
+from kshunt.backend.placement.placer import ReplicaPlacementFailed, UsableBroker
 from tests.support.placement.placers import broker, brokers, in_racks
 
 FENCED = [broker(0), broker(1), broker(2, fenced=True)]

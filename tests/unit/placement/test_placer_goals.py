@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
-from backend.errors import ConfigError
-from backend.placement.avoid_full import AvoidFullBrokers
-from backend.placement.avoid_removed import AvoidRemovedBrokers
-from backend.placement.goals import GoalPlacer
-from backend.placement.placer import InvalidReplicationFactor, ReplicaPlacementFailed
-from backend.placement.prefer_new import PreferNewBrokers
+from kshunt.backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.placement.avoid_full import AvoidFullBrokers
+from kshunt.backend.placement.avoid_removed import AvoidRemovedBrokers
+from kshunt.backend.placement.goals import GoalPlacer
+from kshunt.backend.placement.placer import InvalidReplicationFactor, ReplicaPlacementFailed
+from kshunt.backend.placement.prefer_new import PreferNewBrokers
 from tests.support.placement.placers import ask, broker, brokers, in_racks, racks_of
 
 MB = 10**6

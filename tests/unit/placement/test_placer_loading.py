@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.errors import ConfigError
-from backend.placement.placer import ReplicaPlacer, UsableBroker, load_placer
-from backend.placement.placer_names import GROUP, KAFKA_STRIPED, SHIPPED
-from backend.placement.striped import StripedReplicaPlacer
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.placement.placer import ReplicaPlacer, UsableBroker, load_placer
+from kshunt.backend.placement.placer_names import GROUP, KAFKA_STRIPED, SHIPPED
+from kshunt.backend.placement.striped import StripedReplicaPlacer
 from tests.support.paths import ROOT
 from tests.support.placement.placers import Foreign
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
-from backend.placement.placer import (
+from kshunt.backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
+from kshunt.backend.placement.placer import (
     InvalidReplicationFactor,
     ReplicaPlacementFailed,
     UsableBroker,
     load_placer,
 )
-from backend.placement.placer_calls import PlacementRequest, close_placers, place_with
+from kshunt.backend.placement.placer_calls import PlacementRequest, close_placers, place_with
 from tests.support.placement.placers import Foreign, ask, brokers
 from tests.support.waiting import wait_until
 

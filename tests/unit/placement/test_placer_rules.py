@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from backend.errors import ConfigError
-from backend.placement.by_rules import RulesPlacer
-from backend.placement.placer import ReplicaPlacementFailed, load_placer
-from backend.placement.rules_file import parse_rules
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.placement.by_rules import RulesPlacer
+from kshunt.backend.placement.placer import ReplicaPlacementFailed, load_placer
+from kshunt.backend.placement.rules_file import parse_rules
 from tests.support.placement.placers import ask, broker, in_racks
 
 RULES = """\

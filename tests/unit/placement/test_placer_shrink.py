@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.shrink.phases import ShrinkPhase
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.placement.placer_calls import close_placers
-from backend.settings import PlacerSettings
+from kshunt.backend.domain.shrink.phases import ShrinkPhase
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.placement.placer_calls import close_placers
+from kshunt.backend.settings import PlacerSettings
 from tests.support.admin import states_of
 from tests.support.embedded.background import running
 from tests.support.placement.given_placers import FULL, named

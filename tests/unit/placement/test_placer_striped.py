@@ -10,8 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.placement.placer import InvalidReplicationFactor, ReplicaPlacementFailed, UsableBroker
-from backend.placement.striped import StripedReplicaPlacer
+from kshunt.backend.placement.placer import (
+    InvalidReplicationFactor,
+    ReplicaPlacementFailed,
+    UsableBroker,
+)
+from kshunt.backend.placement.striped import StripedReplicaPlacer
 from tests.support.examples import many
 from tests.support.placement.placers import broker, brokers, clusters, in_racks, racks_of
 

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.admin.kips.backend_placer import (
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.kips.backend_placer import (
     BackendPlacer,
     load_backend_placer,
     loads_of,
     with_placed,
 )
-from backend.clock import SystemClock
-from backend.domain.cluster.assignment import Assignment
-from backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
-from backend.domain.cluster.metadata import LogDir
-from backend.domain.topics.alteration import AlteredTopic
-from backend.errors import BrokerUnreachable
-from backend.operations.reassignment.queries import Queries
-from backend.placement.placer import UsableBroker
-from backend.settings import PlacerSettings
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.assignment import Assignment
+from kshunt.backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
+from kshunt.backend.domain.cluster.metadata import LogDir
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.errors import BrokerUnreachable
+from kshunt.backend.operations.reassignment.queries import Queries
+from kshunt.backend.placement.placer import UsableBroker
+from kshunt.backend.settings import PlacerSettings
 from tests.support.embedded.listeners import ListeningCluster
 from tests.support.native import (
     ALTER_TOPICS,

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.planning.requests import Weighing
-from backend.errors import BadInput
-from backend.placement.plans.expand import expand
-from backend.placement.plans.rebalance import rebalance
-from backend.placement.plans.scope import Scope
+from kshunt.backend.domain.planning.requests import Weighing
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.expand import expand
+from kshunt.backend.placement.plans.rebalance import rebalance
+from kshunt.backend.placement.plans.scope import Scope
 from tests.support.examples import many
 from tests.support.placement.plans import (
     GB,

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.errors import BadInput
-from backend.placement.plans.leaders import balance_leaders
-from backend.placement.plans.racks import repair_racks
-from backend.placement.plans.replication import set_replication_factor
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.leaders import balance_leaders
+from kshunt.backend.placement.plans.racks import repair_racks
+from kshunt.backend.placement.plans.replication import set_replication_factor
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 from tests.support.examples import many
 from tests.support.placement.plans import (
     GB,

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
-from backend.domain.planning.proposal import Proposal
-from backend.domain.reassignment.plan import parse_plan
-from backend.errors import BadInput
-from backend.placement.plans.log_dirs import move_log_dirs
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
+from kshunt.backend.domain.planning.proposal import Proposal
+from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.log_dirs import move_log_dirs
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 from tests.support.examples import many
 from tests.support.placement.plans import tp
 

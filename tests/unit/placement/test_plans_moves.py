@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import OngoingReassignment
-from backend.errors import BadInput
-from backend.placement.plans.drain import drain
-from backend.placement.plans.replace import replace
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.drain import drain
+from kshunt.backend.placement.plans.replace import replace
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 from tests.support.examples import many
 from tests.support.placement.plans import (
     GB,

@@ -8,17 +8,17 @@ from dataclasses import replace as changed
 import numpy as np
 import pytest
 
-from backend.domain.cluster.metadata import Broker, LogDir, OngoingReassignment
-from backend.domain.planning.proposal import PlanNote, Proposal
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.replicas.snapshot import DTYPES, BrokerStatus, Replicas, Snapshot
-from backend.domain.throttles.configs import Throttles
-from backend.errors import BadInput, PlanError
-from backend.placement.plans.check import check_proposal
-from backend.placement.plans.drain import drain
-from backend.placement.plans.scope import Scope
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from backend.placement.plans.snapshot_situation import situation_of
+from kshunt.backend.domain.cluster.metadata import Broker, LogDir, OngoingReassignment
+from kshunt.backend.domain.planning.proposal import PlanNote, Proposal
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.replicas.snapshot import DTYPES, BrokerStatus, Replicas, Snapshot
+from kshunt.backend.domain.throttles.configs import Throttles
+from kshunt.backend.errors import BadInput, PlanError
+from kshunt.backend.placement.plans.check import check_proposal
+from kshunt.backend.placement.plans.drain import drain
+from kshunt.backend.placement.plans.scope import Scope
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.snapshot_situation import situation_of
 from tests.support.placement.plans import GB, applied, check_untouched, outcome, tp, world
 
 FOUND = world([[1, 2], [2, 3], [3, 1]], [GB, GB, GB], {1: "a", 2: "b", 3: "c", 4: "a"})

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
-from backend.errors import BadInput, Conflict, KshuntError
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from backend.planning.planner_pool import COMMAND, Planners
-from backend.planning.worker import LENGTH
-from backend.rehearsal.picture import Picture
-from backend.settings import LIMITS
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
+from kshunt.backend.errors import BadInput, Conflict, KshuntError
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.planning.planner_pool import COMMAND, Planners
+from kshunt.backend.planning.worker import LENGTH
+from kshunt.backend.rehearsal.picture import Picture
+from kshunt.backend.settings import LIMITS
 
 HANGS = (sys.executable, "-c", "import sys; sys.stdin.buffer.read()")
 END_S = 30.0

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from backend.errors import Conflict
-from backend.planning.planner_queue import ANYBODY, PlannerQueue
+from kshunt.backend.errors import Conflict
+from kshunt.backend.planning.planner_queue import ANYBODY, PlannerQueue
 
 SEED = 20
 

@@ -15,18 +15,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backend.domain.pipeline.sample_columns import (
+from kshunt.backend.domain.pipeline.sample_columns import (
     CLUSTER_KEY,
     HOUR_MS,
     REPLICA_SAMPLES,
     SAMPLES_VERSION,
     VERSION_KEY,
 )
-from backend.domain.replicas.snapshot import UNKNOWN
-from backend.errors import Conflict, WrongCluster
-from backend.telemetry.recording import layout
-from backend.telemetry.recording.folder_sink import CLUSTER, FolderSink
-from backend.telemetry.recording.gaps import (
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.errors import Conflict, WrongCluster
+from kshunt.backend.telemetry.recording import layout
+from kshunt.backend.telemetry.recording.folder_sink import CLUSTER, FolderSink
+from kshunt.backend.telemetry.recording.gaps import (
     GAPS,
     STATE,
     Gap,
@@ -36,9 +36,9 @@ from backend.telemetry.recording.gaps import (
     read_state,
     write_state,
 )
-from backend.telemetry.recording.layout import Table, counted, file_name, written
-from backend.telemetry.recording.sample_rows import broker_rows
-from backend.telemetry.recording.schema import (
+from kshunt.backend.telemetry.recording.layout import Table, counted, file_name, written
+from kshunt.backend.telemetry.recording.sample_rows import broker_rows
+from kshunt.backend.telemetry.recording.schema import (
     SCHEMAS,
     TABLE_KEY,
     UnreadableSamples,
@@ -47,7 +47,7 @@ from backend.telemetry.recording.schema import (
     read_file,
     read_recording,
 )
-from backend.telemetry.recording.write_buffer import WriteBuffer
+from kshunt.backend.telemetry.recording.write_buffer import WriteBuffer
 from tests.support.recording.files import older, one_file, opened
 from tests.support.recording.gaps import read_gaps
 from tests.support.recording.samples import START_MS, keys_in, later, many, queried, table_of
@@ -124,7 +124,9 @@ def test_a_file_of_an_older_version_has_null_where_it_lacks_a_column(
         replace(column, since=SAMPLES_VERSION + 1) if column.name == "cause" else column
         for column in REPLICA_SAMPLES
     )
-    monkeypatch.setattr("backend.telemetry.recording.schema.COLUMNS", {Table.REPLICAS: from_later})
+    monkeypatch.setattr(
+        "kshunt.backend.telemetry.recording.schema.COLUMNS", {Table.REPLICAS: from_later}
+    )
     rows = read([path, path], Table.REPLICAS)
     assert rows.schema == SCHEMAS[Table.REPLICAS]
     assert rows["cause"].null_count == len(rows) == 12
@@ -295,7 +297,7 @@ import resource, signal, sys
 from pathlib import Path
 from tests.support.recording.files import opened
 from tests.support.recording.samples import many, table_of
-from backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.layout import Table
 sink = opened(Path({str(tmp_path)!r}))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
@@ -313,7 +315,7 @@ except OSError as error:
 WRITES_ON = """
 import sys
 from pathlib import Path
-from backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.layout import Table
 from tests.support.recording.samples import START_MS, later, many, table_of
 from tests.support.recording.files import opened
 sink, last = opened(Path(sys.argv[1])), many(500)

@@ -11,14 +11,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
-from backend.files import replace_file
-from backend.telemetry.recording import folder_sink as writer
-from backend.telemetry.recording.folder_sink import FolderSink
-from backend.telemetry.recording.layout import Table, counted, together, written
-from backend.telemetry.recording.retention import Retention, clear
-from backend.telemetry.recording.sample_rows import broker_rows
-from backend.telemetry.recording.schema import read_recording
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
+from kshunt.backend.files import replace_file
+from kshunt.backend.telemetry.recording import folder_sink as writer
+from kshunt.backend.telemetry.recording.folder_sink import FolderSink
+from kshunt.backend.telemetry.recording.layout import Table, counted, together, written
+from kshunt.backend.telemetry.recording.retention import Retention, clear
+from kshunt.backend.telemetry.recording.sample_rows import broker_rows
+from kshunt.backend.telemetry.recording.schema import read_recording
 from tests.support.recording.samples import START_MS, keys_in, later, many, queried, table_of
 
 OVER_MS = START_MS + 3 * HOUR_MS

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from backend.telemetry.recording.folder_sink import FolderSink
-from backend.telemetry.recording.gaps import STATE, Why, read_state
-from backend.telemetry.recording.layout import Table, counted
+from kshunt.backend.telemetry.recording.folder_sink import FolderSink
+from kshunt.backend.telemetry.recording.gaps import STATE, Why, read_state
+from kshunt.backend.telemetry.recording.layout import Table, counted
 from tests.support.recording.following import DEADLINE_S, following, recorded_moments
 from tests.support.recording.gaps import read_gaps
 from tests.support.recording.samples import START_MS, keys_in, later, snapshot

@@ -12,16 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.pipeline.sample_columns import BROKER_SAMPLES, REPLICA_SAMPLES, replica_ids
-from backend.domain.replicas.snapshot import UNKNOWN, Snapshot
-from backend.domain.replicas.stuck_causes import Cause
-from backend.domain.throttles.configs import ThrottledRate
-from backend.telemetry.recording.due_samples import AFTER_MOVE_S, DueSamples, Layout
-from backend.telemetry.recording.json_rows import json_rows
-from backend.telemetry.recording.layout import Table
-from backend.telemetry.recording.sample_rows import broker_rows, replica_rows
-from backend.telemetry.recording.schema import SCHEMAS
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.pipeline.sample_columns import (
+    BROKER_SAMPLES,
+    REPLICA_SAMPLES,
+    replica_ids,
+)
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.telemetry.recording.due_samples import AFTER_MOVE_S, DueSamples, Layout
+from kshunt.backend.telemetry.recording.json_rows import json_rows
+from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.sample_rows import broker_rows, replica_rows
+from kshunt.backend.telemetry.recording.schema import SCHEMAS
 from tests.support.recording.samples import (
     START_MS,
     TOPICS,

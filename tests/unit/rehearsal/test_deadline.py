@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from backend.errors import BadInput
-from backend.rehearsal.deadline import rounded, throttle_for
-from backend.rehearsal.picture import Picture
-from backend.rehearsal.run import rehearse
+from kshunt.backend.errors import BadInput
+from kshunt.backend.rehearsal.deadline import rounded, throttle_for
+from kshunt.backend.rehearsal.picture import Picture
+from kshunt.backend.rehearsal.run import rehearse
 from tests.support.rehearsals import FAST, MB, situation, to_the_third
 
 

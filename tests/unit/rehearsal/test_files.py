@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.errors import BadInput
-from backend.rehearsal.picture import picture_of
-from backend.rehearsal.picture_files import (
+from kshunt.backend.errors import BadInput
+from kshunt.backend.rehearsal.picture import picture_of
+from kshunt.backend.rehearsal.picture_files import (
     load_picture,
     picture_json,
     picture_of_json,
     save_picture,
 )
-from backend.rehearsal.run import rehearse
+from kshunt.backend.rehearsal.run import rehearse
 from tests.support.rehearsals import picture
 from tests.support.tui.cluster import incident
 

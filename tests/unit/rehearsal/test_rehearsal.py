@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.cluster.metadata import LogDir, OngoingReassignment
-from backend.domain.planning.rehearsal import Rehearsal
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.cluster.metadata import LogDir, OngoingReassignment
+from kshunt.backend.domain.planning.rehearsal import Rehearsal
+from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
     Throttles,
 )
-from backend.errors import BadInput
-from backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from backend.rehearsal.picture import Capacity, Picture
-from backend.rehearsal.run import LIMIT_S, rehearse
+from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.rehearsal.picture import Capacity, Picture
+from kshunt.backend.rehearsal.run import LIMIT_S, rehearse
 from tests.support.examples import many
 from tests.support.rehearsals import FAST, named, situation, to_the_third
 

@@ -10,22 +10,27 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from backend.api.schema.frames.writer import SCHEMA, FrameWriter, encode_frame, read_snapshots
-from backend.api.service.replica_rows import RowFilter, matching_rows, row_json
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.embedded.metadata.records import ResourceType
-from backend.telemetry.recording.json_rows import json_rows
-from backend.telemetry.recording.layout import Table
-from backend.telemetry.recording.schema import SCHEMAS, UnreadableSamples, read
+from kshunt.backend.api.schema.frames.writer import (
+    SCHEMA,
+    FrameWriter,
+    encode_frame,
+    read_snapshots,
+)
+from kshunt.backend.api.service.replica_rows import RowFilter, matching_rows, row_json
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.telemetry.recording.json_rows import json_rows
+from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.schema import SCHEMAS, UnreadableSamples, read
+from kshunt.tui.recorder.snapshot_columns import Canvas, encode_change, encode_whole
 from tests.support.embedded.listeners import ListeningCluster
 from tests.support.native import T1, TIMEOUT_S, administered, enable, look
 from tests.support.recording.files import older, one_file
 from tests.support.recording.samples import plain, table_of, with_modes
 from tests.support.snapshots import assert_equal
-from tui.recorder.snapshot_columns import Canvas, encode_change, encode_whole
 
 RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
 MINUTE_MS = 60_000
@@ -130,7 +135,7 @@ def test_a_column_that_was_not_recorded_means_read_write(monkeypatch: pytest.Mon
     names = ("topic_index", "partition", "broker", "position", "leader")
     sent = plain()
     with monkeypatch.context() as old:
-        old.setattr("tui.recorder.snapshot_columns.COLUMNS", names)
+        old.setattr("kshunt.tui.recorder.snapshot_columns.COLUMNS", names)
         payload = b"".join(encode_whole(sent))
     canvas = Canvas()
     canvas.take(payload)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.telemetry.stuck.produce_rates import HOLD_S, Leaders, Produced, ProduceRates
+from kshunt.backend.telemetry.stuck.produce_rates import HOLD_S, Leaders, Produced, ProduceRates
 from tests.support.examples import many
 
 Sample = tuple[int, int, int, int]

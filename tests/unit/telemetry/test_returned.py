@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from backend.domain.replicas.snapshot import Snapshot
-from backend.domain.replicas.stuck_causes import Cause
-from backend.embedded.core.spec import ClusterSpec
-from backend.embedded.running import run_cluster
-from backend.embedded.scenario.model import Reassign, Scenario, TopicSpec
-from backend.settings import SamplerSettings
-from backend.telemetry.sampling.sampler import Sampler
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.embedded.core.spec import ClusterSpec
+from kshunt.backend.embedded.running import run_cluster
+from kshunt.backend.embedded.scenario.model import Reassign, Scenario, TopicSpec
+from kshunt.backend.settings import SamplerSettings
+from kshunt.backend.telemetry.sampling.sampler import Sampler
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.admin import connected
 from tests.support.operations.stuck import published_causes
 from tests.support.sampled import BROKERS, PATIENCE_S, ClusterClock, Sampled

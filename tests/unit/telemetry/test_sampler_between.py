@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.clock import SystemClock
-from backend.domain.cluster.assignment import ClusterState
-from backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from backend.settings import SamplerSettings, Settings
-from backend.telemetry.sampling.sampler import Sampler
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.cluster.assignment import ClusterState
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.settings import SamplerSettings, Settings
+from kshunt.backend.telemetry.sampling.sampler import Sampler
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import listening
 from tests.support.native import T0, TIMEOUT_S, move

@@ -6,12 +6,12 @@ import asyncio
 import re
 from typing import Any
 
-from backend.clock import SystemClock
-from backend.embedded.net.server import RequestContext
-from backend.settings import SamplerSettings
-from backend.telemetry.sampling.request_timeouts import MOST, RESTS, RequestTimeouts
-from backend.telemetry.sampling.sampler import Sampler
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.embedded.net.server import RequestContext
+from kshunt.backend.settings import SamplerSettings
+from kshunt.backend.telemetry.sampling.request_timeouts import MOST, RESTS, RequestTimeouts
+from kshunt.backend.telemetry.sampling.sampler import Sampler
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.native import LIST_OFFSETS, administered
 
 PATIENCE_S = 0.15

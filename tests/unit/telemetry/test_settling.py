@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from backend.admin.kafka.kafka_admin import KafkaAdmin
-from backend.domain.cluster.assignment import ClusterState
-from backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
-from backend.embedded.core.spec import ClusterSpec
-from backend.embedded.running import run_cluster
-from backend.embedded.scenario.model import Reassign, Scenario, TopicSpec
-from backend.settings import SamplerSettings, Settings
-from backend.telemetry.sampling.sampler import Sampler
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.domain.cluster.assignment import ClusterState
+from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
+from kshunt.backend.embedded.core.spec import ClusterSpec
+from kshunt.backend.embedded.running import run_cluster
+from kshunt.backend.embedded.scenario.model import Reassign, Scenario, TopicSpec
+from kshunt.backend.settings import SamplerSettings, Settings
+from kshunt.backend.telemetry.sampling.sampler import Sampler
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.sampled import BROKERS, PATIENCE_S, ClusterClock
 
 MB = 1_000_000

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 
-from backend.domain.cluster.columns import PartitionColumns
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.replicas.stuck_causes import Cause
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.cluster.columns import PartitionColumns
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -18,11 +18,11 @@ from backend.domain.throttles.configs import (
     ReplicaSet,
     ThrottledReplicas,
 )
-from backend.embedded.core.cluster_core import Timing
-from backend.embedded.core.spec import ClusterSpec
-from backend.embedded.metadata.records import ResourceType
-from backend.embedded.running import run_cluster
-from backend.embedded.scenario.model import (
+from kshunt.backend.embedded.core.cluster_core import Timing
+from kshunt.backend.embedded.core.spec import ClusterSpec
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.embedded.running import run_cluster
+from kshunt.backend.embedded.scenario.model import (
     BrokerEvent,
     Configure,
     Event,
@@ -31,11 +31,11 @@ from backend.embedded.scenario.model import (
     SlowLink,
     TopicSpec,
 )
-from backend.settings import SamplerSettings
-from backend.telemetry.sampling.observed_state import not_asked
-from backend.telemetry.sampling.sampler import Sampler
-from backend.telemetry.sampling.snapshot_hub import SnapshotHub
-from backend.telemetry.stuck.diagnosis import OwnOperations
+from kshunt.backend.settings import SamplerSettings
+from kshunt.backend.telemetry.sampling.observed_state import not_asked
+from kshunt.backend.telemetry.sampling.sampler import Sampler
+from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from kshunt.backend.telemetry.stuck.diagnosis import OwnOperations
 from tests.support.admin import connected
 from tests.support.operations.stuck import apply_needs, configure
 from tests.support.sampled import BROKERS, MB, PATIENCE_S, ClusterClock, Sampled

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.cluster.assignment import Assignment, merge, partition_states
-from backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
-from backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
-from backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus
-from backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas, Throttles
-from backend.telemetry.sampling import snapshot_columns
-from backend.telemetry.sampling.catch_up_rates import NEVER_AFTER_S, Rates
+from kshunt.backend.domain.cluster.assignment import Assignment, merge, partition_states
+from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from kshunt.backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas, Throttles
+from kshunt.backend.telemetry.sampling import snapshot_columns
+from kshunt.backend.telemetry.sampling.catch_up_rates import NEVER_AFTER_S, Rates
 
 NOTHING = Throttles({}, {})
 Table = dict[tuple[str, int], tuple[list[int], list[int]]]

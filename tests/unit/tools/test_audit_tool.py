@@ -16,19 +16,19 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from backend.access.cluster_keys import KEYS_VARIABLE, ClusterKeys, write_keys
-from backend.api.client.backend_client import BackendClient
-from backend.api.schema.audit import audit_json
-from backend.domain.audit.lines import AuditEntry, AuditEvent, Touched, audit_key
-from backend.domain.audit.report import as_markdown, local_time
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.service.journal import JOURNAL_TOPIC
-from backend.errors import BadInput
-from backend.operations.journal.entries import operation_key
-from backend.tools import audit
-from backend.tools.audit import EMPTY, FLAGS, NONE_FOUND, build_parser, parse_options
-from backend.tools.shared import new_files as writing
-from backend.tools.shared.new_files import write_file
+from kshunt.backend.access.cluster_keys import KEYS_VARIABLE, ClusterKeys, write_keys
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.schema.audit import audit_json
+from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, Touched, audit_key
+from kshunt.backend.domain.audit.report import as_markdown, local_time
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.journal.entries import operation_key
+from kshunt.backend.tools import audit
+from kshunt.backend.tools.audit import EMPTY, FLAGS, NONE_FOUND, build_parser, parse_options
+from kshunt.backend.tools.shared import new_files as writing
+from kshunt.backend.tools.shared.new_files import write_file
 from tests.support.keys import KEYS
 from tests.support.operations.journal import Where, embedded_cluster, journal, raw_producer
 from tests.support.tools import Stub, Tool, run_with
@@ -154,7 +154,7 @@ def test_help_names_every_flag(tool: Tool) -> None:
 
 def test_the_command_is_one_of_kshunts() -> None:
     def printed(*argv: str) -> str:
-        command = [sys.executable, "-m", "backend", *argv]
+        command = [sys.executable, "-m", "kshunt", *argv]
         return subprocess.run(
             command, capture_output=True, text=True, timeout=60, check=True
         ).stdout
@@ -162,7 +162,7 @@ def test_the_command_is_one_of_kshunts() -> None:
     assert "\n  audit  " in printed("--help")
     assert printed("audit", "--help").startswith("usage: kshunt audit --bootstrap-server")
     loaded = (
-        "import sys; from backend.tools.audit import main; main(['--help']); "
+        "import sys; from kshunt.backend.tools.audit import main; main(['--help']); "
         "sys.exit(bool({'numpy', 'httpx', 'confluent_kafka', 'fastapi'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", loaded], capture_output=True, timeout=60, check=True)
@@ -221,7 +221,7 @@ def test_a_backend_is_asked_whether_the_past_was_rewritten(tool: Tool, stub: Stu
 
 def test_a_terminal_of_another_encoding_gets_what_it_can_show(stub: Stub) -> None:
     stub.says(audit_json([FIRST], "c"))
-    command = [sys.executable, "-m", "backend", "audit", "--backend", stub.address]
+    command = [sys.executable, "-m", "kshunt", "audit", "--backend", stub.address]
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=True)
     assert b"\\u201cbroker 3 | is `full` \\u23ce and slow\\u201d" in done.stdout

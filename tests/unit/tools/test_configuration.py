@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.addresses import without_secrets
-from backend.config_file import expanded
-from backend.errors import ConfigError
-from backend.tools import config
+from kshunt.backend.addresses import without_secrets
+from kshunt.backend.config_file import expanded
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.tools import config
 from tests.support.tools import run_with
 
 FILE = """
@@ -144,7 +144,7 @@ def test_what_is_named_and_not_there_is_refused(
 def refused(*words: str, **environment: str) -> str:
     """What a command says that nobody understands."""
     done = subprocess.run(
-        [sys.executable, "-m", "backend", *words],
+        [sys.executable, "-m", "kshunt", *words],
         env={"PATH": "", "XDG_CONFIG_HOME": "/none", **environment},
         capture_output=True,
         text=True,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backend.access.cluster_keys import ClusterKeys, read_keys, write_keys
-from backend.tools import keys
+from kshunt.backend.access.cluster_keys import ClusterKeys, read_keys, write_keys
+from kshunt.backend.tools import keys
 from tests.support.tools import Tool, run_with
 
 

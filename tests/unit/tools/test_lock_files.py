@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.api.server.listener import Listen, bind
-from backend.errors import ConfigError
-from backend.files import locked, replace_file, turn
-from backend.telemetry.recording.gaps import GAPS, Gap, GapLog, Why
+from kshunt.backend.api.server.listener import Listen, bind
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.files import locked, replace_file, turn
+from kshunt.backend.telemetry.recording.gaps import GAPS, Gap, GapLog, Why
 
 SOMEBODY: int = 65_534
 

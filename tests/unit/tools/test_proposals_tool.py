@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from backend.config_file import expanded
-from backend.domain.operations.approval import ShownProposal
-from backend.errors import AwaitsApproval
-from backend.tools import proposals as tool
-from backend.tools.shared.console import run_tool
+from kshunt.backend.config_file import expanded
+from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.backend.errors import AwaitsApproval
+from kshunt.backend.tools import proposals as tool
+from kshunt.backend.tools.shared.console import run_tool
 from tests.support.tools import Stub, Tool, answering, run_with
 
 WAITING = ShownProposal(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from backend.cli.main import main as kshunt
-from backend.notify.dead_letters import DeadLetters, Letter, read_letters
-from backend.tools import webhooks
+from kshunt.backend.cli.main import main as kshunt
+from kshunt.backend.notify.dead_letters import DeadLetters, Letter, read_letters
+from kshunt.backend.tools import webhooks
 from tests.support.notify.messages import message, target
 from tests.support.notify.receiver import receiving, says
 from tests.support.tools import Tool, run_with

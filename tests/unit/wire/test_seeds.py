@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.metadata import MetadataResponse
 
-from backend.domain.cluster.assignment import partition_states
-from backend.embedded.net.frame_check import BadFrame, check_message
-from backend.wire import seeds
-from backend.wire.metadata import METADATA_FLEXIBLE_FROM, METADATA_VERSIONS, decode_metadata
-from backend.wire.reader import WireError
+from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.embedded.net.frame_check import BadFrame, check_message
+from kshunt.backend.wire import seeds
+from kshunt.backend.wire.metadata import METADATA_FLEXIBLE_FROM, METADATA_VERSIONS, decode_metadata
+from kshunt.backend.wire.reader import WireError
 from tests.support.wire_answers import TAG_SECTIONS, Encoder, endless, metadata_answer
 
 VALUES = {

@@ -15,12 +15,12 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from backend.domain.cluster.assignment import Assignment, ClusterState
-from backend.errors import ClusterError, NotAuthorized
-from backend.wire import columnar, metadata
-from backend.wire.error_codes import NAMES, RETRIABLE, error_name
-from backend.wire.raw import RawAnswer, RawRequest
-from backend.wire.reader import Reader, WireError, uvarint
+from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
+from kshunt.backend.errors import ClusterError, NotAuthorized
+from kshunt.backend.wire import columnar, metadata
+from kshunt.backend.wire.error_codes import NAMES, RETRIABLE, error_name
+from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.reader import Reader, WireError, uvarint
 from tests.support.examples import many
 from tests.support.wire_answers import (
     TAG_SECTIONS,

@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.tables.model import Cell
-from tui.text.formatting import Glyphs, fit, printable
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.text.formatting import Glyphs, fit, printable
 
 LABEL_CELLS: Final = 14
 COLUMN_CELLS: Final = 13

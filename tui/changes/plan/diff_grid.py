@@ -9,9 +9,9 @@ from typing import Final
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tui.grid.grid import GUTTER, Grid, Look
-from tui.tables.model import GAP, Cell
-from tui.text.formatting import UNICODE, Glyphs
+from kshunt.tui.grid.grid import GUTTER, Grid, Look
+from kshunt.tui.tables.model import GAP, Cell
+from kshunt.tui.text.formatting import UNICODE, Glyphs
 
 SIGNED: Final = re.compile(r"(?<!\S)[-+]\d+\*?(?!\S)")
 """A broker that goes or comes."""

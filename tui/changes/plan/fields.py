@@ -9,12 +9,12 @@ from datetime import UTC
 from fnmatch import fnmatchcase
 from typing import Final
 
-from backend.domain.planning.requests import THROTTLES_MAX, Goal, Weighing, parse_size
-from backend.domain.text.deadlines import deadline_s
-from backend.domain.throttles.configs import parse_rate
-from backend.errors import BadInput
-from tui.changes.wizard.parsing import yes_or_no as yes_or_no
-from tui.text.formatting import names_text
+from kshunt.backend.domain.planning.requests import THROTTLES_MAX, Goal, Weighing, parse_size
+from kshunt.backend.domain.text.deadlines import deadline_s
+from kshunt.backend.domain.throttles.configs import parse_rate
+from kshunt.backend.errors import BadInput
+from kshunt.tui.changes.wizard.parsing import yes_or_no as yes_or_no
+from kshunt.tui.text.formatting import names_text
 
 ALL: Final = "all"
 NOTHING: Final = "none"

@@ -7,12 +7,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from backend.domain.planning.requests import DISK_FRACTION, TOLERANCE, Goal, PlanRequest, Weighing
-from tui.changes.plan import fields
-from tui.changes.plan.fields import ALL, NOTHING, About
-from tui.changes.wizard.parsing import default_caps, parse_caps
-from tui.dialogs.form import FormField
-from tui.text.formatting import names_text
+from kshunt.backend.domain.planning.requests import (
+    DISK_FRACTION,
+    TOLERANCE,
+    Goal,
+    PlanRequest,
+    Weighing,
+)
+from kshunt.tui.changes.plan import fields
+from kshunt.tui.changes.plan.fields import ALL, NOTHING, About
+from kshunt.tui.changes.wizard.parsing import default_caps, parse_caps
+from kshunt.tui.dialogs.form import FormField
+from kshunt.tui.text.formatting import names_text
 
 
 class PlanStep(enum.IntEnum):

@@ -13,16 +13,16 @@ from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Input
 
-from backend.domain.planning.requests import PlanAnswer
-from tui.changes.plan.diff_grid import DiffGrid
-from tui.changes.plan.proposal_tables import CHANGE, notes_table
-from tui.changes.plan.proposal_words import Said, summary
-from tui.changes.wizard.change_service import READ_ONLY
-from tui.dialogs.dialog import Lines
-from tui.dialogs.form import FormField, FormPart
-from tui.grid.grid import Grid
-from tui.tables.model import Table
-from tui.text.formatting import Glyphs
+from kshunt.backend.domain.planning.requests import PlanAnswer
+from kshunt.tui.changes.plan.diff_grid import DiffGrid
+from kshunt.tui.changes.plan.proposal_tables import CHANGE, notes_table
+from kshunt.tui.changes.plan.proposal_words import Said, summary
+from kshunt.tui.changes.wizard.change_service import READ_ONLY
+from kshunt.tui.dialogs.dialog import Lines
+from kshunt.tui.dialogs.form import FormField, FormPart
+from kshunt.tui.grid.grid import Grid
+from kshunt.tui.tables.model import Table
+from kshunt.tui.text.formatting import Glyphs
 
 TALL: Final = 36
 """Lines of the terminal from which on everything stands below each other."""

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.impact import BrokerImpact, Impact
-from backend.domain.planning.proposal import PlanNote, Proposal
-from tui.changes.plan.fields import About
-from tui.tables.list_table import Field, ListTable
-from tui.tables.model import NATURAL, Cell, Column, Order, Placed, RowKey
-from tui.text.formatting import UNKNOWN_TEXT, Glyphs, bytes_text, count_text
-from tui.views.brokers.disks import PEAK_BAD, PEAK_WARNS
-from tui.views.brokers.row import BrokerRow
-from tui.views.brokers.table import broker_table
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
+from kshunt.backend.domain.planning.proposal import PlanNote, Proposal
+from kshunt.tui.changes.plan.fields import About
+from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.model import NATURAL, Cell, Column, Order, Placed, RowKey
+from kshunt.tui.text.formatting import UNKNOWN_TEXT, Glyphs, bytes_text, count_text
+from kshunt.tui.views.brokers.disks import PEAK_BAD, PEAK_WARNS
+from kshunt.tui.views.brokers.row import BrokerRow
+from kshunt.tui.views.brokers.table import broker_table
 
 if TYPE_CHECKING:
-    from tui.facts.snapshot_facts import Facts
+    from kshunt.tui.facts.snapshot_facts import Facts
 
 CHANGE: Final = "change"
 """The column of a diff in which replicas go and come."""

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.planning.impact import Impact
-from backend.domain.planning.proposal import Measure
-from backend.domain.planning.requests import PlanAnswer
-from tui.changes.plan.proposal_tables import share_tone
-from tui.changes.wizard.parsing import default_caps
-from tui.text.formatting import Glyphs, bytes_text, names_text, plural
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.impact import Impact
+from kshunt.backend.domain.planning.proposal import Measure
+from kshunt.backend.domain.planning.requests import PlanAnswer
+from kshunt.tui.changes.plan.proposal_tables import share_tone
+from kshunt.tui.changes.wizard.parsing import default_caps
+from kshunt.tui.text.formatting import Glyphs, bytes_text, names_text, plural
 
 NAMED: Final = 2
 """Partitions that are named one by one; the rest is counted."""

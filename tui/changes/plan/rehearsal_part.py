@@ -9,11 +9,11 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from backend.domain.planning.requests import RehearsalAnswer
-from tui.changes.plan.comparison import Comparison
-from tui.changes.plan.fields import TypedDeadline
-from tui.changes.plan.proposal_part import AROUND, Tabs
-from tui.changes.plan.rehearsal_tables import (
+from kshunt.backend.domain.planning.requests import RehearsalAnswer
+from kshunt.tui.changes.plan.comparison import Comparison
+from kshunt.tui.changes.plan.fields import TypedDeadline
+from kshunt.tui.changes.plan.proposal_part import AROUND, Tabs
+from kshunt.tui.changes.plan.rehearsal_tables import (
     Candidate,
     broker_table,
     candidates,
@@ -22,10 +22,10 @@ from tui.changes.plan.rehearsal_tables import (
     plotted,
     rows_of,
 )
-from tui.dialogs.dialog import Lines
-from tui.grid.grid import Grid
-from tui.grid.plot_panel import PlotPanel
-from tui.text.formatting import Glyphs, rate_text
+from kshunt.tui.dialogs.dialog import Lines
+from kshunt.tui.grid.grid import Grid
+from kshunt.tui.grid.plot_panel import PlotPanel
+from kshunt.tui.text.formatting import Glyphs, rate_text
 
 _NAMES: Final = {
     "rehearsed": "Course",
@@ -106,7 +106,7 @@ class RehearsalPart(Vertical):
         times = run.timeline.at_s.tolist()
 
         def build(width: int, height: int) -> Text:
-            from tui.text.plots import Series, plot_ahead
+            from kshunt.tui.text.plots import Series, plot_ahead
 
             series = [Series(values, mark) for mark, values in lines]
             return plot_ahead(title, times, series, rate_text, width, height, glyphs)

@@ -7,15 +7,21 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final
 
-from backend.domain.planning.impact import Impact
-from backend.domain.planning.rehearsal import IsrEvent, Rehearsal
-from backend.domain.planning.requests import RehearsalAnswer
-from tui.changes.plan.fields import TypedDeadline
-from tui.changes.plan.proposal_tables import line_table, share_tone
-from tui.changes.plan.proposal_words import Said, clock_text
-from tui.tables.list_table import Field, ListTable
-from tui.tables.model import Cell, Column, RowKey
-from tui.text.formatting import UNKNOWN_TEXT, bytes_text, duration_text, names_text, rate_text
+from kshunt.backend.domain.planning.impact import Impact
+from kshunt.backend.domain.planning.rehearsal import IsrEvent, Rehearsal
+from kshunt.backend.domain.planning.requests import RehearsalAnswer
+from kshunt.tui.changes.plan.fields import TypedDeadline
+from kshunt.tui.changes.plan.proposal_tables import line_table, share_tone
+from kshunt.tui.changes.plan.proposal_words import Said, clock_text
+from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.model import Cell, Column, RowKey
+from kshunt.tui.text.formatting import (
+    UNKNOWN_TEXT,
+    bytes_text,
+    duration_text,
+    names_text,
+    rate_text,
+)
 
 NOBODY_LEAVES: Final = "No replica that is in sync falls behind."
 EVENTS_MOST: Final = 2_000

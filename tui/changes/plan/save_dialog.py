@@ -9,13 +9,13 @@ from pathlib import Path
 from textual import on
 from textual.widget import Widget
 
-from backend.domain.planning.requests import PlanAnswer
-from backend.domain.reassignment.plan import rollback_path
-from backend.errors import BadInput
-from tui.data.files import PLAN_FORMATS, complete_path, new_plan_file, save_pair
-from tui.dialogs.dialog import Dialog, Lines
-from tui.dialogs.form import FormField, FormPart
-from tui.terminal.downloads import Downloads, download_name
+from kshunt.backend.domain.planning.requests import PlanAnswer
+from kshunt.backend.domain.reassignment.plan import rollback_path
+from kshunt.backend.errors import BadInput
+from kshunt.tui.data.files import PLAN_FORMATS, complete_path, new_plan_file, save_pair
+from kshunt.tui.dialogs.dialog import Dialog, Lines
+from kshunt.tui.dialogs.form import FormField, FormPart
+from kshunt.tui.terminal.downloads import Downloads, download_name
 
 
 class SavePlanScreen(Dialog[Path]):

@@ -21,34 +21,34 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
-from backend.domain.reassignment.plan import rollback_path
-from backend.errors import BadInput, KshuntError
-from tui.changes.plan import fields, proposal_tables
-from tui.changes.plan.fields import NOTHING, TypedDeadline
-from tui.changes.plan.goals import BROKERS, TITLES, PlanStep, asked_of, fields_of, request_of
-from tui.changes.plan.proposal_part import PickForm, ProposalPart, Proposed
-from tui.changes.plan.rehearsal_part import RehearsalPart
-from tui.changes.plan.save_dialog import SavePlanScreen
-from tui.changes.verbs.wizards import Planned, planned_wizard
-from tui.changes.wizard.change_service import ChangeService
-from tui.changes.wizard.intent import TargetCluster
-from tui.changes.wizard.next_step import NextStep
-from tui.changes.wizard.pages import step_line
-from tui.changes.wizard.question_parts import error_lines
-from tui.changes.wizard.screen import KEYS_FROM, STEPS_FROM, WizardScreen
-from tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
-from tui.dialogs.form import FormField, FormPart
-from tui.dialogs.options import Options
-from tui.facts.pending_rates import typed_rate
-from tui.feed.link import ask_planner
-from tui.feed.messages import ConnectionState
-from tui.text.formatting import duration_text, servers_text
+from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
+from kshunt.backend.domain.reassignment.plan import rollback_path
+from kshunt.backend.errors import BadInput, KshuntError
+from kshunt.tui.changes.plan import fields, proposal_tables
+from kshunt.tui.changes.plan.fields import NOTHING, TypedDeadline
+from kshunt.tui.changes.plan.goals import BROKERS, TITLES, PlanStep, asked_of, fields_of, request_of
+from kshunt.tui.changes.plan.proposal_part import PickForm, ProposalPart, Proposed
+from kshunt.tui.changes.plan.rehearsal_part import RehearsalPart
+from kshunt.tui.changes.plan.save_dialog import SavePlanScreen
+from kshunt.tui.changes.verbs.wizards import Planned, planned_wizard
+from kshunt.tui.changes.wizard.change_service import ChangeService
+from kshunt.tui.changes.wizard.intent import TargetCluster
+from kshunt.tui.changes.wizard.next_step import NextStep
+from kshunt.tui.changes.wizard.pages import step_line
+from kshunt.tui.changes.wizard.question_parts import error_lines
+from kshunt.tui.changes.wizard.screen import KEYS_FROM, STEPS_FROM, WizardScreen
+from kshunt.tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
+from kshunt.tui.dialogs.form import FormField, FormPart
+from kshunt.tui.dialogs.options import Options
+from kshunt.tui.facts.pending_rates import typed_rate
+from kshunt.tui.feed.link import ask_planner
+from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.text.formatting import duration_text, servers_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tui.shell.dashboard import Dashboard
+    from kshunt.tui.shell.dashboard import Dashboard
 
 GOALS: Final = tuple(TITLES)
 THROTTLES: Final = "25MB/s, 50MB/s, 100MB/s"

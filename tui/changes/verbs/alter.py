@@ -10,16 +10,16 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.topics.alteration import UNCHANGED, AlteredTopic
-from backend.errors import BadInput
-from tui.changes.wizard.intent import Intent, Sending, TargetCluster
-from tui.text.formatting import Glyphs, plural, rate_text
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.topics.alteration import UNCHANGED, AlteredTopic
+from kshunt.backend.errors import BadInput
+from kshunt.tui.changes.wizard.intent import Intent, Sending, TargetCluster
+from kshunt.tui.text.formatting import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
-    from backend.domain.operations.preview import Preview
-    from backend.domain.reassignment.plan import ReassignmentPlan
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.domain.operations.preview import Preview
+    from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 
 SEEN_WITHIN_S: Final = 20.0
 """So long it may take until the backend has seen partitions that were just added."""
@@ -139,7 +139,7 @@ class _Throttled:
 
 
 def _plan_of(client: BackendClient, topic: str, factor: int) -> ReassignmentPlan:
-    from backend.domain.planning.requests import Goal, PlanRequest
+    from kshunt.backend.domain.planning.requests import Goal, PlanRequest
 
     request = PlanRequest(Goal.REPLICATION_FACTOR, topics=(topic,), factors={topic: factor})
     return client.propose(request).plan

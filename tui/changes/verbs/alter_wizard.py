@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tui.changes.verbs.alter import Present, Wanted, alter_intent
-from tui.changes.wizard.intent import Intent, TargetCluster
-from tui.changes.wizard.pages import Page, Wizard
-from tui.changes.wizard.parsing import RATE_HINT, a_rate, number_within
-from tui.dialogs.form import FormField
-from tui.text.formatting import Glyphs, plural
+from kshunt.tui.changes.verbs.alter import Present, Wanted, alter_intent
+from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
+from kshunt.tui.changes.wizard.pages import Page, Wizard
+from kshunt.tui.changes.wizard.parsing import RATE_HINT, a_rate, number_within
+from kshunt.tui.dialogs.form import FormField
+from kshunt.tui.text.formatting import Glyphs, plural
 
 PARTITIONS_MOST = 100_000
 """More than one request can add."""

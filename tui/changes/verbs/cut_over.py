@@ -10,16 +10,16 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.changes.wizard.intent import Intent
-from tui.changes.wizard.question_parts import AskPart
-from tui.dialogs.dialog import Dialog, Lines
-from tui.facts.shrink_phases import cut_over_lines, shrink_progress_of, waits_for_name
-from tui.feed.messages import ConnectionState
-from tui.grid.pane import Pane
+from kshunt.tui.changes.wizard.intent import Intent
+from kshunt.tui.changes.wizard.question_parts import AskPart
+from kshunt.tui.dialogs.dialog import Dialog, Lines
+from kshunt.tui.facts.shrink_phases import cut_over_lines, shrink_progress_of, waits_for_name
+from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.grid.pane import Pane
 
 if TYPE_CHECKING:
-    from backend.domain.operations.operation import Operation
-    from tui.shell.dashboard import Dashboard
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.tui.shell.dashboard import Dashboard
 
 AROUND: Final = 8
 """Lines of the box that are not about the topic."""

@@ -10,18 +10,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.reassignment.move_caps import MoveCaps
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from tui.changes.verbs.leader_skew import leader_skew, skew_lines
-from tui.changes.wizard.intent import Intent, Sending, TargetCluster, counted, short_name
-from tui.text.formatting import Glyphs, plural, rate_text
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.reassignment.move_caps import MoveCaps
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.tui.changes.verbs.leader_skew import leader_skew, skew_lines
+from kshunt.tui.changes.wizard.intent import Intent, Sending, TargetCluster, counted, short_name
+from kshunt.tui.text.formatting import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
-    from tui.facts.snapshot_facts import Facts
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.tui.facts.snapshot_facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,8 @@ def rates_intent(
     facts: Facts, target: TargetCluster, rates: Mapping[int, ThrottledRate], glyphs: Glyphs
 ) -> Intent:
     """Set brokers' throttled rates."""
-    from backend.domain.replicas.what_if import what_if
-    from tui.facts.pending_rates import Foresight, needs_of, what_if_text
+    from kshunt.backend.domain.replicas.what_if import what_if
+    from kshunt.tui.facts.pending_rates import Foresight, needs_of, what_if_text
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
         return client.alter_throttled_rates(rates, **sending.previewed)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from backend.domain.cluster.metadata import TopicPartition
-from tui.text.formatting import plural
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.tui.text.formatting import plural
 
 if TYPE_CHECKING:
-    from tui.facts.snapshot_facts import Facts
+    from kshunt.tui.facts.snapshot_facts import Facts
 
 BAR: Final = 10
 """Cells of the longest bar."""

@@ -1,6 +1,6 @@
 """Intents about operations, and about throttles that are not as they should be.
 
-Pure, as `tui.changes.verbs.intents`.
+Pure, as `kshunt.tui.changes.verbs.intents`.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.operations.operation import Operation, OperationKind
-from backend.domain.operations.preview import Preview
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.throttles.owners import ShownDrift, ShownOrphan
-from tui.changes.wizard.intent import (
+from kshunt.backend.domain.operations.operation import Operation, OperationKind
+from kshunt.backend.domain.operations.preview import Preview
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
+from kshunt.tui.changes.wizard.intent import (
     NAMES_MOST,
     Intent,
     Sending,
@@ -20,12 +20,12 @@ from tui.changes.wizard.intent import (
     counted,
     short_name,
 )
-from tui.facts.drift_words import change_words, owner_words, readable, setting_words
-from tui.shell.dashboard import OperationVerb
-from tui.text.formatting import Glyphs, plural, rate_text
+from kshunt.tui.facts.drift_words import change_words, owner_words, readable, setting_words
+from kshunt.tui.shell.dashboard import OperationVerb
+from kshunt.tui.text.formatting import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
+    from kshunt.backend.api.client.backend_client import BackendClient
 
 _VERBS: Final[tuple[OperationVerb, ...]] = ("pause", "resume", "cancel", "undo")
 _TITLES: Final = {

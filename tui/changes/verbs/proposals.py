@@ -1,6 +1,6 @@
 """The intent that approves what somebody else proposed.
 
-Pure, as `tui.changes.verbs.intents`.
+Pure, as `kshunt.tui.changes.verbs.intents`.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.operations.approval import ShownProposal
-from backend.domain.operations.preview import Preview
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from tui.changes.wizard.intent import Intent, Sending, TargetCluster
-from tui.data.team import left_text
+from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.backend.domain.operations.preview import Preview
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.tui.changes.wizard.intent import Intent, Sending, TargetCluster
+from kshunt.tui.data.team import left_text
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
-    from backend.domain.operations.approval import ProposalEffect
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.domain.operations.approval import ProposalEffect
 
 LOSSES: Final[Mapping[str, str]] = {
     "unclean_election": "What the elected replica has not copied is LOST for good.",

@@ -1,23 +1,24 @@
-"""Intents about a topic that shall have fewer partitions. Pure, as `tui.changes.verbs.intents`."""
+"""Intents about a topic that shall have fewer partitions. Pure, as
+`kshunt.tui.changes.verbs.intents`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.shrink.delete_partitions import (
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.shrink.delete_partitions import (
     GOES,
     NO_PARTITION,
     DeletePartitions,
     ShrinkAnswer,
 )
-from backend.domain.shrink.phases import CutOver, ShrinkProgress, ShrinkRequest
-from tui.changes.wizard.intent import Intent, Sending, TargetCluster
-from tui.text.formatting import duration_text, plural
+from kshunt.backend.domain.shrink.phases import CutOver, ShrinkProgress, ShrinkRequest
+from kshunt.tui.changes.wizard.intent import Intent, Sending, TargetCluster
+from kshunt.tui.text.formatting import duration_text, plural
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
-    from backend.domain.operations.operation import Operation
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.domain.operations.operation import Operation
 
 WITHOUT_RETURN = "Nothing is deleted before somebody types the topic's name; until then it can be"
 

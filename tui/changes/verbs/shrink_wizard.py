@@ -6,11 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from backend.domain.shrink.phases import ShrinkRequest
-from tui.changes.verbs.shrink import delete_intent, shrink_intent, way_of
-from tui.changes.wizard.intent import Intent, TargetCluster
-from tui.changes.wizard.pages import Page, Wizard
-from tui.changes.wizard.parsing import (
+from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.tui.changes.verbs.shrink import delete_intent, shrink_intent, way_of
+from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
+from kshunt.tui.changes.wizard.pages import Page, Wizard
+from kshunt.tui.changes.wizard.parsing import (
     DELAY_HINT,
     SAME,
     a_delay,
@@ -19,9 +19,9 @@ from tui.changes.wizard.parsing import (
     fewer_than,
     yes_or_no,
 )
-from tui.changes.wizard.shrink_findings import insist_hint
-from tui.dialogs.form import FormField
-from tui.text.formatting import plural
+from kshunt.tui.changes.wizard.shrink_findings import insist_hint
+from kshunt.tui.dialogs.form import FormField
+from kshunt.tui.text.formatting import plural
 
 DELAY: Final = "5m"
 """What KIP-694 waits by itself."""

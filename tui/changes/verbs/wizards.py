@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation
-from backend.domain.reassignment.answers import ChangeAnswer, Result
-from backend.domain.reassignment.plan import ReassignmentPlan
-from backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from tui.changes.verbs import intents, operations
-from tui.changes.verbs.intents import Start
-from tui.changes.wizard.intent import Intent, Sending, TargetCluster
-from tui.changes.wizard.pages import Page, Wizard
-from tui.changes.wizard.parsing import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.tui.changes.verbs import intents, operations
+from kshunt.tui.changes.verbs.intents import Start
+from kshunt.tui.changes.wizard.intent import Intent, Sending, TargetCluster
+from kshunt.tui.changes.wizard.pages import Page, Wizard
+from kshunt.tui.changes.wizard.parsing import (
     CAPS_HINT,
     EVERY_OPERATION,
     LIST_HINT,
@@ -27,15 +27,15 @@ from tui.changes.wizard.parsing import (
     default_caps,
     parse_caps,
 )
-from tui.data.files import AUDIT_FORMATS, complete_path, new_audit_file, plan_for, save_text
-from tui.dialogs.form import FormField
-from tui.facts.pending_rates import typed_rate
-from tui.terminal.downloads import Downloads, download_name
-from tui.text.formatting import Glyphs, plural, servers_text
+from kshunt.tui.data.files import AUDIT_FORMATS, complete_path, new_audit_file, plan_for, save_text
+from kshunt.tui.dialogs.form import FormField
+from kshunt.tui.facts.pending_rates import typed_rate
+from kshunt.tui.terminal.downloads import Downloads, download_name
+from kshunt.tui.text.formatting import Glyphs, plural, servers_text
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
-    from tui.facts.snapshot_facts import Facts
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.tui.facts.snapshot_facts import Facts
 
 
 AUDIT_HINT: Final = ".md for Markdown, .json for JSON"

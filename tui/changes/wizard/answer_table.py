@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
-from tui.facts.drift_words import readable
-from tui.tables.list_table import Field, ListTable
-from tui.tables.model import Cell, Column, RowKey
+from kshunt.backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
+from kshunt.tui.facts.drift_words import readable
+from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.model import Cell, Column, RowKey
 
 NOT_NEEDED: Final = "ELECTION_NOT_NEEDED"
 """Kafka's way to say that the preferred replica leads already: nothing to do, not a failure."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.operations.preview import Preview
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.shrink.check import ShrinkCheck
-from backend.domain.shrink.phases import ShrinkRequest
-from backend.errors import BackendError, BackendUnreachable, KshuntError
-from tui.changes.wizard.intent import Intent, Sending
-from tui.data.operator_identity import who_am_i
+from kshunt.backend.domain.operations.preview import Preview
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.shrink.check import ShrinkCheck
+from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.backend.errors import BackendError, BackendUnreachable, KshuntError
+from kshunt.tui.changes.wizard.intent import Intent, Sending
+from kshunt.tui.data.operator_identity import who_am_i
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
-    from tui.shell.dashboard import Dashboard
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.tui.shell.dashboard import Dashboard
 
 CONFLICT: Final = 409
 """The cluster, or who acts for it, is not as it was."""

@@ -9,8 +9,8 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from tui.changes.wizard.question_parts import AskPart, PreviewPart
-from tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines
+from kshunt.tui.changes.wizard.question_parts import AskPart, PreviewPart
+from kshunt.tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines
 
 QUESTION_KEYS: Final[list[BindingType]] = [
     Binding("y", "agree", "Do it", show=False),

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from backend.domain.operations.preview import Preview
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.domain.shrink.phases import ShrinkRequest
-from tui.text.formatting import names_text
+from kshunt.backend.domain.operations.preview import Preview
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.tui.text.formatting import names_text
 
 if TYPE_CHECKING:
-    from backend.api.client.backend_client import BackendClient
+    from kshunt.backend.api.client.backend_client import BackendClient
 
 SHORT_NAME = 6
 """Characters of a cluster's id that name it."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from textual.binding import Binding
 
-from backend.domain.operations.operation import Operation
-from tui.views.operations.progress_text import progress_text
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.tui.views.operations.progress_text import progress_text
 
 if TYPE_CHECKING:
-    from backend.domain.reassignment.answers import ChangeAnswer
-    from tui.changes.wizard.question_parts import AnswerPart
-    from tui.data.store import Store
+    from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+    from kshunt.tui.changes.wizard.question_parts import AnswerPart
+    from kshunt.tui.data.store import Store
 
 OFFERED: Final = {"cancel": "c cancels it", "undo": "u undoes it"}
 """Ways back, with their keys; each is previewed and asked about as ever."""

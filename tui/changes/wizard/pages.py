@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from backend.domain.shrink.check import ShrinkCheck
-from tui.changes.wizard.intent import Intent
-from tui.dialogs.form import FormField
+from kshunt.backend.domain.shrink.check import ShrinkCheck
+from kshunt.tui.changes.wizard.intent import Intent
+from kshunt.tui.dialogs.form import FormField
 
 
 class Step(enum.IntEnum):

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from backend.domain.reassignment.move_caps import MoveCaps
-from backend.domain.throttles.configs import parse_rate
-from backend.errors import BadInput
+from kshunt.backend.domain.reassignment.move_caps import MoveCaps
+from kshunt.backend.domain.throttles.configs import parse_rate
+from kshunt.backend.errors import BadInput
 
 RATE_HINT: Final = "50MB/s, 4MiB/s, 10485760, or none"
 LIST_HINT: Final = "partition:broker pairs (0:101,0:102), * for all, or none"
@@ -37,7 +37,7 @@ def a_rate(text: str) -> int | None:
 
 def default_caps() -> str:
     """The backend's own caps, as an operator types them."""
-    from backend.api.client.operations import DEFAULT_CAPS
+    from kshunt.backend.api.client.operations import DEFAULT_CAPS
 
     return f"{DEFAULT_CAPS.per_broker}/{DEFAULT_CAPS.in_cluster}"
 

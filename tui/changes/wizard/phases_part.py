@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from backend.domain.reassignment.answers import ChangeAnswer
-from tui.dialogs.dialog import Lines
-from tui.facts.drift_words import readable
-from tui.grid.pane import Pane
-from tui.text.formatting import Glyphs
-from tui.views.operations.progress_text import operation_lines
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.tui.dialogs.dialog import Lines
+from kshunt.tui.facts.drift_words import readable
+from kshunt.tui.grid.pane import Pane
+from kshunt.tui.text.formatting import Glyphs
+from kshunt.tui.views.operations.progress_text import operation_lines
 
 if TYPE_CHECKING:
-    from tui.shell.dashboard import Dashboard
+    from kshunt.tui.shell.dashboard import Dashboard
 
 AROUND: Final = 6
 """Lines of the screen that are not about the operation: frame, steps, title, keys."""

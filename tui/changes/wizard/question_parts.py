@@ -15,20 +15,20 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Button, Input
 
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.errors import AwaitsApproval, KshuntError, PlanError
-from tui.changes.wizard.answer_table import answer_table, failure_words, headline
-from tui.changes.wizard.change_service import READ_ONLY, ChangePreview
-from tui.changes.wizard.intent import Intent
-from tui.data.files import save_plan
-from tui.dialogs.dialog import Lines, fact_lines
-from tui.facts.drift_words import readable
-from tui.grid.grid import Grid
-from tui.terminal.downloads import Downloads
-from tui.text.formatting import Glyphs, servers_text
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.errors import AwaitsApproval, KshuntError, PlanError
+from kshunt.tui.changes.wizard.answer_table import answer_table, failure_words, headline
+from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangePreview
+from kshunt.tui.changes.wizard.intent import Intent
+from kshunt.tui.data.files import save_plan
+from kshunt.tui.dialogs.dialog import Lines, fact_lines
+from kshunt.tui.facts.drift_words import readable
+from kshunt.tui.grid.grid import Grid
+from kshunt.tui.terminal.downloads import Downloads
+from kshunt.tui.text.formatting import Glyphs, servers_text
 
 if TYPE_CHECKING:
-    from backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.operations.operation import Operation
 
 WARNINGS_MOST: Final = 3
 LOW: Final = 30

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.errors import KshuntError
-from tui.changes.wizard.intent import Intent
-from tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_course
-from tui.changes.wizard.question_parts import AnswerPart, error_lines
-from tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
-from tui.text.formatting import Glyphs
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.errors import KshuntError
+from kshunt.tui.changes.wizard.intent import Intent
+from kshunt.tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_course
+from kshunt.tui.changes.wizard.question_parts import AnswerPart, error_lines
+from kshunt.tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
+from kshunt.tui.text.formatting import Glyphs
 
 if TYPE_CHECKING:
-    from tui.shell.dashboard import Dashboard
+    from kshunt.tui.shell.dashboard import Dashboard
 
 
 class ResultScreen(Dialog[NextStep | None]):

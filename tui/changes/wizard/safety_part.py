@@ -8,14 +8,14 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 
-from tui.changes.wizard.change_service import READ_ONLY, ChangePreview
-from tui.changes.wizard.intent import Intent
-from tui.changes.wizard.shrink_findings import headline, safety_lines
-from tui.dialogs.dialog import Lines
-from tui.facts.drift_words import readable
-from tui.grid.pane import Pane
-from tui.tables.lines import PaneLine
-from tui.text.formatting import Glyphs
+from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangePreview
+from kshunt.tui.changes.wizard.intent import Intent
+from kshunt.tui.changes.wizard.shrink_findings import headline, safety_lines
+from kshunt.tui.dialogs.dialog import Lines
+from kshunt.tui.facts.drift_words import readable
+from kshunt.tui.grid.pane import Pane
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.text.formatting import Glyphs
 
 AROUND: Final = 8
 """Lines of the screen that are not the view's: frame, steps, headline, what is below, keys."""

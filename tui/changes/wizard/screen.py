@@ -14,20 +14,20 @@ from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Input
 
-from backend.domain.reassignment.answers import ChangeAnswer
-from backend.errors import KshuntError
-from tui.changes.wizard.change_service import READ_ONLY, ChangePreview, ChangeService, Stale
-from tui.changes.wizard.intent import Intent
-from tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_course
-from tui.changes.wizard.pages import Step, Wizard, step_line
-from tui.changes.wizard.phases_part import PhasesPart
-from tui.changes.wizard.question_parts import AnswerPart, AskPart, PreviewPart, error_lines
-from tui.changes.wizard.safety_part import SafetyPart
-from tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
-from tui.dialogs.form import FormPart, form_hint
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.errors import KshuntError
+from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangePreview, ChangeService, Stale
+from kshunt.tui.changes.wizard.intent import Intent
+from kshunt.tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_course
+from kshunt.tui.changes.wizard.pages import Step, Wizard, step_line
+from kshunt.tui.changes.wizard.phases_part import PhasesPart
+from kshunt.tui.changes.wizard.question_parts import AnswerPart, AskPart, PreviewPart, error_lines
+from kshunt.tui.changes.wizard.safety_part import SafetyPart
+from kshunt.tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
+from kshunt.tui.dialogs.form import FormPart, form_hint
 
 if TYPE_CHECKING:
-    from tui.shell.dashboard import Dashboard
+    from kshunt.tui.shell.dashboard import Dashboard
 
 KEYS: Final = {
     Step.GOAL: "Enter goes on, {tab}Esc {back}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, TypeVar
 
-from backend.domain.shrink.check import (
+from kshunt.backend.domain.shrink.check import (
     DoomedPartition,
     Finding,
     GroupLag,
@@ -17,9 +17,14 @@ from backend.domain.shrink.check import (
     Severity,
     ShrinkCheck,
 )
-from backend.domain.shrink.phases import POINT_OF_NO_RETURN, CutOver, ShrinkRequest, phases_of
-from tui.tables.lines import PaneLine
-from tui.text.formatting import (
+from kshunt.backend.domain.shrink.phases import (
+    POINT_OF_NO_RETURN,
+    CutOver,
+    ShrinkRequest,
+    phases_of,
+)
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.text.formatting import (
     UNKNOWN_TEXT,
     Glyphs,
     bytes_text,

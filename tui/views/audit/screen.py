@@ -11,14 +11,14 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Input
 
-from backend.domain.audit.shown_line import AuditLine
-from backend.errors import BadInput, KshuntError
-from tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_lines
-from tui.grid.grid import Grid
+from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.errors import BadInput, KshuntError
+from kshunt.tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_lines
+from kshunt.tui.grid.grid import Grid
 
 if TYPE_CHECKING:
-    from tui.shell.dashboard import Dashboard
-    from tui.views.audit.table import AuditRow
+    from kshunt.tui.shell.dashboard import Dashboard
+    from kshunt.tui.views.audit.table import AuditRow
 
 KEYS = "/ filters   Enter opens   w writes a file   Esc closes"
 EXAMPLE = "op:ab12 who:ada since:2h event:started, or any word"
@@ -76,7 +76,7 @@ class AuditScreen(Dialog[None]):
 
     def _show(self) -> None:
         """What the filter lets through; while it cannot be meant, say so and keep the last one."""
-        from tui.views.audit.table import audit_table, parse_audit_filter
+        from kshunt.tui.views.audit.table import audit_table, parse_audit_filter
 
         text = self.query_one("#filter", Input).value
         keys = self.query_one("#keys", Lines)
@@ -134,7 +134,7 @@ class AuditScreen(Dialog[None]):
 
     def action_entry(self) -> None:
         """The whole entry under the cursor."""
-        from tui.tables.list_table import ListTable
+        from kshunt.tui.tables.list_table import ListTable
 
         table, key = self.grid.table, self.grid.cursor_key
         row = table.value_of(key) if isinstance(table, ListTable) and key is not None else None
@@ -163,7 +163,7 @@ class EntryScreen(Dialog[None]):
 
     def compose_body(self) -> Iterable[Widget]:
         """Label by label."""
-        from tui.views.audit.table import entry_facts
+        from kshunt.tui.views.audit.table import entry_facts
 
         with VerticalScroll(id="details", can_focus=False):
             yield from fact_lines(entry_facts(self._row))

@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from tui.tables.list_table import Field
-from tui.tables.model import Cell, Column
-from tui.text.bars import bar
-from tui.text.formatting import UNICODE, bytes_text, count_text, rate_text
-from tui.views.brokers.disks import peak_tone
+from kshunt.tui.tables.list_table import Field
+from kshunt.tui.tables.model import Cell, Column
+from kshunt.tui.text.bars import bar
+from kshunt.tui.text.formatting import UNICODE, bytes_text, count_text, rate_text
+from kshunt.tui.views.brokers.disks import peak_tone
 
 if TYPE_CHECKING:
-    from tui.views.brokers.row import BrokerRow
+    from kshunt.tui.views.brokers.row import BrokerRow
 
 FULL: Final = 0.9
 """A throttle that is used so far holds the copies back."""

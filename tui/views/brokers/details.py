@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tui.facts.snapshot_facts import Facts
-from tui.tables.lines import PaneLine
-from tui.tables.model import NATURAL
-from tui.text.formatting import bytes_text, plural, rate_text
-from tui.views.brokers.disks import Disk, disks_of, peak_tone
-from tui.views.brokers.row import BrokerRow
-from tui.views.brokers.table import broker_table, disk_words
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.tables.model import NATURAL
+from kshunt.tui.text.formatting import bytes_text, plural, rate_text
+from kshunt.tui.views.brokers.disks import Disk, disks_of, peak_tone
+from kshunt.tui.views.brokers.row import BrokerRow
+from kshunt.tui.views.brokers.table import broker_table, disk_words
 
 if TYPE_CHECKING:
-    from backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.operations.operation import Operation
 
 LEAST: Final = "the peak is as if nothing that goes were deleted before the move is over"
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from backend.domain.cluster.metadata import LogDir
-from backend.domain.replicas.snapshot import UNKNOWN
-from tui.facts.snapshot_facts import Facts
-from tui.views.brokers.pending_transfers import PendingTransfers, pending_transfers_of
+from kshunt.backend.domain.cluster.metadata import LogDir
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.views.brokers.pending_transfers import PendingTransfers, pending_transfers_of
 
 if TYPE_CHECKING:
-    from backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.operations.operation import Operation
 
 PEAK_WARNS: Final = 0.90
 PEAK_BAD: Final = 1.0

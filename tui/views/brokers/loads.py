@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.replicas.snapshot import UNKNOWN
-from tui.facts.snapshot_facts import Facts
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.tui.facts.snapshot_facts import Facts
 
 
 @dataclass(frozen=True)

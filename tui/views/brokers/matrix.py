@@ -16,12 +16,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
-from tui.facts.snapshot_facts import Facts, known_sum, rate_sum
-from tui.tables.list_table import Field, ListTable
-from tui.tables.model import Cell, Column, Order, RowKey
-from tui.text.formatting import bytes_text, plural, rate_text
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
+from kshunt.tui.facts.snapshot_facts import Facts, known_sum, rate_sum
+from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.model import Cell, Column, Order, RowKey
+from kshunt.tui.text.formatting import bytes_text, plural, rate_text
 
 FLOWS: Final = "flows"
 PLACES: Final = "places"

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation
-from tui.facts.progress import PlanArrays, members_of, places_of, plan_arrays, rows_among
-from tui.facts.snapshot_facts import Facts
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.tui.facts.progress import PlanArrays, members_of, places_of, plan_arrays, rows_among
+from kshunt.tui.facts.snapshot_facts import Facts
 
 PLANS_KEPT: Final = 64
 

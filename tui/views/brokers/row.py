@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from backend.domain.throttles.configs import BrokerThrottle
-from tui.views.brokers.disks import Disk
+from kshunt.backend.domain.throttles.configs import BrokerThrottle
+from kshunt.tui.views.brokers.disks import Disk
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from textual.widget import Widget
 
-from tui.actions import key_of
-from tui.actions.view_names import BROKERS
-from tui.dialogs.dialog import Lines
-from tui.tables.lines import PaneLine
-from tui.tables.model import NATURAL, Order, RowKey
-from tui.views.pane_screen import PaneScreen
+from kshunt.tui.actions import key_of
+from kshunt.tui.actions.view_names import BROKERS
+from kshunt.tui.dialogs.dialog import Lines
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.tables.model import NATURAL, Order, RowKey
+from kshunt.tui.views.pane_screen import PaneScreen
 
 
 class BrokersScreen(PaneScreen):
@@ -34,7 +34,7 @@ class BrokersScreen(PaneScreen):
 
     def action_matrix(self) -> None:
         """ChangeWorkflows between brokers, then places of partitions, then the brokers again."""
-        from tui.views.brokers.matrix import MATRICES
+        from kshunt.tui.views.brokers.matrix import MATRICES
 
         query = self.kshunt.store.queries[self.VIEW]
         kinds = ["", *MATRICES]
@@ -70,7 +70,7 @@ class BrokersScreen(PaneScreen):
 
     def note_words(self, shown: int, total: int) -> str:
         """Which matrix it is, and how far it is shifted."""
-        from tui.views.brokers.matrix import FLOWS
+        from kshunt.tui.views.brokers.matrix import FLOWS
 
         query = self.kshunt.store.queries[self.VIEW]
         if not query.group:
@@ -84,7 +84,7 @@ class BrokersScreen(PaneScreen):
         legend, words = self.query_one("#legend", Lines), ""
         if group := self.kshunt.store.queries[self.VIEW].group:
             # It needs a data library, which the first frame is shown without.
-            from tui.views.brokers.matrix import LEGENDS
+            from kshunt.tui.views.brokers.matrix import LEGENDS
 
             words = LEGENDS.get(group, "")
         legend.display = bool(words)
@@ -103,7 +103,7 @@ class BrokersScreen(PaneScreen):
 
     def lines_of(self, key: RowKey) -> list[PaneLine]:
         """Its state, its throttles and its disks."""
-        from tui.views.brokers.details import about
+        from kshunt.tui.views.brokers.details import about
 
         store = self.kshunt.store
         assert isinstance(key, int)

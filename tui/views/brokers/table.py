@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from backend.domain.replicas.snapshot import BrokerStatus
-from tui.facts.snapshot_facts import Facts
-from tui.tables.list_table import ListTable
-from tui.tables.model import Order, RowKey
-from tui.text.formatting import bytes_text, duration_text
-from tui.views.brokers.cells import FIELDS
-from tui.views.brokers.disks import Disk, disks_of, sizes_of, whole_disk
-from tui.views.brokers.loads import Loads, loads_of
-from tui.views.brokers.pending_transfers import PendingTransfers, pending_transfers_of
-from tui.views.brokers.row import BrokerRow
+from kshunt.backend.domain.replicas.snapshot import BrokerStatus
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.tables.list_table import ListTable
+from kshunt.tui.tables.model import Order, RowKey
+from kshunt.tui.text.formatting import bytes_text, duration_text
+from kshunt.tui.views.brokers.cells import FIELDS
+from kshunt.tui.views.brokers.disks import Disk, disks_of, sizes_of, whole_disk
+from kshunt.tui.views.brokers.loads import Loads, loads_of
+from kshunt.tui.views.brokers.pending_transfers import PendingTransfers, pending_transfers_of
+from kshunt.tui.views.brokers.row import BrokerRow
 
 if TYPE_CHECKING:
-    from backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.operations.operation import Operation
 
 
 def broker_table(

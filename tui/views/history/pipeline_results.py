@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from backend.domain.pipeline.delivered import (
+from kshunt.backend.domain.pipeline.delivered import (
     EtaRow,
     LoadRow,
     PairRow,
@@ -19,14 +19,14 @@ from backend.domain.pipeline.delivered import (
     TableStatus,
     TransferHistory,
 )
-from backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
-from tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
-from tui.facts.forecast import Forecast, age_text, end_text, of_operation
-from tui.facts.row_keys import ReplicaKey
-from tui.tables.lines import Line, Part, fitted, labelled, wrapped
-from tui.tables.model import Cell
-from tui.tables.targets import ScreenTarget
-from tui.text.formatting import (
+from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
+from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
+from kshunt.tui.facts.forecast import Forecast, age_text, end_text, of_operation
+from kshunt.tui.facts.row_keys import ReplicaKey
+from kshunt.tui.tables.lines import Line, Part, fitted, labelled, wrapped
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.tables.targets import ScreenTarget
+from kshunt.tui.text.formatting import (
     Glyphs,
     bytes_text,
     count_text,

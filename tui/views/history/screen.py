@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.widget import Widget
 
-from tui.actions.view_names import HISTORY
-from tui.grid.board import Board
-from tui.grid.plot_panel import PlotPanel
-from tui.tables.model import Cell
-from tui.text.formatting import duration_text
-from tui.views.board_screen import BoardScreen
+from kshunt.tui.actions.view_names import HISTORY
+from kshunt.tui.grid.board import Board
+from kshunt.tui.grid.plot_panel import PlotPanel
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.text.formatting import duration_text
+from kshunt.tui.views.board_screen import BoardScreen
 
 if TYPE_CHECKING:
-    from tui.facts.transfer_history import TransferPoint
-    from tui.tables.lines import Line
-    from tui.views.history.sections import Chosen
+    from kshunt.tui.facts.transfer_history import TransferPoint
+    from kshunt.tui.tables.lines import Line
+    from kshunt.tui.views.history.sections import Chosen
 
 
 class HistoryScreen(BoardScreen):
@@ -40,7 +40,7 @@ class HistoryScreen(BoardScreen):
     def chosen(self) -> Chosen:
         """What the operator looks at."""
         if self._chosen is None:
-            from tui.views.history.sections import Chosen
+            from kshunt.tui.views.history.sections import Chosen
 
             self._chosen = Chosen()
         return self._chosen
@@ -61,11 +61,11 @@ class HistoryScreen(BoardScreen):
         """The data pipeline, then brokers."""
         store = self.kshunt.store
         if store.home is None:
-            from tui.tables.lines import Line
+            from kshunt.tui.tables.lines import Line
 
             text = f" Waiting for the first snapshot from {self.kshunt.address}"
             return [Line((Cell(text, "dim"),))]
-        from tui.views.history.sections import history_lines
+        from kshunt.tui.views.history.sections import history_lines
 
         return history_lines(
             self.course,
@@ -87,13 +87,13 @@ class HistoryScreen(BoardScreen):
 
     def _after(self, chosen: Chosen) -> Chosen:
         """What stands in the second plot, and what Tab brings into the first."""
-        from tui.views.history.sections import kinds
+        from kshunt.tui.views.history.sections import kinds
 
         count = len(kinds(self.kshunt.store.delivered))
         return replace(chosen, kind=(chosen.kind % count + 1) % count)
 
     def _plot(self, id: str, chosen: Chosen) -> None:
-        from tui.views.history.sections import KINDS, kinds
+        from kshunt.tui.views.history.sections import KINDS, kinds
 
         store, glyphs = self.kshunt.store, self.kshunt.glyphs
         named = kinds(store.delivered)
@@ -104,7 +104,7 @@ class HistoryScreen(BoardScreen):
             seen = replace(chosen, kind=KINDS.index(kind))
 
             def build(width: int, height: int) -> Text:
-                from tui.views.history.sections import draw_course
+                from kshunt.tui.views.history.sections import draw_course
 
                 return draw_course(course, seen, glyphs, width, height)
 
@@ -113,7 +113,7 @@ class HistoryScreen(BoardScreen):
         days = store.delivered.course.course
 
         def build_days(width: int, height: int) -> Text:
-            from tui.views.history.sections import draw_days
+            from kshunt.tui.views.history.sections import draw_days
 
             return draw_days(days, kind, glyphs, width, height)
 
@@ -121,7 +121,7 @@ class HistoryScreen(BoardScreen):
 
     def action_span(self, steps: int) -> None:
         """Look at more of the past, or at less."""
-        from tui.views.history.sections import SPANS_S
+        from kshunt.tui.views.history.sections import SPANS_S
 
         span = min(max(self.chosen.span + steps, 0), len(SPANS_S) - 1)
         self._chosen = replace(self.chosen, span=span)

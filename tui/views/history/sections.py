@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.pipeline.delivered import PipelinePast, PipelineStatus, TransferHistory
-from tui.actions.view_names import BROKERS
-from tui.facts.transfer_history import (
+from kshunt.backend.domain.pipeline.delivered import PipelinePast, PipelineStatus, TransferHistory
+from kshunt.tui.actions.view_names import BROKERS
+from kshunt.tui.facts.transfer_history import (
     TransferPoint,
     broker_history,
     permitted,
@@ -18,11 +18,11 @@ from tui.facts.transfer_history import (
     remaining,
     within,
 )
-from tui.tables.lines import BLANK, Line, Part, fitted, labelled
-from tui.tables.model import Cell
-from tui.tables.targets import ScreenTarget
-from tui.text.formatting import Glyphs, bytes_text, count_text, rate_text, sparkline
-from tui.views.history.pipeline_results import even, section_lines, sections
+from kshunt.tui.tables.lines import BLANK, Line, Part, fitted, labelled
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.tables.targets import ScreenTarget
+from kshunt.tui.text.formatting import Glyphs, bytes_text, count_text, rate_text, sparkline
+from kshunt.tui.views.history.pipeline_results import even, section_lines, sections
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -59,7 +59,7 @@ def kinds(past: PipelinePast | None) -> tuple[str, ...]:
 
 def draw_days(course: TransferHistory, kind: str, glyphs: Glyphs, width: int, height: int) -> Text:
     """A plot of what the data pipeline delivered; for a thread."""
-    from tui.text.plots import Series, plot_course
+    from kshunt.tui.text.plots import Series, plot_course
 
     times, copied, lag = even(course)
     values, words = (copied, rate_text) if kind == PAST_KINDS[0] else (lag, bytes_text)
@@ -71,7 +71,7 @@ def draw_course(
     course: Sequence[TransferPoint], chosen: Chosen, glyphs: Glyphs, width: int, height: int
 ) -> Text:
     """A plot of what is chosen; for a thread."""
-    from tui.text.plots import Series, plot_course
+    from kshunt.tui.text.plots import Series, plot_course
 
     moments = within(course, chosen.span_s)
     times = [moment.at_ms for moment in moments]

@@ -6,20 +6,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from backend.domain.audit.shown_line import AuditLine
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.shrink.phases import ShrinkProgress
-from backend.domain.text.formatting import moment_text
-from tui.actions import ACTIONS, can, key_of
-from tui.facts.drift_words import drift_words, readable
-from tui.facts.forecast import LIVE, full_text
-from tui.facts.progress import held, moving_first, originals
-from tui.facts.shrink_phases import phase_lines, shrink_progress_of
-from tui.facts.snapshot_facts import Facts
-from tui.tables.lines import PaneLine
-from tui.text.formatting import NEVER_TEXT, Glyphs, bytes_text, duration_text, plural, rate_text
-from tui.views.operations.table import TONES, OperationRow, eta_words, kind_words, left_text
+from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.shrink.phases import ShrinkProgress
+from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.tui.actions import ACTIONS, can, key_of
+from kshunt.tui.facts.drift_words import drift_words, readable
+from kshunt.tui.facts.forecast import LIVE, full_text
+from kshunt.tui.facts.progress import held, moving_first, originals
+from kshunt.tui.facts.shrink_phases import phase_lines, shrink_progress_of
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.text.formatting import (
+    NEVER_TEXT,
+    Glyphs,
+    bytes_text,
+    duration_text,
+    plural,
+    rate_text,
+)
+from kshunt.tui.views.operations.table import TONES, OperationRow, eta_words, kind_words, left_text
 
 NOTES_SHOWN: Final = 2
 """The newest ones; the others are in the audit."""

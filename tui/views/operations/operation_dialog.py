@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from backend.domain.operations.operation import Operation
-from tui.actions import can
-from tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
-from tui.grid.pane import Pane
-from tui.tables.lines import PaneLine
-from tui.views.operations.progress_text import operation_lines
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.tui.actions import can
+from kshunt.tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
+from kshunt.tui.grid.pane import Pane
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.views.operations.progress_text import operation_lines
 
 if TYPE_CHECKING:
-    from tui.shell.dashboard import Dashboard
+    from kshunt.tui.shell.dashboard import Dashboard
 
 AROUND = 5
 """Lines of the box that are not about the operation."""
@@ -73,7 +73,7 @@ class WatchScreen(Dialog[str | None]):
 
 def _offered(operation: Operation, action: str) -> bool:
     """Whether the backend offers it; looking is always possible."""
-    from tui.actions import action_named
+    from kshunt.tui.actions import action_named
 
     found = action_named(action)
     wanted = () if found is None else [one for one in found.when if one.startswith(can(""))]

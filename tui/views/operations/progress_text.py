@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from backend.domain.operations.operation import Operation
-from tui.text.formatting import UNKNOWN_TEXT, duration_text
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.tui.text.formatting import UNKNOWN_TEXT, duration_text
 
 if TYPE_CHECKING:
-    from tui.facts.snapshot_facts import Facts
-    from tui.shell.dashboard import Dashboard
-    from tui.tables.lines import PaneLine
+    from kshunt.tui.facts.snapshot_facts import Facts
+    from kshunt.tui.shell.dashboard import Dashboard
+    from kshunt.tui.tables.lines import PaneLine
 
 
 async def operation_lines(
@@ -25,10 +25,10 @@ async def operation_lines(
     operation, facts = store.operation(operation_id), store.facts
     if operation is None or facts is None:
         return None
-    from tui.facts.forecast import of_operation
-    from tui.facts.progress import progress_of
-    from tui.views.operations.details import about, title_of
-    from tui.views.operations.table import OperationRow
+    from kshunt.tui.facts.forecast import of_operation
+    from kshunt.tui.facts.progress import progress_of
+    from kshunt.tui.views.operations.details import about, title_of
+    from kshunt.tui.views.operations.table import OperationRow
 
     # A few passes over every row of the cluster.
     progress = await asyncio.to_thread(progress_of, facts, operation)
@@ -46,9 +46,9 @@ async def operation_lines(
 
 def progress_text(facts: Facts | None, operation: Operation) -> str:
     """`running: 2/6 replicas, 31.2 GB left, ETA 14m to 22m`."""
-    from tui.facts.progress import held, progress_of
-    from tui.facts.shrink_phases import brief, shrink_progress_of
-    from tui.views.operations.table import eta_words, left_text
+    from kshunt.tui.facts.progress import held, progress_of
+    from kshunt.tui.facts.shrink_phases import brief, shrink_progress_of
+    from kshunt.tui.views.operations.table import eta_words, left_text
 
     state = operation.state.value
     course = shrink_progress_of(operation)

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual import on
 from textual.widget import Widget
 
-from tui.actions import HELD, can, key_of
-from tui.actions.view_names import OPERATIONS
-from tui.data.team import held_words, my_name, others
-from tui.grid.grid import Grid
-from tui.grid.pane import Pane
-from tui.views.table_screen import TableScreen
+from kshunt.tui.actions import HELD, can, key_of
+from kshunt.tui.actions.view_names import OPERATIONS
+from kshunt.tui.data.team import held_words, my_name, others
+from kshunt.tui.grid.grid import Grid
+from kshunt.tui.grid.pane import Pane
+from kshunt.tui.views.table_screen import TableScreen
 
 if TYPE_CHECKING:
-    from backend.domain.operations.operation import Operation
-    from tui.tables.list_table import ListTable
-    from tui.views.operations.table import OperationRow
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.tui.tables.list_table import ListTable
+    from kshunt.tui.views.operations.table import OperationRow
 
 ROWS_LEAST = 5
 """Lines of the table, its header included, that the pane leaves."""
@@ -80,7 +80,7 @@ class OperationsScreen(TableScreen):
         if table is None or key is None or store.facts is None or room < 3:
             pane.show("", ())
             return
-        from tui.views.operations.details import about, title_of
+        from kshunt.tui.views.operations.details import about, title_of
 
         row = cast("ListTable[OperationRow]", table).value_of(key)
         if row is None:
@@ -196,14 +196,14 @@ class OperationsScreen(TableScreen):
 
     def action_audit(self) -> None:
         """Who did what, newest first; of the operation under the cursor at first."""
-        from tui.views.audit.screen import AuditScreen
+        from kshunt.tui.views.audit.screen import AuditScreen
 
         chosen = self.chosen
         self.app.push_screen(AuditScreen(self.kshunt, "" if chosen is None else chosen.id))
 
     def action_details(self) -> None:
         """The operation in full, and live."""
-        from tui.views.operations.operation_dialog import WatchScreen
+        from kshunt.tui.views.operations.operation_dialog import WatchScreen
 
         chosen = self.chosen
         if chosen is not None:

@@ -7,17 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from backend.domain.operations.operation import Operation, OperationState
-from backend.domain.pipeline.delivered import EtaRow
-from backend.domain.shrink.phases import ShrinkProgress
-from backend.domain.throttles.owners import ShownDrift
-from tui.facts.forecast import Forecast, of_operation, range_text
-from tui.facts.progress import Progress, held, progress_of
-from tui.facts.shrink_phases import eta_range, percent, phase_now, share_of, shrink_progress_of
-from tui.facts.snapshot_facts import Facts
-from tui.tables.list_table import Field, ListTable
-from tui.tables.model import Cell, Column, Order, RowKey
-from tui.text.formatting import bytes_text, duration_text, names_text, rate_text
+from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.pipeline.delivered import EtaRow
+from kshunt.backend.domain.shrink.phases import ShrinkProgress
+from kshunt.backend.domain.throttles.owners import ShownDrift
+from kshunt.tui.facts.forecast import Forecast, of_operation, range_text
+from kshunt.tui.facts.progress import Progress, held, progress_of
+from kshunt.tui.facts.shrink_phases import (
+    eta_range,
+    percent,
+    phase_now,
+    share_of,
+    shrink_progress_of,
+)
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.model import Cell, Column, Order, RowKey
+from kshunt.tui.text.formatting import bytes_text, duration_text, names_text, rate_text
 
 _KINDS: Final = {
     "throttled_rates": "rates",

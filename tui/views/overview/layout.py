@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tui.facts.overview import Home, Overview
-from tui.tables.lines import BLANK, Line, clipped, labelled
-from tui.tables.model import Cell
-from tui.tables.targets import Item
-from tui.text.formatting import Glyphs, printable
-from tui.views.overview import sections as parts
+from kshunt.tui.facts.overview import Home, Overview
+from kshunt.tui.tables.lines import BLANK, Line, clipped, labelled
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.tables.targets import Item
+from kshunt.tui.text.formatting import Glyphs, printable
+from kshunt.tui.views.overview import sections as parts
 
 LABEL_WIDTH: Final = 11
 LABELS_FROM: Final = 60

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.widget import Widget
 
-from tui.actions.view_names import OVERVIEW
-from tui.data.questions import DRIFT, ORPHANS
-from tui.feed.messages import ConnectionState
-from tui.grid.board import Board
-from tui.tables.model import Cell
-from tui.text.formatting import duration_text
-from tui.views.attention import overview_attention
-from tui.views.board_screen import BoardScreen
-from tui.views.status_bar import FRESH_S, STALE_S
+from kshunt.tui.actions.view_names import OVERVIEW
+from kshunt.tui.data.questions import DRIFT, ORPHANS
+from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.grid.board import Board
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.text.formatting import duration_text
+from kshunt.tui.views.attention import overview_attention
+from kshunt.tui.views.board_screen import BoardScreen
+from kshunt.tui.views.status_bar import FRESH_S, STALE_S
 
 if TYPE_CHECKING:
-    from tui.tables.lines import Line
-    from tui.views.overview.layout import OverviewState
+    from kshunt.tui.tables.lines import Line
+    from kshunt.tui.views.overview.layout import OverviewState
 
 
 class OverviewScreen(BoardScreen):
@@ -34,16 +34,16 @@ class OverviewScreen(BoardScreen):
     def lines(self, width: int, height: int) -> list[Line]:
         """Health, progress, what runs, what is worst, what to look at."""
         if self.kshunt.store.home is None:
-            from tui.tables.lines import Line
+            from kshunt.tui.tables.lines import Line
 
             text = f" {self._nothing_words()}"
             return [Line(()), Line((Cell(text, "dim"),))]
-        from tui.views.overview.layout import home_lines
+        from kshunt.tui.views.overview.layout import home_lines
 
         return home_lines(self._sight(), width, height, self.kshunt.glyphs)
 
     def _sight(self) -> OverviewState:
-        from tui.views.overview.layout import OverviewState
+        from kshunt.tui.views.overview.layout import OverviewState
 
         store = self.kshunt.store
         return OverviewState(

@@ -9,19 +9,19 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
-from backend.domain.operations.operation import Operation
-from tui.actions.view_names import OPERATIONS, PARTITIONS
-from tui.facts.eta_words import joined, shown_etas
-from tui.facts.forecast import LIVE, PIPELINE, Forecast, range_text
-from tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica, share_text
-from tui.facts.progress import Progress, held
-from tui.facts.shrink_phases import brief, phase_now, share_of, shrink_progress_of
-from tui.facts.transfer_history import TransferPoint, permitted, rates, steady, within
-from tui.tables.lines import Line, Part, fitted, wrapped
-from tui.tables.model import Cell
-from tui.tables.targets import Item, ScreenTarget
-from tui.text.bars import LIMIT_MARKS, area, bar
-from tui.text.formatting import (
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.tui.actions.view_names import OPERATIONS, PARTITIONS
+from kshunt.tui.facts.eta_words import joined, shown_etas
+from kshunt.tui.facts.forecast import LIVE, PIPELINE, Forecast, range_text
+from kshunt.tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica, share_text
+from kshunt.tui.facts.progress import Progress, held
+from kshunt.tui.facts.shrink_phases import brief, phase_now, share_of, shrink_progress_of
+from kshunt.tui.facts.transfer_history import TransferPoint, permitted, rates, steady, within
+from kshunt.tui.tables.lines import Line, Part, fitted, wrapped
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.tables.targets import Item, ScreenTarget
+from kshunt.tui.text.bars import LIMIT_MARKS, area, bar
+from kshunt.tui.text.formatting import (
     NEVER_SHORT,
     NEVER_TEXT,
     Glyphs,
@@ -32,8 +32,8 @@ from tui.text.formatting import (
     plural,
     rate_text,
 )
-from tui.views.attention import OUT_OF_SYNC
-from tui.views.operations.table import TONES, eta_words
+from kshunt.tui.views.attention import OUT_OF_SYNC
+from kshunt.tui.views.operations.table import TONES, eta_words
 
 WANTED: Final = 1_000
 """So many lines are asked for to learn how many there would be."""

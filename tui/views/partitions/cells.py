@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode, mode_words
-from backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
-from backend.domain.replicas.stuck_causes import Cause
-from tui.facts.snapshot_facts import Facts
-from tui.facts.stuck_words import stuck_word
-from tui.tables.model import Cell, Column
-from tui.text.formatting import (
+from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode, mode_words
+from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.facts.stuck_words import stuck_word
+from kshunt.tui.tables.model import Cell, Column
+from kshunt.tui.text.formatting import (
     bytes_text,
     count_text,
     duration_text,

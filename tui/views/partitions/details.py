@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.replicas.snapshot import UNKNOWN
-from backend.domain.text.formatting import moment_text
-from tui.facts.forecast import age_text
-from tui.facts.lag_history import Sample
-from tui.facts.leaving_partitions import asked_words
-from tui.facts.snapshot_facts import Facts
-from tui.facts.stuck_words import why_lines
-from tui.tables.lines import PaneLine
-from tui.text.formatting import (
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.tui.facts.forecast import age_text
+from kshunt.tui.facts.lag_history import Sample
+from kshunt.tui.facts.leaving_partitions import asked_words
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.facts.stuck_words import why_lines
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.text.formatting import (
     Glyphs,
     bytes_text,
     count_text,
@@ -26,14 +26,14 @@ from tui.text.formatting import (
     rate_text,
     sparkline,
 )
-from tui.views.history.pipeline_results import cause_text, source_text
-from tui.views.partitions.cells import mode_text, role_cell, status_cell
+from kshunt.tui.views.history.pipeline_results import cause_text, source_text
+from kshunt.tui.views.partitions.cells import mode_text, role_cell, status_cell
 
 if TYPE_CHECKING:
-    from backend.domain.operations.operation import Operation
-    from backend.domain.pipeline.delivered import Rows, StallRow
-    from backend.domain.topics.configs import TopicConfig
-    from tui.facts.row_keys import ReplicaKey
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.pipeline.delivered import Rows, StallRow
+    from kshunt.backend.domain.topics.configs import TopicConfig
+    from kshunt.tui.facts.row_keys import ReplicaKey
 
 SPARK_WIDTH: Final = 28
 _HEAD: Final = ("Brk", "Role", "Status", "Lag", "Rate", "ETA", "Size")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from backend.domain.replicas.snapshot import ReplicaStatus
-from tui.facts.filter_terms import Term, comparison_of, modes_of, numbers_of
+from kshunt.backend.domain.replicas.snapshot import ReplicaStatus
+from kshunt.tui.facts.filter_terms import Term, comparison_of, modes_of, numbers_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from backend.domain.operations.operation import Operation
-    from tui.facts.snapshot_facts import Facts
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.tui.facts.snapshot_facts import Facts
 
 
 def mask_of(
@@ -53,7 +53,7 @@ def _holds(term: Term, facts: Facts) -> NDArray[np.bool_]:
 
 def _moved_by(prefix: str, facts: Facts, operations: Sequence[Operation]) -> NDArray[np.bool_]:
     """Rows of the partitions of operations whose id begins so, also of those that have ended."""
-    from tui.facts.progress import operation_rows
+    from kshunt.tui.facts.progress import operation_rows
 
     found = np.zeros(len(facts.rows), np.bool_)
     for operation in operations:

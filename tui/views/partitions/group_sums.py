@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.replicas.snapshot import UNKNOWN, known_brokers
-from tui.facts.replica_groups import Groups, partition_ids
-from tui.facts.snapshot_facts import Facts
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, known_brokers
+from kshunt.tui.facts.replica_groups import Groups, partition_ids
+from kshunt.tui.facts.snapshot_facts import Facts
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _eta(
     copying: NDArray[np.bool_],
     count: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The range of `tui.facts.snapshot_facts.eta_range`, of every group at once."""
+    """The range of `kshunt.tui.facts.snapshot_facts.eta_range`, of every group at once."""
     table = facts.rows
     some = rows[copying]
     groups, eta = code[copying], table.eta_s[some].astype(np.float64)

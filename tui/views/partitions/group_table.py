@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.cluster.metadata import TopicPartition
-from tui.facts.filter_terms import Term
-from tui.facts.replica_groups import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.tui.facts.filter_terms import Term
+from kshunt.tui.facts.replica_groups import (
     AT_REST,
     BROKER,
     OPERATION,
@@ -22,16 +22,16 @@ from tui.facts.replica_groups import (
     group_rows,
     groups_of,
 )
-from tui.facts.row_keys import ReplicaKey
-from tui.facts.snapshot_facts import Facts
-from tui.tables.model import Cell, Column, Order, Placed, RowKey
-from tui.text.formatting import NEVER_TEXT, bytes_text, count_text, duration_text, rate_text
-from tui.views.partitions.group_sums import Sums, sums_of
-from tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places
-from tui.views.partitions.table import matching_rows
+from kshunt.tui.facts.row_keys import ReplicaKey
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.tables.model import Cell, Column, Order, Placed, RowKey
+from kshunt.tui.text.formatting import NEVER_TEXT, bytes_text, count_text, duration_text, rate_text
+from kshunt.tui.views.partitions.group_sums import Sums, sums_of
+from kshunt.tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places
+from kshunt.tui.views.partitions.table import matching_rows
 
 if TYPE_CHECKING:
-    from backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.operations.operation import Operation
 
 _TITLES: Final = {TOPIC: "Topic", BROKER: "Broker", OPERATION: "Operation"}
 _ETA_RANGE: Final = 1.1

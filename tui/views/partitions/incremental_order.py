@@ -21,11 +21,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.replicas.snapshot import take
-from tui.facts.replica_groups import OF_GROUPS
-from tui.facts.snapshot_facts import Facts
-from tui.tables.model import Order
-from tui.views.partitions.table import sorted_rows
+from kshunt.backend.domain.replicas.snapshot import take
+from kshunt.tui.facts.replica_groups import OF_GROUPS
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.tables.model import Order
+from kshunt.tui.views.partitions.table import sorted_rows
 
 STRETCH_ROWS: Final = 128
 FRESH_MOST: Final = 0.1

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui.facts.replica_groups import group_rows
-from tui.facts.snapshot_facts import Facts
-from tui.views.partitions.incremental_order import IncrementalOrder
-from tui.views.partitions.table import PartitionTable, matching_rows
+from kshunt.tui.facts.replica_groups import group_rows
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.views.partitions.incremental_order import IncrementalOrder
+from kshunt.tui.views.partitions.table import PartitionTable, matching_rows
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from backend.domain.replicas.snapshot import Snapshot
-    from tui.facts.view_query import Job
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
+    from kshunt.tui.facts.view_query import Job
 
 
 class IncrementalTable:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from backend.domain.cluster.metadata import TopicPartition
-from tui.actions import key_of
-from tui.actions.view_names import PARTITIONS
-from tui.tables.lines import PaneLine
-from tui.tables.model import Order, RowKey
-from tui.text.formatting import plural
-from tui.views.pane_screen import PaneScreen
-from tui.views.partitions.replica_stalls import ReplicaStalls
-from tui.views.partitions.topic_configs import TopicConfigs
-from tui.views.table_screen import MARK_LIMIT
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.tui.actions import key_of
+from kshunt.tui.actions.view_names import PARTITIONS
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.tables.model import Order, RowKey
+from kshunt.tui.text.formatting import plural
+from kshunt.tui.views.pane_screen import PaneScreen
+from kshunt.tui.views.partitions.replica_stalls import ReplicaStalls
+from kshunt.tui.views.partitions.topic_configs import TopicConfigs
+from kshunt.tui.views.table_screen import MARK_LIMIT
 
 if TYPE_CHECKING:
-    from backend.domain.pipeline.delivered import Rows, StallRow
-    from tui.facts.replica_groups import GroupKey
-    from tui.facts.row_keys import ReplicaKey
+    from kshunt.backend.domain.pipeline.delivered import Rows, StallRow
+    from kshunt.tui.facts.replica_groups import GroupKey
+    from kshunt.tui.facts.row_keys import ReplicaKey
 
 STALLS = "stalls"
 """The table of the data pipeline's results."""
@@ -58,7 +58,7 @@ class PartitionsScreen(PaneScreen):
 
     def action_group(self) -> None:
         """By topic, by broker, by operation, and one row a replica again."""
-        from tui.facts.replica_groups import GROUPINGS
+        from kshunt.tui.facts.replica_groups import GROUPINGS
 
         kinds = ["", *GROUPINGS]
         present = self.kshunt.store.queries[self.VIEW].group
@@ -77,7 +77,7 @@ class PartitionsScreen(PaneScreen):
 
     def note_words(self, shown: int, total: int) -> str:
         """How many replicas, or how many groups of them."""
-        from tui.views.partitions.group_table import GroupTable
+        from kshunt.tui.views.partitions.group_table import GroupTable
 
         query, table = self.kshunt.store.queries[self.VIEW], self.grid.table
         if isinstance(table, GroupTable):
@@ -90,7 +90,7 @@ class PartitionsScreen(PaneScreen):
 
     def action_details(self) -> None:
         """Open the group, or the details."""
-        from tui.facts.replica_groups import GroupKey
+        from kshunt.tui.facts.replica_groups import GroupKey
 
         key = self.grid.cursor_key
         if isinstance(key, GroupKey):
@@ -100,7 +100,7 @@ class PartitionsScreen(PaneScreen):
 
     def can_tell(self, key: RowKey) -> bool:
         """A replica, and no group of them."""
-        from tui.facts.replica_groups import GroupKey
+        from kshunt.tui.facts.replica_groups import GroupKey
 
         return not isinstance(key, GroupKey)
 
@@ -114,7 +114,7 @@ class PartitionsScreen(PaneScreen):
 
     def lines_of(self, key: RowKey) -> list[PaneLine]:
         """What is said of a replica and its partition; asks for what is not known yet."""
-        from tui.views.partitions.details import TopicSettings, about
+        from kshunt.tui.views.partitions.details import TopicSettings, about
 
         store, key = self.kshunt.store, cast("ReplicaKey", key)
         if store.facts is None:
@@ -171,7 +171,7 @@ class PartitionsScreen(PaneScreen):
 
     def chosen_partitions(self) -> tuple[TopicPartition, ...]:
         """Partitions of the marked rows and groups, or of the row under the cursor."""
-        from tui.facts.replica_groups import GroupKey
+        from kshunt.tui.facts.replica_groups import GroupKey
 
         keys = [key for key in self.grid.marked or {self.grid.cursor_key} if key is not None]
         groups = [key for key in keys if isinstance(key, GroupKey)]
@@ -183,7 +183,7 @@ class PartitionsScreen(PaneScreen):
         store = self.kshunt.store
         if not groups or store.facts is None:
             return set()
-        from tui.views.partitions.group_table import partitions_of
+        from kshunt.tui.views.partitions.group_table import partitions_of
 
         query = store.queries[self.VIEW]
         return partitions_of(store.facts, query.terms, query.follow, groups, store.operations)

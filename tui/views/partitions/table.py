@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain.replicas.snapshot import ReplicaStatus
-from tui.facts.filter_terms import Term
-from tui.facts.replica_groups import OF_GROUPS, GroupKey, group_rows
-from tui.facts.row_keys import ReplicaKey
-from tui.facts.snapshot_facts import Facts
-from tui.facts.stuck_words import why_lines
-from tui.tables.model import Cell, Order, Placed, RowKey
-from tui.text.formatting import count_text
-from tui.views.partitions.cells import CELLS, columns_of, role_cell
-from tui.views.partitions.filter_masks import mask_of
-from tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places
+from kshunt.backend.domain.replicas.snapshot import ReplicaStatus
+from kshunt.tui.facts.filter_terms import Term
+from kshunt.tui.facts.replica_groups import OF_GROUPS, GroupKey, group_rows
+from kshunt.tui.facts.row_keys import ReplicaKey
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.facts.stuck_words import why_lines
+from kshunt.tui.tables.model import Cell, Order, Placed, RowKey
+from kshunt.tui.text.formatting import count_text
+from kshunt.tui.views.partitions.cells import CELLS, columns_of, role_cell
+from kshunt.tui.views.partitions.filter_masks import mask_of
+from kshunt.tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places
 
 if TYPE_CHECKING:
-    from backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.operations.operation import Operation
 
 _STUCK_RANK: Final = max(ReplicaStatus) + 1
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from backend.errors import KshuntError
+from kshunt.backend.errors import KshuntError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from backend.api.client.backend_client import BackendClient
-    from backend.domain.topics.configs import TopicConfig
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.domain.topics.configs import TopicConfig
 
 KEPT: Final = 64
 AGE_MOST_S: Final = 60.0

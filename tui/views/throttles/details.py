@@ -6,22 +6,22 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from backend.domain.pipeline.delivered import EffectRow, TableStatus
-from backend.domain.throttles.owners import ShownDrift, ShownOrphan
-from tui.actions import key_of
-from tui.data.questions import DRIFT, ORPHANS, OWNED
-from tui.facts.drift_words import drift_words, orphan_words, owner_words
-from tui.facts.forecast import age_text
-from tui.facts.foreign_throttles import Left, left_words
-from tui.facts.pending_rates import Foresight, change_lines, tight_text, what_if_text
-from tui.facts.progress import throttled
-from tui.tables.lines import PaneLine
-from tui.text.formatting import plural, printable, rate_text
-from tui.views.throttles.owners import owned_lines
-from tui.views.throttles.table import ThrottleRow
+from kshunt.backend.domain.pipeline.delivered import EffectRow, TableStatus
+from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
+from kshunt.tui.actions import key_of
+from kshunt.tui.data.questions import DRIFT, ORPHANS, OWNED
+from kshunt.tui.facts.drift_words import drift_words, orphan_words, owner_words
+from kshunt.tui.facts.forecast import age_text
+from kshunt.tui.facts.foreign_throttles import Left, left_words
+from kshunt.tui.facts.pending_rates import Foresight, change_lines, tight_text, what_if_text
+from kshunt.tui.facts.progress import throttled
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.text.formatting import plural, printable, rate_text
+from kshunt.tui.views.throttles.owners import owned_lines
+from kshunt.tui.views.throttles.table import ThrottleRow
 
 if TYPE_CHECKING:
-    from tui.data.store import Store
+    from kshunt.tui.data.store import Store
 
 EFFECT_FRESH_MS: Final = 900_000
 """Advice that is older is not given: the rate may be another one."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from backend.domain.throttles.owners import OwnedThrottle, Share
-from tui.facts.drift_words import SETTINGS, readable
-from tui.text.formatting import UNKNOWN_TEXT
+from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share
+from kshunt.tui.facts.drift_words import SETTINGS, readable
+from kshunt.tui.text.formatting import UNKNOWN_TEXT
 
 NOT_OURS: Final = "not ours"
 

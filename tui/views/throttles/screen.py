@@ -10,21 +10,21 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input
 
-from backend.errors import BadInput
-from tui.actions import PENDING, key_of
-from tui.actions.view_names import THROTTLES
-from tui.dialogs.dialog import Lines
-from tui.facts.row_keys import ListKey, RateKey
-from tui.grid.grid import Grid
-from tui.grid.pane import Pane
-from tui.tables.lines import PaneLine
-from tui.views.table_screen import TableScreen
+from kshunt.backend.errors import BadInput
+from kshunt.tui.actions import PENDING, key_of
+from kshunt.tui.actions.view_names import THROTTLES
+from kshunt.tui.dialogs.dialog import Lines
+from kshunt.tui.facts.row_keys import ListKey, RateKey
+from kshunt.tui.grid.grid import Grid
+from kshunt.tui.grid.pane import Pane
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.views.table_screen import TableScreen
 
 if TYPE_CHECKING:
-    from backend.domain.throttles.configs import ThrottledRate
-    from backend.domain.throttles.owners import ShownOrphan
-    from tui.facts.pending_rates import Pending
-    from tui.views.throttles.table import ThrottleRow, ThrottleTable
+    from kshunt.backend.domain.throttles.configs import ThrottledRate
+    from kshunt.backend.domain.throttles.owners import ShownOrphan
+    from kshunt.tui.facts.pending_rates import Pending
+    from kshunt.tui.views.throttles.table import ThrottleRow, ThrottleTable
 
 LINES_MOST = 8
 
@@ -106,8 +106,13 @@ class ThrottlesScreen(TableScreen):
         if (self.app.size.height < 16 and not self.pending) or store.facts is None:
             pane.show("", ())
             return
-        from tui.facts.foreign_throttles import foreign_throttles_left
-        from tui.views.throttles.details import about, advice_lines, foreseen, unrecorded_lines
+        from kshunt.tui.facts.foreign_throttles import foreign_throttles_left
+        from kshunt.tui.views.throttles.details import (
+            about,
+            advice_lines,
+            foreseen,
+            unrecorded_lines,
+        )
 
         seen = self.table.foresight if self.table is not None else None
         if seen is not None:
@@ -169,7 +174,7 @@ class ThrottlesScreen(TableScreen):
         return ()
 
     def _step(self, id: str, *, up: bool) -> None:
-        from tui.facts.pending_rates import stepped
+        from kshunt.tui.facts.pending_rates import stepped
 
         brokers = () if self.refused(id) else self._brokers()
         rates = {broker: stepped(rate, up=up) for broker, rate in self._set_now(brokers).items()}
@@ -197,7 +202,7 @@ class ThrottlesScreen(TableScreen):
         facts = self.kshunt.store.facts
         if facts is None:
             return
-        from tui.facts.pending_rates import with_rates
+        from kshunt.tui.facts.pending_rates import with_rates
 
         pending = with_rates(self.pending, rates, facts.snapshot.throttles)
         if pending != self.pending:
@@ -213,7 +218,7 @@ class ThrottlesScreen(TableScreen):
     def _type(self, brokers: Sequence[int]) -> None:
         if not brokers:
             return
-        from tui.facts.pending_rates import some_brokers, typed_back
+        from kshunt.tui.facts.pending_rates import some_brokers, typed_back
 
         self._typing = tuple(brokers)
         rates = set(self._set_now(brokers).values())
@@ -225,7 +230,7 @@ class ThrottlesScreen(TableScreen):
 
     @on(Input.Submitted, "#rate")
     def _rate_typed(self, event: Input.Submitted) -> None:
-        from tui.facts.pending_rates import typed_rates
+        from kshunt.tui.facts.pending_rates import typed_rates
 
         try:
             rate = typed_rates(event.value)

@@ -10,24 +10,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
 )
-from backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
-from tui.facts.drift_words import drift_words, orphan_words, owner_words, readable
-from tui.facts.pending_rates import Foresight, Pending, needs_of
-from tui.facts.row_keys import ListKey, RateKey
-from tui.facts.snapshot_facts import Facts
-from tui.tables.list_table import Field, ListTable
-from tui.tables.model import Cell, Column, Order, RowKey
-from tui.text.formatting import UNKNOWN_TEXT, plural, rate_text
-from tui.views.throttles.owners import NOT_OURS, before_text, owned_lines, owner_text
+from kshunt.backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
+from kshunt.tui.facts.drift_words import drift_words, orphan_words, owner_words, readable
+from kshunt.tui.facts.pending_rates import Foresight, Pending, needs_of
+from kshunt.tui.facts.row_keys import ListKey, RateKey
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.model import Cell, Column, Order, RowKey
+from kshunt.tui.text.formatting import UNKNOWN_TEXT, plural, rate_text
+from kshunt.tui.views.throttles.owners import NOT_OURS, before_text, owned_lines, owner_text
 
 if TYPE_CHECKING:
-    from tui.facts.view_query import Job
+    from kshunt.tui.facts.view_query import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def throttle_table(
 
 
 def _foresight(facts: Facts, pending: Pending) -> Foresight:
-    from backend.domain.replicas.what_if import what_if
+    from kshunt.backend.domain.replicas.what_if import what_if
 
     now, then = (what_if(facts.snapshot, dict(rates)) for rates in ((), pending))
     return Foresight(pending, facts.snapshot.throttles, now, then, needs_of(facts.snapshot))

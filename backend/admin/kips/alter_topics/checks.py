@@ -22,17 +22,17 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeAlias
 
-from backend.admin.port.cluster_admin import OK, ItemResult
-from backend.admin.rpc.error_mapping import item_result
-from backend.domain.cluster.assignment import ClusterState, partition_states
-from backend.domain.cluster.metadata import (
+from kshunt.backend.admin.port.cluster_admin import OK, ItemResult
+from kshunt.backend.admin.rpc.error_mapping import item_result
+from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
+from kshunt.backend.domain.cluster.metadata import (
     Broker,
     OngoingReassignment,
     PartitionState,
     TopicPartition,
 )
-from backend.domain.topics.alteration import UNCHANGED, AlteredTopic
-from backend.placement.generate import generate_assignment, usable_brokers
+from kshunt.backend.domain.topics.alteration import UNCHANGED, AlteredTopic
+from kshunt.backend.placement.generate import generate_assignment, usable_brokers
 
 INVALID_TOPIC_EXCEPTION: Final = 17
 UNKNOWN_MEMBER_ID: Final = 25
@@ -84,7 +84,7 @@ class ReplicaChooser:
 
     lists: Callable[[TopicToAlter, Sequence[int], int], Mapping[int, Replicas]]
     """From a topic, the numbers of some of its partitions, and how many replicas, to a list for
-    each. Raises an error of `backend.placement.placer` where it cannot."""
+    each. Raises an error of `kshunt.backend.placement.placer` where it cannot."""
     ignores_racks: bool = False
 
 

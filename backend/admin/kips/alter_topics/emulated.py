@@ -28,7 +28,7 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from backend.admin.kips.alter_topics.checks import (
+from kshunt.backend.admin.kips.alter_topics.checks import (
     CLUSTER_AUTHORIZATION_FAILED,
     INVALID_TOPIC_EXCEPTION,
     Alteration,
@@ -39,17 +39,17 @@ from backend.admin.kips.alter_topics.checks import (
     scenes_of,
     to_place,
 )
-from backend.admin.port.cluster_admin import OK, ItemResult, PartitionResults
-from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
-from backend.admin.rpc import requests
-from backend.admin.rpc.broker_calls import LOST, BrokerCalls
-from backend.admin.rpc.error_mapping import item_error, item_result
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.topics.alteration import AlteredTopic
-from backend.errors import KshuntError
+from kshunt.backend.admin.port.cluster_admin import OK, ItemResult, PartitionResults
+from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
+from kshunt.backend.admin.rpc import requests
+from kshunt.backend.admin.rpc.broker_calls import LOST, BrokerCalls
+from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.errors import KshuntError
 
 if TYPE_CHECKING:
-    from backend.admin.kips.backend_placer import BackendPlacer, PlacementView
+    from kshunt.backend.admin.kips.backend_placer import BackendPlacer, PlacementView
 
 T = TypeVar("T")
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from random import Random
 from typing import TYPE_CHECKING
 
-from backend.admin.kips import seed_requests
-from backend.admin.kips.alter_topics import emulated
-from backend.admin.kips.alter_topics.checks import Alteration
-from backend.admin.port.cluster_admin import ItemResult
-from backend.admin.rpc.broker_calls import (
+from kshunt.backend.admin.kips import seed_requests
+from kshunt.backend.admin.kips.alter_topics import emulated
+from kshunt.backend.admin.kips.alter_topics.checks import Alteration
+from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.admin.rpc.broker_calls import (
     LOST,
     BrokerCalls,
     RpcNotServed,
@@ -25,12 +25,12 @@ from backend.admin.rpc.broker_calls import (
     log_fallback,
     timed_out,
 )
-from backend.domain.topics.alteration import AlteredTopic
-from backend.errors import KshuntError
-from backend.wire import seeds
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.errors import KshuntError
+from kshunt.backend.wire import seeds
 
 if TYPE_CHECKING:
-    from backend.admin.kips.backend_placer import BackendPlacer
+    from kshunt.backend.admin.kips.backend_placer import BackendPlacer
 
 
 async def alter_topics(

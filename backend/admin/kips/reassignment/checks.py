@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from backend.admin.kips.throttles.checks import check_throttle
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.admin.kips.throttles.checks import check_throttle
+from kshunt.backend.admin.port.cluster_admin import (
     OK,
     ItemResult,
     PartitionResults,
     ReassignOptions,
     ReassignOutcome,
 )
-from backend.admin.port.item_result import OPERATION_NOT_ATTEMPTED, UNKNOWN_TOPIC_OR_PARTITION
-from backend.admin.rpc.error_mapping import item_result
-from backend.domain.cluster.metadata import (
+from kshunt.backend.admin.port.item_result import (
+    OPERATION_NOT_ATTEMPTED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from kshunt.backend.admin.rpc.error_mapping import item_result
+from kshunt.backend.domain.cluster.metadata import (
     OngoingReassignment,
     PartitionState,
     TopicPartition,
     original_replicas,
 )
-from backend.domain.cluster.partition_modes import PartitionMode, leaving_words
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode, leaving_words
+from kshunt.backend.domain.throttles.configs import (
     Move,
     rate_or_none,
 )

@@ -18,25 +18,29 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from backend.admin.kips.measured_lags import REPLICA_NOT_AVAILABLE
-from backend.admin.kips.reassignment.checks import ReassignmentFacts, moves_of, with_notes
-from backend.admin.kips.reassignment.throttle import MoveThrottle, unthrottled
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.admin.kips.measured_lags import REPLICA_NOT_AVAILABLE
+from kshunt.backend.admin.kips.reassignment.checks import ReassignmentFacts, moves_of, with_notes
+from kshunt.backend.admin.kips.reassignment.throttle import MoveThrottle, unthrottled
+from kshunt.backend.admin.port.cluster_admin import (
     OK,
     ItemResult,
     PartitionResults,
     ReassignOptions,
     ReassignOutcome,
 )
-from backend.admin.port.item_result import OPERATION_NOT_ATTEMPTED
-from backend.admin.rpc.broker_calls import KafkaCalls
-from backend.admin.rpc.concurrency import together
-from backend.admin.rpc.error_mapping import item_error, item_result
-from backend.domain.cluster.assignment import part_of, partition_states
-from backend.domain.cluster.columns import columns_of
-from backend.domain.cluster.metadata import OngoingReassignment, PartitionState, TopicPartition
-from backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
-from backend.offload import offload
+from kshunt.backend.admin.port.item_result import OPERATION_NOT_ATTEMPTED
+from kshunt.backend.admin.rpc.broker_calls import KafkaCalls
+from kshunt.backend.admin.rpc.concurrency import together
+from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
+from kshunt.backend.domain.cluster.assignment import part_of, partition_states
+from kshunt.backend.domain.cluster.columns import columns_of
+from kshunt.backend.domain.cluster.metadata import (
+    OngoingReassignment,
+    PartitionState,
+    TopicPartition,
+)
+from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
+from kshunt.backend.offload import offload
 
 LOG_DIR_RETRY_S: Final = 0.1
 """Pause between attempts to move a replica that its broker does not have yet."""

@@ -26,9 +26,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from backend.admin.kips import seed_requests
-from backend.admin.kips.reassignment import emulated
-from backend.admin.kips.reassignment.checks import (
+from kshunt.backend.admin.kips import seed_requests
+from kshunt.backend.admin.kips.reassignment import emulated
+from kshunt.backend.admin.kips.reassignment.checks import (
     ReassignmentFacts,
     check_plan,
     fit_part,
@@ -37,13 +37,13 @@ from backend.admin.kips.reassignment.checks import (
     with_notes,
     with_refused,
 )
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.admin.port.cluster_admin import (
     OK,
     PartitionResults,
     ReassignOptions,
     ReassignOutcome,
 )
-from backend.admin.rpc.broker_calls import (
+from kshunt.backend.admin.rpc.broker_calls import (
     LOST,
     BrokerCalls,
     RpcNotServed,
@@ -52,20 +52,20 @@ from backend.admin.rpc.broker_calls import (
     log_fallback,
     timed_out,
 )
-from backend.admin.rpc.configs import (
+from kshunt.backend.admin.rpc.configs import (
     INTERBROKER_RATE_KEYS,
     REPLICA_KEYS,
     owners,
 )
-from backend.admin.rpc.connections import Lane
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import (
+from kshunt.backend.admin.rpc.connections import Lane
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import (
     Move,
     brokers_of,
     throttled_replicas_of,
 )
-from backend.offload import offload
-from backend.wire import seeds
+from kshunt.backend.offload import offload
+from kshunt.backend.wire import seeds
 
 
 async def reassign_partitions(

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.admin.port.cluster_admin import (
     ItemResult,
     PartitionResults,
     ReassignOptions,
     ReassignOutcome,
 )
-from backend.admin.rpc.broker_calls import KafkaCalls
-from backend.admin.rpc.configs import (
+from kshunt.backend.admin.rpc.broker_calls import KafkaCalls
+from kshunt.backend.admin.rpc.configs import (
     REPLICA_KEYS,
     Changes,
     Values,
@@ -23,18 +23,18 @@ from backend.admin.rpc.configs import (
     restoring,
     throttled_replicas,
 )
-from backend.admin.rpc.error_mapping import BROKER_NOT_AVAILABLE, item_error, item_result
-from backend.domain.cluster.metadata import (
+from kshunt.backend.admin.rpc.error_mapping import BROKER_NOT_AVAILABLE, item_error, item_result
+from kshunt.backend.domain.cluster.metadata import (
     TopicPartition,
 )
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.throttles.configs import (
     Move,
     ThrottledRate,
     ThrottledReplicas,
     brokers_of,
     throttled_replicas_of,
 )
-from backend.errors import KshuntError
+from kshunt.backend.errors import KshuntError
 
 Name = TypeVar("Name", str, int)
 

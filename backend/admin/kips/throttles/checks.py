@@ -19,12 +19,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
-from backend.admin.port.cluster_admin import OK, ItemResult
-from backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
-from backend.admin.rpc.error_mapping import BROKER_NOT_AVAILABLE, item_result
-from backend.domain.cluster.assignment import Assignment, ClusterState
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import (
+from kshunt.backend.admin.port.cluster_admin import OK, ItemResult
+from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
+from kshunt.backend.admin.rpc.error_mapping import BROKER_NOT_AVAILABLE, item_result
+from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import (
     RATE_MIN_BYTES_PER_S,
     UNTHROTTLED,
     ReplicaSet,

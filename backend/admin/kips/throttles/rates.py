@@ -14,30 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from backend.admin.kips import seed_requests
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.admin.kips import seed_requests
+from kshunt.backend.admin.port.cluster_admin import (
     ItemResult,
 )
-from backend.admin.rpc.broker_calls import (
+from kshunt.backend.admin.rpc.broker_calls import (
     BrokerCalls,
     KafkaCalls,
     answered_or_none,
     has,
 )
-from backend.admin.rpc.configs import (
+from kshunt.backend.admin.rpc.configs import (
     INTERBROKER_RATE_KEYS,
     log_dir_rate_changes,
     owners,
     rate_changes,
 )
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.throttles.configs import (
     RATE_MIN_BYTES_PER_S,
     ThrottledRate,
 )
-from backend.errors import (
+from kshunt.backend.errors import (
     ClusterError,
 )
-from backend.wire import seeds
+from kshunt.backend.wire import seeds
 
 
 async def alter_rates(

@@ -14,30 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from backend.admin.kips import seed_requests
-from backend.admin.port.cluster_admin import (
+from kshunt.backend.admin.kips import seed_requests
+from kshunt.backend.admin.port.cluster_admin import (
     ItemResult,
 )
-from backend.admin.rpc.broker_calls import (
+from kshunt.backend.admin.rpc.broker_calls import (
     BrokerCalls,
     KafkaCalls,
     answered_or_none,
     has,
 )
-from backend.admin.rpc.configs import (
+from kshunt.backend.admin.rpc.configs import (
     REPLICA_KEYS,
     owners,
     replica_changes,
 )
-from backend.domain.cluster.assignment import Assignment, part_of, partition_states
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.throttles.configs import (
+from kshunt.backend.domain.cluster.assignment import Assignment, part_of, partition_states
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import (
     ThrottledReplicas,
 )
-from backend.errors import (
+from kshunt.backend.errors import (
     ClusterError,
 )
-from backend.wire import seeds
+from kshunt.backend.wire import seeds
 
 
 async def alter_replicas(

@@ -3,7 +3,7 @@
 pyarrow does this and a thousand other things, for 26 MB of memory and a third of a second; a
 dashboard needs neither. What is read: integers, floats and booleans without nulls, and texts that
 are dictionary-encoded; little-endian, not compressed. That is what
-`backend.api.schema.frames.writer` writes.
+`kshunt.backend.api.schema.frames.writer` writes.
 
 The format: https://arrow.apache.org/docs/format/Columnar.html, its messages are FlatBuffers.
 """

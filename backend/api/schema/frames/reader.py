@@ -12,13 +12,13 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.api.schema.cluster import read_broker, read_log_dir
-from backend.api.schema.frames.arrow import Batch, read_batches
-from backend.api.schema.frames.header import read_header
-from backend.api.schema.stuck_causes import read_explained
-from backend.api.schema.throttles import read_throttles
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.replicas.snapshot import (
+from kshunt.backend.api.schema.cluster import read_broker, read_log_dir
+from kshunt.backend.api.schema.frames.arrow import Batch, read_batches
+from kshunt.backend.api.schema.frames.header import read_header
+from kshunt.backend.api.schema.stuck_causes import read_explained
+from kshunt.backend.api.schema.throttles import read_throttles
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
     DTYPES,
     UNKNOWN,
@@ -29,7 +29,7 @@ from backend.domain.replicas.snapshot import (
     apply_rows,
     take,
 )
-from backend.errors import KshuntError
+from kshunt.backend.errors import KshuntError
 
 MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
 HEADER_KEY: Final = b"kshunt"

@@ -1,8 +1,8 @@
 """Snapshots as an Arrow IPC stream: first everything, then the rows that changed.
 
 Owns the schema of `GET /v1/replicas` and `GET /v1/replicas/stream`; the service writes it and
-the client reads it (`backend.api.schema.frames.reader`). Any Arrow reader can do the same: each
-record batch carries its header as JSON under the `kshunt` key of its custom metadata.
+the client reads it (`kshunt.backend.api.schema.frames.reader`). Any Arrow reader can do the same:
+each record batch carries its header as JSON under the `kshunt` key of its custom metadata.
 
 A row with `present` false has gone; only its key (topic, partition, broker) means anything.
 """
@@ -17,11 +17,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from backend.api.schema.cluster import broker_json, log_dir_json
-from backend.api.schema.frames.reader import HEADER_KEY, MEDIA_TYPE, read_snapshots
-from backend.api.schema.stuck_causes import explained_json
-from backend.api.schema.throttles import throttles_json
-from backend.domain.replicas.snapshot import (
+from kshunt.backend.api.schema.cluster import broker_json, log_dir_json
+from kshunt.backend.api.schema.frames.reader import HEADER_KEY, MEDIA_TYPE, read_snapshots
+from kshunt.backend.api.schema.stuck_causes import explained_json
+from kshunt.backend.api.schema.throttles import throttles_json
+from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
     DTYPES,
     BrokerStatus,
@@ -32,7 +32,7 @@ from backend.domain.replicas.snapshot import (
     gone_rows,
     take,
 )
-from backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.replicas.stuck_causes import Cause
 
 __all__ = [
     "HEADER_KEY",

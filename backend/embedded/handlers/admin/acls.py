@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from backend.embedded.controller.acls import NewAcl, create_acls, delete_acls, filter_problem
-from backend.embedded.core.world import World
-from backend.embedded.handlers.responses import committed, response
-from backend.embedded.metadata.acls import Acl, AclFilter, PatternType, ResourceKind
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS, WireReply
-from backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.embedded.controller.acls import NewAcl, create_acls, delete_acls, filter_problem
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.responses import committed, response
+from kshunt.backend.embedded.metadata.acls import Acl, AclFilter, PatternType, ResourceKind
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS, WireReply
+from kshunt.backend.embedded.net.server import Handler, RequestContext
 
 DESCRIBE_ACLS_KEY: Final = 29
 CREATE_ACLS_KEY: Final = 30

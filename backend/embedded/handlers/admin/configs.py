@@ -13,27 +13,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from backend.embedded.controller.configs import (
+from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
     ConfigResource,
     alter_configs,
     incremental_alter_configs,
 )
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from backend.embedded.core.world import World
-from backend.embedded.handlers.responses import (
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.responses import (
     UNKNOWN_SERVER_ERROR,
     committed,
     invalid_topic_name,
     response,
 )
-from backend.embedded.metadata.config_keys import KEYS, READ_ONLY, ConfigSource
-from backend.embedded.metadata.image import CLUSTER_DEFAULT, ClusterImage
-from backend.embedded.metadata.image_values import ConfigValue
-from backend.embedded.metadata.records import ResourceType
-from backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS, WireReply
-from backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.embedded.metadata.config_keys import KEYS, READ_ONLY, ConfigSource
+from kshunt.backend.embedded.metadata.image import CLUSTER_DEFAULT, ClusterImage
+from kshunt.backend.embedded.metadata.image_values import ConfigValue
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS, WireReply
+from kshunt.backend.embedded.net.server import Handler, RequestContext
 
 DESCRIBE_CONFIGS_KEY: Final = 32
 ALTER_CONFIGS_KEY: Final = 33

@@ -18,15 +18,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from backend.embedded.core.world import World
-from backend.embedded.data.data_plane import DataPlane
-from backend.embedded.data.hosted_partition import HostedPartition
-from backend.embedded.handlers.responses import response
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.net.api import KAFKA_APIS
-from backend.embedded.net.server import Handler, RequestContext
-from backend.embedded.replication.columns import NOWHERE
-from backend.wire.reader import array_length, string, tags
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.data.data_plane import DataPlane
+from kshunt.backend.embedded.data.hosted_partition import HostedPartition
+from kshunt.backend.embedded.handlers.responses import response
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.embedded.replication.columns import NOWHERE
+from kshunt.backend.wire.reader import array_length, string, tags
 
 ALTER_REPLICA_LOG_DIRS_KEY: Final = 34
 DESCRIBE_LOG_DIRS_KEY: Final = 35

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from backend.embedded.controller.topics import NewTopic, create_topics
-from backend.embedded.core.world import World
-from backend.embedded.handlers.admin.metadata_bytes import (
+from kshunt.backend.embedded.controller.topics import NewTopic, create_topics
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.admin.metadata_bytes import (
     FLEXIBLE_FROM,
     LEADER_NOT_AVAILABLE,
     TOPIC_IDS_FROM,
@@ -22,7 +22,7 @@ from backend.embedded.handlers.admin.metadata_bytes import (
     offline_replicas,
     topic_head,
 )
-from backend.embedded.handlers.responses import (
+from kshunt.backend.embedded.handlers.responses import (
     CLUSTER_OPERATIONS,
     INTERNAL_TOPICS,
     NOT_LISTED,
@@ -33,10 +33,10 @@ from backend.embedded.handlers.responses import (
     response,
     topic_id_of,
 )
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS, WireReply
-from backend.embedded.net.server import Handler, RequestContext
-from backend.wire.reader import array_length
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS, WireReply
+from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.wire.reader import array_length
 
 METADATA_KEY: Final = 3
 DESCRIBE_CLUSTER_KEY: Final = 60

@@ -24,15 +24,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from backend.domain.cluster import partition_modes as domain
-from backend.embedded.controller.shrink import looked_at_ms
-from backend.embedded.handlers.responses import INTERNAL_TOPICS
-from backend.embedded.metadata.config_keys import SHRINK_ENABLE, SHRINK_INTERVAL_MS
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import PartitionImage, TopicImage
-from backend.embedded.metadata.records import NO_LEADER, PartitionMode
-from backend.wire.modes import mode_fields, tag_section
-from backend.wire.reader import array_length, string
+from kshunt.backend.domain.cluster import partition_modes as domain
+from kshunt.backend.embedded.controller.shrink import looked_at_ms
+from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS
+from kshunt.backend.embedded.metadata.config_keys import SHRINK_ENABLE, SHRINK_INTERVAL_MS
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import PartitionImage, TopicImage
+from kshunt.backend.embedded.metadata.records import NO_LEADER, PartitionMode
+from kshunt.backend.wire.modes import mode_fields, tag_section
+from kshunt.backend.wire.reader import array_length, string
 
 LEADER_NOT_AVAILABLE: Final = 5
 REPLICA_NOT_AVAILABLE: Final = 9
@@ -70,7 +70,7 @@ class _Kept:
 class MetadataTopics:
     """Describes topics, and keeps what it encoded; see the module.
 
-    With `modes`, partitions tell KIP-694's mode in tagged fields (`backend.wire.modes`).
+    With `modes`, partitions tell KIP-694's mode in tagged fields (`kshunt.backend.wire.modes`).
     """
 
     def __init__(self, image: ClusterImage, *, modes: bool) -> None:

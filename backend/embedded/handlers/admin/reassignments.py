@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.decision import ItemResult, KafkaError
-from backend.embedded.controller.elections import ElectionType, elect_leaders
-from backend.embedded.controller.reassign import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.decision import ItemResult, KafkaError
+from kshunt.backend.embedded.controller.elections import ElectionType, elect_leaders
+from kshunt.backend.embedded.controller.reassign import (
     alter_partition_reassignments,
     list_partition_reassignments,
 )
-from backend.embedded.core.world import World
-from backend.embedded.handlers.responses import check_time, committed, response
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS
-from backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.responses import check_time, committed, response
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS
+from kshunt.backend.embedded.net.server import Handler, RequestContext
 
 ELECT_LEADERS_KEY: Final = 43
 ALTER_PARTITION_REASSIGNMENTS_KEY: Final = 45

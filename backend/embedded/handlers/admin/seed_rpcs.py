@@ -22,25 +22,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
-from backend.embedded.controller.decision import Decision, ItemResult, KafkaError
-from backend.embedded.controller.elections import elect_preferred_leaders
-from backend.embedded.controller.shrink import delete_partitions
-from backend.embedded.controller.throttled_reassign import reassign_partitions
-from backend.embedded.controller.throttles import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError
+from kshunt.backend.embedded.controller.elections import elect_preferred_leaders
+from kshunt.backend.embedded.controller.shrink import delete_partitions
+from kshunt.backend.embedded.controller.throttled_reassign import reassign_partitions
+from kshunt.backend.embedded.controller.throttles import (
     RateRequest,
     ReplicasRequest,
     alter_interbroker_throttled_rates,
     alter_interbroker_throttled_replicas,
 )
-from backend.embedded.core.world import World
-from backend.embedded.handlers.responses import committed
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import PartitionMode
-from backend.embedded.net.api import INVALID_REQUEST, WireReply
-from backend.embedded.net.server import Handler, RequestContext
-from backend.wire import seeds
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.responses import committed
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import PartitionMode
+from kshunt.backend.embedded.net.api import INVALID_REQUEST, WireReply
+from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.wire import seeds
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from backend.embedded.controller.decision import ItemResult, KafkaError
-from backend.embedded.controller.topics import (
+from kshunt.backend.embedded.controller.decision import ItemResult, KafkaError
+from kshunt.backend.embedded.controller.topics import (
     CreatedTopic,
     NewPartitions,
     NewTopic,
@@ -21,19 +21,19 @@ from backend.embedded.controller.topics import (
     create_topics,
     delete_topics,
 )
-from backend.embedded.core.world import World
-from backend.embedded.handlers.responses import (
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.responses import (
     check_time,
     committed,
     invalid_topic_name,
     response,
     topic_id_of,
 )
-from backend.embedded.metadata.config_keys import KEYS, ConfigSource
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.records import ResourceType
-from backend.embedded.net.api import KAFKA_APIS
-from backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.embedded.metadata.config_keys import KEYS, ConfigSource
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.embedded.net.server import Handler, RequestContext
 
 CREATE_TOPICS_KEY: Final = 19
 DELETE_TOPICS_KEY: Final = 20

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from backend.embedded.coordinator.codes import Code
-from backend.embedded.coordinator.members import Ticket
-from backend.embedded.coordinator.routing import coordinator_of
-from backend.embedded.core.world import World
-from backend.embedded.net.api import WireReply
-from backend.embedded.net.server import RequestContext
+from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.members import Ticket
+from kshunt.backend.embedded.coordinator.routing import coordinator_of
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.net.api import WireReply
+from kshunt.backend.embedded.net.server import RequestContext
 
 Answer = TypeVar("Answer")
 

@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.coordinator.codes import Code, CoordinatorError
-from backend.embedded.coordinator.group_coordinator import GroupCoordinator
-from backend.embedded.coordinator.members import Committer
-from backend.embedded.coordinator.offsets import NOTHING, Offset
-from backend.embedded.core.world import World
-from backend.embedded.handlers.coordination.coordinator_lookup import check_coordinator, coordinates
-from backend.embedded.handlers.responses import response
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.net.api import KAFKA_APIS
-from backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.group_coordinator import GroupCoordinator
+from kshunt.backend.embedded.coordinator.members import Committer
+from kshunt.backend.embedded.coordinator.offsets import NOTHING, Offset
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.coordination.coordinator_lookup import (
+    check_coordinator,
+    coordinates,
+)
+from kshunt.backend.embedded.handlers.responses import response
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.embedded.net.server import Handler, RequestContext
 
 OFFSET_COMMIT_KEY: Final = 8
 OFFSET_FETCH_KEY: Final = 9

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from backend.embedded.coordinator.codes import Code
-from backend.embedded.coordinator.group_coordinator import GroupCoordinator
-from backend.embedded.coordinator.members import (
+from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.group_coordinator import GroupCoordinator
+from kshunt.backend.embedded.coordinator.members import (
     Committer,
     DescribedGroup,
     GroupState,
@@ -14,17 +14,17 @@ from backend.embedded.coordinator.members import (
     JoinRequest,
     SyncRequest,
 )
-from backend.embedded.core.world import World
-from backend.embedded.handlers.coordination import group_offsets
-from backend.embedded.handlers.coordination.coordinator_lookup import (
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.coordination import group_offsets
+from kshunt.backend.embedded.handlers.coordination.coordinator_lookup import (
     check_coordinator,
     coordinates,
     coordinator_for,
     settled,
 )
-from backend.embedded.handlers.responses import response
-from backend.embedded.net.api import KAFKA_APIS, WireReply
-from backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.embedded.handlers.responses import response
+from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
+from kshunt.backend.embedded.net.server import Handler, RequestContext
 
 FIND_COORDINATOR_KEY: Final = 10
 JOIN_GROUP_KEY: Final = 11

@@ -6,23 +6,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.controller.brokers import allocate_producer_ids
-from backend.embedded.coordinator.codes import Code, CoordinatorError
-from backend.embedded.coordinator.group_coordinator import GroupCoordinator
-from backend.embedded.coordinator.members import Committer
-from backend.embedded.coordinator.offsets import Offset
-from backend.embedded.coordinator.transaction_coordinator import Marker, TransactionCoordinator
-from backend.embedded.coordinator.transaction_steps import Producer
-from backend.embedded.core.world import World
-from backend.embedded.handlers.coordination.coordinator_lookup import check_coordinator, coordinates
-from backend.embedded.handlers.coordination.group_offsets import commit_answer, commit_codes
-from backend.embedded.handlers.responses import response
-from backend.embedded.logs.errors import InvalidProducerEpoch
-from backend.embedded.metadata.records import PartitionMode
-from backend.embedded.net.api import KAFKA_APIS, WireReply
-from backend.embedded.net.server import Handler, RequestContext
-from backend.errors import Conflict
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.controller.brokers import allocate_producer_ids
+from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.group_coordinator import GroupCoordinator
+from kshunt.backend.embedded.coordinator.members import Committer
+from kshunt.backend.embedded.coordinator.offsets import Offset
+from kshunt.backend.embedded.coordinator.transaction_coordinator import (
+    Marker,
+    TransactionCoordinator,
+)
+from kshunt.backend.embedded.coordinator.transaction_steps import Producer
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.coordination.coordinator_lookup import (
+    check_coordinator,
+    coordinates,
+)
+from kshunt.backend.embedded.handlers.coordination.group_offsets import commit_answer, commit_codes
+from kshunt.backend.embedded.handlers.responses import response
+from kshunt.backend.embedded.logs.errors import InvalidProducerEpoch
+from kshunt.backend.embedded.metadata.records import PartitionMode
+from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
+from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.errors import Conflict
 
 INIT_PRODUCER_ID_KEY: Final = 22
 ADD_PARTITIONS_KEY: Final = 24

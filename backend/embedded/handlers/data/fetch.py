@@ -23,15 +23,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from backend.embedded.core.world import World
-from backend.embedded.handlers.data.fetch_bytes import (
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.data.fetch_bytes import (
     SESSIONS_FROM,
     TOPIC_IDS_FROM,
     FetchedPartition,
     FetchedTopic,
     fetch_answer,
 )
-from backend.embedded.handlers.data.partition_lookup import (
+from kshunt.backend.embedded.handlers.data.partition_lookup import (
     NO_EPOCH,
     Code,
     Place,
@@ -41,11 +41,11 @@ from backend.embedded.handlers.data.partition_lookup import (
     place_in,
     topic_of,
 )
-from backend.embedded.logs import batch as log_batch
-from backend.embedded.logs.errors import OffsetOutOfRange
-from backend.embedded.logs.partition_log import PartitionLog
-from backend.embedded.net.server import Handler, RequestContext
-from backend.embedded.replication.columns import Rows
+from kshunt.backend.embedded.logs import batch as log_batch
+from kshunt.backend.embedded.logs.errors import OffsetOutOfRange
+from kshunt.backend.embedded.logs.partition_log import PartitionLog
+from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.embedded.replication.columns import Rows
 
 FETCH: Final = 1
 FETCH_MAX_BYTES: Final = 57_671_680

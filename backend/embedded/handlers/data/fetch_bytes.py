@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from backend.embedded.logs.producers import AbortedTransaction
-from backend.embedded.metadata.image_values import BrokerState
-from backend.wire.reader import array_length, string, uvarint
+from kshunt.backend.embedded.logs.producers import AbortedTransaction
+from kshunt.backend.embedded.metadata.image_values import BrokerState
+from kshunt.backend.wire.reader import array_length, string, uvarint
 
 SESSIONS_FROM: Final = 7
 TOPIC_IDS_FROM: Final = 13

@@ -13,9 +13,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
-from backend.embedded.core.world import World
-from backend.embedded.handlers.data.list_offsets_bytes import ListedOffset, list_offsets_answer
-from backend.embedded.handlers.data.partition_lookup import (
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.data.list_offsets_bytes import (
+    ListedOffset,
+    list_offsets_answer,
+)
+from kshunt.backend.embedded.handlers.data.partition_lookup import (
     NO_EPOCH,
     Code,
     Place,
@@ -24,12 +27,12 @@ from backend.embedded.handlers.data.partition_lookup import (
     place_in,
     topic_config,
 )
-from backend.embedded.handlers.data.produce import INTERNAL_TOPICS
-from backend.embedded.logs.errors import OffsetOutOfRange
-from backend.embedded.logs.partition_log import OffsetAtTime, PartitionLog
-from backend.embedded.metadata.image_values import TopicImage
-from backend.embedded.net.api import KAFKA_APIS
-from backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.embedded.handlers.data.produce import INTERNAL_TOPICS
+from kshunt.backend.embedded.logs.errors import OffsetOutOfRange
+from kshunt.backend.embedded.logs.partition_log import OffsetAtTime, PartitionLog
+from kshunt.backend.embedded.metadata.image_values import TopicImage
+from kshunt.backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.embedded.net.server import Handler, RequestContext
 
 LIST_OFFSETS: Final = 2
 DELETE_RECORDS: Final = 21

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from backend.wire.reader import array_length, string, tags
+from kshunt.backend.wire.reader import array_length, string, tags
 
 _THROTTLE_FROM: Final = 2
 _EPOCH_FROM: Final = 4

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from backend.embedded.core.world import World
-from backend.embedded.data.hosted_partition import HostedPartition
-from backend.embedded.metadata.image import ClusterImage
-from backend.embedded.metadata.image_values import BrokerState, PartitionImage, TopicImage
-from backend.embedded.metadata.records import PartitionMode, ResourceType
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.data.hosted_partition import HostedPartition
+from kshunt.backend.embedded.metadata.image import ClusterImage
+from kshunt.backend.embedded.metadata.image_values import BrokerState, PartitionImage, TopicImage
+from kshunt.backend.embedded.metadata.records import PartitionMode, ResourceType
 
 NO_EPOCH: Final = -1
 """A client that does not know the leader epoch."""

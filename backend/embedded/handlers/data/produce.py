@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from backend.embedded.core.world import World
-from backend.embedded.handlers.data.partition_lookup import (
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.data.partition_lookup import (
     NO_OFFSET,
     Code,
     Place,
@@ -35,13 +35,13 @@ from backend.embedded.handlers.data.partition_lookup import (
     topic_config,
     topic_of,
 )
-from backend.embedded.logs import batch as log_batch
-from backend.embedded.logs.batch import Header
-from backend.embedded.logs.errors import BatchTooLarge, CorruptBatch, LogError
-from backend.embedded.metadata.config_keys import MIN_ISR
-from backend.embedded.metadata.records import PartitionMode
-from backend.embedded.net.api import KAFKA_APIS, WireClose
-from backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.embedded.logs import batch as log_batch
+from kshunt.backend.embedded.logs.batch import Header
+from kshunt.backend.embedded.logs.errors import BatchTooLarge, CorruptBatch, LogError
+from kshunt.backend.embedded.metadata.config_keys import MIN_ISR
+from kshunt.backend.embedded.metadata.records import PartitionMode
+from kshunt.backend.embedded.net.api import KAFKA_APIS, WireClose
+from kshunt.backend.embedded.net.server import Handler, RequestContext
 
 MayWrite: TypeAlias = Callable[[int, int, str, int], bool]
 """Producer id, epoch, topic, partition: whether the producer's transaction includes it."""

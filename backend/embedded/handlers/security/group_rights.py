@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from backend.embedded.handlers.security.guard import (
+from kshunt.backend.embedded.handlers.security.guard import (
     Call,
     Need,
     answered_by_entry,
     changed,
     sorted_out,
 )
-from backend.embedded.metadata.acls import Operation, ResourceKind
+from kshunt.backend.embedded.metadata.acls import Operation, ResourceKind
 
 OPERATION_NOT_ATTEMPTED: Final = 55
 NO_OFFSET: Final = -1

@@ -19,12 +19,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from backend.embedded.core.world import World
-from backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
-from backend.embedded.net.api import KAFKA_APIS, SEED_APIS, WireReply
-from backend.embedded.net.errors import item_errors
-from backend.embedded.net.server import Handler, RequestContext
-from backend.embedded.security.authorizer import Authorizer, Client
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
+from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS, WireReply
+from kshunt.backend.embedded.net.errors import item_errors
+from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.embedded.security.authorizer import Authorizer, Client
 
 TOPIC_AUTHORIZATION_FAILED: Final = 29
 GROUP_AUTHORIZATION_FAILED: Final = 30

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from backend.embedded.handlers.data.fetch import replica_of
-from backend.embedded.handlers.security import group_rights as groups
-from backend.embedded.handlers.security import topic_rights as topics
-from backend.embedded.handlers.security.guard import Call, Guard, Need, each, whole
-from backend.embedded.handlers.security.guard import answered_by_entry as by_entry
-from backend.embedded.logs import batch as log_batch
-from backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
-from backend.embedded.net.api import WireClose, WireReply
+from kshunt.backend.embedded.handlers.data.fetch import replica_of
+from kshunt.backend.embedded.handlers.security import group_rights as groups
+from kshunt.backend.embedded.handlers.security import topic_rights as topics
+from kshunt.backend.embedded.handlers.security.guard import Call, Guard, Need, each, whole
+from kshunt.backend.embedded.handlers.security.guard import answered_by_entry as by_entry
+from kshunt.backend.embedded.logs import batch as log_batch
+from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
+from kshunt.backend.embedded.net.api import WireClose, WireReply
 
 ACKS_NONE: Final = 0
 MODE_UNKNOWN: Final = -1

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from backend.embedded.net.api import SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY, WireReply
-from backend.embedded.net.sasl import ILLEGAL_SASL_STATE
-from backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.embedded.net.api import SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY, WireReply
+from kshunt.backend.embedded.net.sasl import ILLEGAL_SASL_STATE
+from kshunt.backend.embedded.net.server import Handler, RequestContext
 
 
 def handlers() -> dict[int, Handler]:

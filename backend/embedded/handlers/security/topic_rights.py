@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
-from backend.embedded.handlers.responses import INTERNAL_TOPICS, topic_id_of
-from backend.embedded.handlers.security.guard import (
+from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS, topic_id_of
+from kshunt.backend.embedded.handlers.security.guard import (
     TOPIC_AUTHORIZATION_FAILED,
     Call,
     Need,
     answered_by_entry,
     changed,
 )
-from backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
-from backend.wire import seeds
+from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
+from kshunt.backend.wire import seeds
 
 CREATE_REFUSED: Final = "Authorization failed."
 _TOPIC, _CLUSTER = ResourceKind.TOPIC, ResourceKind.CLUSTER

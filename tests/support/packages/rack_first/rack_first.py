@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from backend.placement.placer import UsableBroker
+from kshunt.backend.placement.placer import UsableBroker
 
 
 class RackFirst:

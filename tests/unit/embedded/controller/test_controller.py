@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from backend.embedded.controller.brokers import (
+from kshunt.backend.embedded.controller.brokers import (
     Registration,
     allocate_producer_ids,
     assign_log_dirs,
@@ -15,29 +15,29 @@ from backend.embedded.controller.brokers import (
     register_broker,
     unfence_broker,
 )
-from backend.embedded.controller.configs import (
+from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
     ConfigResource,
     alter_configs,
     incremental_alter_configs,
 )
-from backend.embedded.controller.decision import KafkaError as E
-from backend.embedded.controller.elections import (
+from kshunt.backend.embedded.controller.decision import KafkaError as E
+from kshunt.backend.embedded.controller.elections import (
     ElectionType,
     elect_leaders,
     elect_preferred_leaders,
 )
-from backend.embedded.controller.isr import IsrReport, alter_partition
-from backend.embedded.controller.topics import (
+from kshunt.backend.embedded.controller.isr import IsrReport, alter_partition
+from kshunt.backend.embedded.controller.topics import (
     NewPartitions,
     NewTopic,
     create_partitions,
     create_topics,
     delete_topics,
 )
-from backend.embedded.metadata.config_keys import ConfigSource
-from backend.embedded.metadata.records import NO_LEADER, BrokerFenced, ResourceType
+from kshunt.backend.embedded.metadata.config_keys import ConfigSource
+from kshunt.backend.embedded.metadata.records import NO_LEADER, BrokerFenced, ResourceType
 from tests.support.embedded.controller import Controller, errors, remove_broker, tp
 
 T, B = ResourceType.TOPIC, ResourceType.BROKER

@@ -6,25 +6,25 @@ from random import Random
 
 import pytest
 
-from backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
-from backend.embedded.controller.brokers import fence_broker
-from backend.embedded.controller.decision import KafkaError as E
-from backend.embedded.controller.elections import ElectionType, elect_leaders
-from backend.embedded.controller.reassign import (
+from kshunt.backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
+from kshunt.backend.embedded.controller.brokers import fence_broker
+from kshunt.backend.embedded.controller.decision import KafkaError as E
+from kshunt.backend.embedded.controller.elections import ElectionType, elect_leaders
+from kshunt.backend.embedded.controller.reassign import (
     alter_partition_reassignments,
     list_partition_reassignments,
 )
-from backend.embedded.controller.throttle_removal import fail_over
-from backend.embedded.controller.throttled_reassign import reassign_partitions
-from backend.embedded.controller.throttles import (
+from kshunt.backend.embedded.controller.throttle_removal import fail_over
+from kshunt.backend.embedded.controller.throttled_reassign import reassign_partitions
+from kshunt.backend.embedded.controller.throttles import (
     RateRequest,
     ReplicasRequest,
     alter_interbroker_throttled_rates,
     alter_interbroker_throttled_replicas,
 )
-from backend.embedded.controller.tick import tick
-from backend.embedded.controller.topics import delete_topics
-from backend.embedded.metadata.records import (
+from kshunt.backend.embedded.controller.tick import tick
+from kshunt.backend.embedded.controller.topics import delete_topics
+from kshunt.backend.embedded.metadata.records import (
     ConfigChanged,
     PartitionChanged,
     ResourceType,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from backend.embedded.controller.brokers import fence_broker
-from backend.embedded.controller.decision import KafkaError as E
-from backend.embedded.controller.reassign import alter_partition_reassignments
-from backend.embedded.controller.shrink import (
+from kshunt.backend.embedded.controller.brokers import fence_broker
+from kshunt.backend.embedded.controller.decision import KafkaError as E
+from kshunt.backend.embedded.controller.reassign import alter_partition_reassignments
+from kshunt.backend.embedded.controller.shrink import (
     delete_partitions,
     finish_replica_deletion,
 )
-from backend.embedded.controller.tick import tick
-from backend.embedded.controller.topics import NewPartitions, create_partitions
-from backend.embedded.metadata.records import (
+from kshunt.backend.embedded.controller.tick import tick
+from kshunt.backend.embedded.controller.topics import NewPartitions, create_partitions
+from kshunt.backend.embedded.metadata.records import (
     NO_LEADER,
     DeletionState,
     PartitionMode,

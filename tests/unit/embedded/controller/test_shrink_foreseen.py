@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.admin.kips.partition_deletion import Partitions, Shrink, decided
-from backend.domain.cluster.partition_modes import PartitionMode
-from backend.domain.shrink.delete_partitions import DeletePartitions
-from backend.embedded.controller.reassign import alter_partition_reassignments
-from backend.embedded.controller.shrink import delete_partitions, finish_replica_deletion
-from backend.embedded.controller.tick import tick
-from backend.embedded.metadata.records import ResourceType
+from kshunt.backend.admin.kips.partition_deletion import Partitions, Shrink, decided
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
+from kshunt.backend.embedded.controller.reassign import alter_partition_reassignments
+from kshunt.backend.embedded.controller.shrink import delete_partitions, finish_replica_deletion
+from kshunt.backend.embedded.controller.tick import tick
+from kshunt.backend.embedded.metadata.records import ResourceType
 from tests.support.embedded.controller import Controller, tp
 
 COUNT = 5

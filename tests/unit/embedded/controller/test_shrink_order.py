@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from backend.embedded.controller.reassign import alter_partition_reassignments
-from backend.embedded.controller.shrink import delete_partitions, finish_replica_deletion
-from backend.embedded.controller.tick import tick
-from backend.embedded.metadata.records import PartitionMode, ReplicaState, ResourceType
+from kshunt.backend.embedded.controller.reassign import alter_partition_reassignments
+from kshunt.backend.embedded.controller.shrink import delete_partitions, finish_replica_deletion
+from kshunt.backend.embedded.controller.tick import tick
+from kshunt.backend.embedded.metadata.records import PartitionMode, ReplicaState, ResourceType
 from tests.support.embedded.controller import Controller, remove_broker, tp
 
 INTERVAL_MS = 1_000

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backend.embedded.metadata.records import ResourceType
+from kshunt.backend.embedded.metadata.records import ResourceType
 from tests.support.embedded.handlers_admin import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from backend.domain.cluster.metadata import TopicPartition
-from backend.embedded.data.hosts import Hardware
-from backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.embedded.data.hosts import Hardware
+from kshunt.backend.embedded.net.api import KAFKA_APIS
 from tests.support.embedded.handlers_admin import (
     ALTER_LOG_DIRS,
     DESCRIBE_LOG_DIRS,

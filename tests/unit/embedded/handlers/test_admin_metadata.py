@@ -9,19 +9,19 @@ from uuid import UUID
 
 import pytest
 
-from backend.embedded.controller.configs import (
+from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
     ConfigResource,
     incremental_alter_configs,
 )
-from backend.embedded.controller.shrink import delete_partitions, looked_at_ms
-from backend.embedded.controller.topics import delete_topics
-from backend.embedded.metadata.config_keys import SHRINK_INTERVAL_MS
-from backend.embedded.metadata.image_values import TopicImage
-from backend.embedded.metadata.records import PartitionMode, ResourceType
-from backend.embedded.net.api import KAFKA_APIS
-from backend.wire import seeds
+from kshunt.backend.embedded.controller.shrink import delete_partitions, looked_at_ms
+from kshunt.backend.embedded.controller.topics import delete_topics
+from kshunt.backend.embedded.metadata.config_keys import SHRINK_INTERVAL_MS
+from kshunt.backend.embedded.metadata.image_values import TopicImage
+from kshunt.backend.embedded.metadata.records import PartitionMode, ResourceType
+from kshunt.backend.embedded.net.api import KAFKA_APIS
+from kshunt.backend.wire import seeds
 from tests.support.embedded.controller import remove_broker
 from tests.support.embedded.handlers_admin import (
     CLUSTER_ID,

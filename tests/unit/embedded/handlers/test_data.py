@@ -11,12 +11,12 @@ from confluent_kafka import TopicPartition as Assigned
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonAssigned
 
-from backend.embedded.controller.shrink import delete_partitions
-from backend.embedded.handlers.data.partition_lookup import Code
-from backend.embedded.logs.batch import TRANSACTIONAL, read_header
-from backend.embedded.logs.crc import crc32c
-from backend.embedded.metadata.records import NO_LEADER, ResourceType
-from backend.embedded.replication.columns import BrokerState
+from kshunt.backend.embedded.controller.shrink import delete_partitions
+from kshunt.backend.embedded.handlers.data.partition_lookup import Code
+from kshunt.backend.embedded.logs.batch import TRANSACTIONAL, read_header
+from kshunt.backend.embedded.logs.crc import crc32c
+from kshunt.backend.embedded.metadata.records import NO_LEADER, ResourceType
+from kshunt.backend.embedded.replication.columns import BrokerState
 from tests.support.embedded.connection import connected
 from tests.support.embedded.data import (
     FETCH,

@@ -9,15 +9,22 @@ from uuid import UUID
 
 import pytest
 
-from backend.embedded.handlers.data import list_offsets
-from backend.embedded.handlers.data.fetch_bytes import FetchedPartition, FetchedTopic, fetch_answer
-from backend.embedded.handlers.data.list_offsets_bytes import ListedOffset, list_offsets_answer
-from backend.embedded.handlers.data.partition_lookup import Code
-from backend.embedded.logs.producers import AbortedTransaction
-from backend.embedded.metadata.image_values import BrokerState as BrokerImage
-from backend.embedded.net.api import KAFKA_APIS, RequestHeader
-from backend.embedded.net.server import RequestContext
-from backend.embedded.replication.columns import BrokerState
+from kshunt.backend.embedded.handlers.data import list_offsets
+from kshunt.backend.embedded.handlers.data.fetch_bytes import (
+    FetchedPartition,
+    FetchedTopic,
+    fetch_answer,
+)
+from kshunt.backend.embedded.handlers.data.list_offsets_bytes import (
+    ListedOffset,
+    list_offsets_answer,
+)
+from kshunt.backend.embedded.handlers.data.partition_lookup import Code
+from kshunt.backend.embedded.logs.producers import AbortedTransaction
+from kshunt.backend.embedded.metadata.image_values import BrokerState as BrokerImage
+from kshunt.backend.embedded.net.api import KAFKA_APIS, RequestHeader
+from kshunt.backend.embedded.net.server import RequestContext
+from kshunt.backend.embedded.replication.columns import BrokerState
 from tests.support.embedded.connection import connected
 from tests.support.embedded.data import (
     FETCH,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from backend.embedded.metadata.records import PartitionMode, ResourceType
-from backend.wire import seeds
+from kshunt.backend.embedded.metadata.records import PartitionMode, ResourceType
+from kshunt.backend.wire import seeds
 from tests.support.embedded.connection import connected
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import ListeningCluster, listening, lists, rate

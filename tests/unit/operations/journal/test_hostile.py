@@ -15,20 +15,20 @@ from typing import Any, Final
 
 import pytest
 
-from backend.access.cluster_keys import ClusterKeys
-from backend.api.schema.audit import audit_json
-from backend.api.schema.operations import operation_json
-from backend.api.schema.proposals import proposal_json
-from backend.domain.operations.approval import Person
-from backend.domain.service.journal import UnreadableReason
-from backend.operations.audit.lines import read_audit
-from backend.operations.core.known_operations import (
+from kshunt.backend.access.cluster_keys import ClusterKeys
+from kshunt.backend.api.schema.audit import audit_json
+from kshunt.backend.api.schema.operations import operation_json
+from kshunt.backend.api.schema.proposals import proposal_json
+from kshunt.backend.domain.operations.approval import Person
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.operations.audit.lines import read_audit
+from kshunt.backend.operations.core.known_operations import (
     KnownOperations,
     has_unfinished,
     known_operations,
 )
-from backend.operations.journal import replay as journal_fold
-from backend.operations.journal.entries import (
+from kshunt.backend.operations.journal import replay as journal_fold
+from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     MANIFEST_KEY,
     Heartbeat,
@@ -40,12 +40,12 @@ from backend.operations.journal.entries import (
     kind_of,
     operation_key,
 )
-from backend.operations.journal.port import check_append
-from backend.operations.journal.records import encode, part_digest, part_key, signed
-from backend.operations.journal.replay import JournalReplay, Unproven
-from backend.operations.shrink.progress import shrink_progress
-from backend.operations.steering import actions_of
-from backend.settings import LIMITS
+from kshunt.backend.operations.journal.port import check_append
+from kshunt.backend.operations.journal.records import encode, part_digest, part_key, signed
+from kshunt.backend.operations.journal.replay import JournalReplay, Unproven
+from kshunt.backend.operations.shrink.progress import shrink_progress
+from kshunt.backend.operations.steering import actions_of
+from kshunt.backend.settings import LIMITS
 from tests.support.keys import KEYS
 from tests.support.keys import rotated as with_new_key
 from tests.support.operations.hostile_journal import (

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.access.cluster_keys import Purpose
-from backend.domain.audit.lines import audit_key
-from backend.domain.cluster.metadata import TopicPartition
-from backend.domain.service.journal import UnreadableReason
-from backend.errors import BadInput, Conflict
-from backend.operations.journal import records as codec
-from backend.operations.journal.entries import (
+from kshunt.backend.access.cluster_keys import Purpose
+from kshunt.backend.domain.audit.lines import audit_key
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.errors import BadInput, Conflict
+from kshunt.backend.operations.journal import records as codec
+from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     BODY_BYTES_MAX,
     Entry,
@@ -32,8 +32,8 @@ from backend.operations.journal.entries import (
     operation_key,
     topic_throttle_key,
 )
-from backend.operations.journal.port import check_append, retired
-from backend.operations.journal.replay import JournalReplay
+from kshunt.backend.operations.journal.port import check_append, retired
+from kshunt.backend.operations.journal.replay import JournalReplay
 from tests.support.examples import many
 from tests.support.keys import KEYS
 

@@ -9,23 +9,23 @@ from typing import Any, TypeVar
 
 import pytest
 
-from backend.domain.service.journal import UnreadableReason
-from backend.errors import (
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.errors import (
     JournalUnavailable,
     JournalUnusable,
     KshuntError,
     NotActive,
     NotAuthorized,
 )
-from backend.operations.journal.entries import (
+from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     Heartbeat,
     JournalState,
     Kind,
     Unreadable,
 )
-from backend.operations.lease.lease import LeaseState, ProcessTime
-from backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
+from kshunt.backend.operations.lease.lease import LeaseState, ProcessTime
+from kshunt.backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
 from tests.support.operations.journal_memory import MemoryLog, TestClock, keeping, self_of
 
 Value = TypeVar("Value")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain.service.journal import UnreadableReason
-from backend.operations.journal.entries import BACKEND_KEY, Heartbeat, Unreadable
-from backend.operations.lease.lease import Lease, LeaseState, LeaseTimes, ProcessTime
+from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.operations.journal.entries import BACKEND_KEY, Heartbeat, Unreadable
+from kshunt.backend.operations.lease.lease import Lease, LeaseState, LeaseTimes, ProcessTime
 from tests.support.examples import many
 
 

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from backend.clock import SystemClock
-from backend.errors import JournalFenced, NotActive
-from backend.operations.lease.lease import LeaseState, LeaseTimes
-from backend.operations.lease.lease_manager import STUCK_S, BackendIdentity, LeaseManager
-from backend.operations.lease.own_event_loop import apart
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.errors import JournalFenced, NotActive
+from kshunt.backend.operations.lease.lease import LeaseState, LeaseTimes
+from kshunt.backend.operations.lease.lease_manager import STUCK_S, BackendIdentity, LeaseManager
+from kshunt.backend.operations.lease.own_event_loop import apart
 from tests.support.operations.journal import Where, embedded_cluster, journal
 from tests.support.waiting import wait_until_async
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from backend.operations.shrink.job_port import JobCommand, JobStatus
-from backend.operations.shrink.job_process import JobSettings, ProcessJob, command_line
+from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus
+from kshunt.backend.operations.shrink.job_process import JobSettings, ProcessJob, command_line
 from tests.support.shrink.job import alive, ended_as
 from tests.support.waiting import wait_until, wait_until_async
 
@@ -77,8 +77,8 @@ print(json.dumps({"event": "ended", "complete": False, "positions": {"0": 4}, "l
 SUPERVISES = """
 import asyncio, sys
 from pathlib import Path
-from backend.operations.shrink.job_port import JobCommand
-from backend.operations.shrink.job_process import JobSettings, ProcessJob
+from kshunt.backend.operations.shrink.job_port import JobCommand
+from kshunt.backend.operations.shrink.job_process import JobSettings, ProcessJob
 async def main():
     line = [sys.executable, "-c", sys.argv[1], sys.argv[2]]
     job = ProcessJob(JobSettings("127.0.0.1:1"), lambda *_: line)
@@ -235,7 +235,7 @@ async def test_a_copy_is_told_its_offsets_by_files(tmp_path: Path) -> None:
     await job.end()
     line = command_line(SETTINGS, command)
     said = flags(line)
-    assert line[:5] == [sys.executable, "-P", "-m", "backend", "pipeline"]
+    assert line[:5] == [sys.executable, "-P", "-m", "kshunt", "pipeline"]
     assert {"--json", "--until-end-of-input"} <= set(line)
     assert not {"--verify", "--strip-header", "--folder", "--master"} & set(line)
     assert content(said["--until"]) == {"0": 9, "1": 7}

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from backend.domain.audit.lines import AuditEntry
-from backend.domain.operations.operation import OperationState
-from backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest, phases_of
-from backend.embedded.core.spec import ClusterSpec, plain_brokers
-from backend.errors import BadInput, Conflict
-from backend.operations.audit.lines import read_audit
-from backend.operations.shrink import topic_settings
-from backend.operations.shrink.job_port import JobStatus
-from backend.operations.shrink.requests import shrink_actions
+from kshunt.backend.domain.audit.lines import AuditEntry
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest, phases_of
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.errors import BadInput, Conflict
+from kshunt.backend.operations.audit.lines import read_audit
+from kshunt.backend.operations.shrink import topic_settings
+from kshunt.backend.operations.shrink.job_port import JobStatus
+from kshunt.backend.operations.shrink.requests import shrink_actions
 from tests.support.embedded.background import running
 from tests.support.shrink import driver as shrink_driver
 from tests.support.shrink.cases import (

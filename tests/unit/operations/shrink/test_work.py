@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain.operations.operation import Operation, OperationKind, OperationState
-from backend.domain.shrink.phases import (
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.shrink.phases import (
     PHASES,
     CutOver,
     ShrinkPhase,
@@ -21,14 +21,14 @@ from backend.domain.shrink.phases import (
     after,
     phases_of,
 )
-from backend.domain.shrink.sealing import LIMIT
-from backend.operations.core.known_operations import known_operations
-from backend.operations.journal.entries import Entry, Header, JournalState, operation_key
-from backend.operations.shrink import topic_settings
-from backend.operations.shrink.progress import shrink_progress
-from backend.operations.state.operation_body import operation_body, read_operation_body
-from backend.operations.state.reassignment_work import ReassignmentWork, UnreadableWork
-from backend.operations.state.shrink_work import (
+from kshunt.backend.domain.shrink.sealing import LIMIT
+from kshunt.backend.operations.core.known_operations import known_operations
+from kshunt.backend.operations.journal.entries import Entry, Header, JournalState, operation_key
+from kshunt.backend.operations.shrink import topic_settings
+from kshunt.backend.operations.shrink.progress import shrink_progress
+from kshunt.backend.operations.state.operation_body import operation_body, read_operation_body
+from kshunt.backend.operations.state.reassignment_work import ReassignmentWork, UnreadableWork
+from kshunt.backend.operations.state.shrink_work import (
     Compared,
     GroupPlace,
     ShrinkWork,

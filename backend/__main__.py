@@ -1,8 +1,0 @@
-"""`python -m backend` is `kshunt`."""
-
-import sys
-
-from backend.cli.main import main
-
-if __name__ == "__main__":
-    sys.exit(main())
