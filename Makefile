@@ -41,8 +41,8 @@ test-all: $(DEV) kafka-jars ## every tier; real Kafka, ZooKeeper and Spark need 
 	@$(PY) $(PYTEST) --tier all $(ARGS)
 
 check: $(DEV) ## formatting, lint, types, import rules and dead code
-	$(VENV)/bin/ruff format --check backend tui tests
-	$(VENV)/bin/ruff check backend tui tests
+	$(VENV)/bin/ruff format --check src backend tui tests
+	$(VENV)/bin/ruff check src backend tui tests
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/vulture
@@ -62,7 +62,7 @@ lock: $(DEV) ## resolve both lock files anew from pyproject.toml (ARGS=--upgrade
 clean: ## remove the environment, Kafka's jars, caches and builds
 	rm -rf $(VENV) tests/support/brokers/libs dist build .coverage .coverage.* htmlcov .pytest_cache \
 		.mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find backend tui tests -name __pycache__ -prune -exec rm -rf {} +
+	find src backend tui tests -name __pycache__ -prune -exec rm -rf {} +
 
 # Asks Maven only where a jar that the pom names is absent; where that cannot be, it says why.
 kafka-jars: $(DEV)

@@ -23,6 +23,9 @@ _HOME = tempfile.mkdtemp(prefix="kshunt-tests-")
 os.environ["XDG_STATE_HOME"] = _HOME
 os.environ["XDG_CONFIG_HOME"] = _HOME
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+# Placers of tests lie in the project's folder, and no process takes one from where it starts.
+_NAMED = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(_NAMED))
 # Journals that tests open by themselves and backends that they start share clusters, and so keys.
 os.environ[KEYS_VARIABLE] = f"{_HOME}/cluster.keys"
 write_keys(Path(_HOME, "cluster.keys"), KEYS)

@@ -20,7 +20,7 @@ DOCUMENTS = (ARCHITECTURE, GLOSSARY, *DECISIONS, *WRITTEN)
 ANSWERS_MIN = 25
 
 PLACE = re.compile(
-    r"`((?:backend|tui|tests|themes|docs|examples)/[\w./-]*)(?::([A-Za-z_][\w.]*))?`"
+    r"`((?:src|backend|tui|tests|themes|docs|examples)/[\w./-]*)(?::([A-Za-z_][\w.]*))?`"
 )
 """A file or a folder, and after a colon what is defined in the file."""
 ANSWER = re.compile(r"^\| .+\? \| (.+) \|$", re.MULTILINE)

@@ -15,7 +15,7 @@ from tests.support.tiers import SLOW_FOLDERS
 
 TESTS = ROOT / "tests"
 SOURCES = sorted(
-    path for part in ("backend", "tui", "tests") for path in (ROOT / part).rglob("*.py")
+    path for part in ("src", "backend", "tui", "tests") for path in (ROOT / part).rglob("*.py")
 )
 FUNCTION_LINES_MAX = 70
 BANNED_IN_TESTS = ("unittest.mock", "time.sleep(", "asyncio.sleep(")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from kshunt.backend.placement.placer import UsableBroker
+from kshunt.placement import UsableBroker
 
 
 class RackFirst:
