@@ -50,7 +50,7 @@ check: $(DEV) ## formatting, lint, types, import rules and dead code
 coverage: $(DEV) kafka-jars ## lines and branches that the quick tier reaches (ARGS="--tier all")
 	@$(PY) -m coverage erase
 	@$(PY) -m coverage run $(PYTEST) $(ARGS); failed=$$?; \
-	$(PY) -m coverage combine -q && $(PY) -m tests.support.coverage_table && exit $$failed
+	$(PY) -m coverage combine -q && $(PY) -m tests.support.runs.coverage_table && exit $$failed
 
 bench: $(DEV) kafka-jars ## run the benchmarks and print what they measure
 	@$(PY) -m pytest tests/bench -m bench -s -q $(ARGS)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from kshunt.backend.access.cluster_keys import KEYS_VARIABLE, write_keys
-from tests.support import examples, tiers
+from tests.support.access.keys import KEYS
 from tests.support.brokers.java import missing_reason
-from tests.support.keys import KEYS
 from tests.support.paths import ROOT
+from tests.support.runs import examples, tiers
 from tests.support.waiting import require
 
 # A dashboard that a test starts records what it sees: not into the home of whoever runs the tests,
@@ -43,7 +43,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--tier`, see `tests.support.tiers`."""
+    """`--tier`, see `tests.support.runs.tiers`."""
     parser.addoption(tiers.OPTION, choices=(tiers.QUICK, tiers.SLOW, tiers.ALL), default=None)
 
 

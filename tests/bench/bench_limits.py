@@ -22,7 +22,7 @@ import pytest
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.settings import LIMITS
 from tests.support.embedded.background import running
-from tests.support.slow_clients import HALF_BODY, HALF_HEAD, more_descriptors, serving_with
+from tests.support.faults.slow_clients import HALF_BODY, HALF_HEAD, more_descriptors, serving_with
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 

@@ -28,8 +28,8 @@ from kshunt.backend.journals.topic.topic_journal import TopicJournal, transactio
 from kshunt.backend.operations.journal.entries import BACKEND_KEY, JournalState
 from kshunt.backend.operations.lease.lease import LeaseState, LeaseTimes
 from kshunt.backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
+from tests.support.access.keys import KEYS
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
-from tests.support.keys import KEYS
 from tests.support.operations.journal import (
     DEADLINE_S,
     Where,

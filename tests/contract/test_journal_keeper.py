@@ -24,7 +24,7 @@ from kshunt.backend.operations.journal.entries import BACKEND_KEY, JournalState,
 from kshunt.backend.operations.journal.records import signed
 from kshunt.backend.operations.lease.lease import LeaseState, LeaseTimes
 from kshunt.backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 from tests.support.operations.journal import DEADLINE_S, Where, journal, raw_producer, written_by
 from tests.support.waiting import wait_until, wait_until_async
 

@@ -45,7 +45,7 @@ from kshunt.backend.operations.journal.entries import (
     operation_key,
 )
 from kshunt.backend.operations.journal.records import signed
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 from tests.support.operations.journal import (
     DEADLINE_S,
     Where,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.coverage_table import Reached, by_package, table
+from tests.support.runs.coverage_table import Reached, by_package, table
 
 
 def test_files_are_summed_by_package() -> None:

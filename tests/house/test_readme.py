@@ -6,7 +6,7 @@ import re
 
 from kshunt.tui.actions import key_table
 from tests.support.paths import ROOT
-from tests.support.tiers import SLOW_FOLDERS
+from tests.support.runs.tiers import SLOW_FOLDERS
 
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.tiers import SLOW_FOLDERS
+from tests.support.runs.tiers import SLOW_FOLDERS
 
 TESTS = ROOT / "tests"
 SOURCES = sorted(

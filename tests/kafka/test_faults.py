@@ -35,7 +35,7 @@ from kshunt.tui.app import KshuntApp
 from kshunt.tui.feed.messages import ConnectionState
 from tests.support.audit_checker import Asked, problems
 from tests.support.brokers.launcher import RealKafka
-from tests.support.cut_network import Network, network
+from tests.support.faults.cut_network import Network, network
 from tests.support.operations.truth_ground import cluster_seen
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic, produce

@@ -26,9 +26,9 @@ from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, FOLLOWER_REPL
 from kshunt.backend.errors import BackendError
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clients import lift, watching
-from tests.support.cut_network import Network, network
+from tests.support.faults.cut_network import Network, network
+from tests.support.faults.small_disk import small_disk
 from tests.support.serving import serving
-from tests.support.small_disk import small_disk
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 

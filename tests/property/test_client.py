@@ -28,7 +28,7 @@ from kshunt.backend.api.schema.frames.writer import (
 )
 from kshunt.backend.domain.replicas.snapshot import COLUMNS, DTYPES, Snapshot
 from kshunt.backend.errors import KshuntError
-from tests.support.examples import many
+from tests.support.runs.examples import many
 from tests.support.tui.cluster import incident
 
 EXAMPLES = 250

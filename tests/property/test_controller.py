@@ -39,7 +39,7 @@ from kshunt.backend.embedded.metadata.image_values import PartitionImage
 from kshunt.backend.embedded.metadata.records import NO_LEADER, PartitionMode, Record, ResourceType
 from kshunt.backend.embedded.metadata.snapshot import image_records
 from tests.support.embedded.controller import Controller, replayed, replicas_to_delete, tp
-from tests.support.examples import many
+from tests.support.runs.examples import many
 
 BROKERS = 5
 T, B = ResourceType.TOPIC, ResourceType.BROKER

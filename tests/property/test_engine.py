@@ -35,10 +35,10 @@ from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 from kshunt.backend.operations.steering import PAUSABLE, RESUMABLE, UNDOABLE
 from kshunt.backend.operations.throttles.repair import change_id
-from tests.support.examples import many
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_ghosts import Ghosts, pairs_of
 from tests.support.operations.engine_world import BROKER, TOPIC, Crash, Effect, Fault, World
+from tests.support.runs.examples import many
 
 MB = 1_000_000
 BROKERS = 5

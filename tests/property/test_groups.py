@@ -15,7 +15,7 @@ from kshunt.backend.embedded.coordinator.members import (
     Ticket,
 )
 from tests.support.embedded.groups import RANGE, STICKY, Clients
-from tests.support.examples import many
+from tests.support.runs.examples import many
 
 
 class GroupLaws(RuleBasedStateMachine):

@@ -28,8 +28,8 @@ from kshunt.backend.operations.ownership.ownership import (
 from kshunt.backend.operations.state.ownership_documents import (
     changed_documents,
 )
-from tests.support.examples import many
 from tests.support.operations.ownership import from_documents
+from tests.support.runs.examples import many
 
 RATE_CELLS: tuple[RateCellId, ...] = (
     (1, RateKey.LEADER),

@@ -18,8 +18,8 @@ from kshunt.backend.placement.by_rules import RulesPlacer
 from kshunt.backend.placement.placer import ReplicaPlacementFailed, ReplicaPlacer, UsableBroker
 from kshunt.backend.placement.prefer_new import PreferNewBrokers
 from kshunt.backend.placement.striped import StripedReplicaPlacer
-from tests.support.examples import many
 from tests.support.placement.placers import ask, clusters
+from tests.support.runs.examples import many
 
 Maker = Callable[[Random, Random, Sequence[UsableBroker]], ReplicaPlacer]
 """From the placer's own source of chance and one for its settings."""

@@ -29,7 +29,7 @@ from kshunt.backend.embedded.net.api import KAFKA_APIS, RequestHeader
 from kshunt.backend.embedded.net.server import RequestContext
 from tests.support.embedded.controller import tp
 from tests.support.embedded.core import SmallCluster, check_plane
-from tests.support.examples import many
+from tests.support.runs.examples import many
 
 BROKERS: Final = 4
 TOPIC: Final = "t"

@@ -20,7 +20,7 @@ from kshunt.tui.views.partitions.incremental_order import IncrementalOrder
 from kshunt.tui.views.partitions.incremental_table import IncrementalTable
 from kshunt.tui.views.partitions.table import matching_rows, sorted_rows
 from tests.support.bench.tui_load import LoadCluster
-from tests.support.examples import many
+from tests.support.runs.examples import many
 from tests.support.tui.cluster import incident
 from tests.support.tui.tables import partition_table
 

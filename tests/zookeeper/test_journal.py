@@ -34,8 +34,8 @@ from kshunt.backend.operations.journal.entries import (
     topic_throttle_key,
 )
 from kshunt.backend.operations.journal.records import signed
+from tests.support.access.keys import KEYS
 from tests.support.brokers.zookeeper import ZooKeeperKafka
-from tests.support.keys import KEYS
 from tests.support.zookeeper.znodes import (
     CLUSTER_ID,
     ON_ZOOKEEPER,

@@ -23,13 +23,13 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.config_file import CLIENT_VARIABLES, TAKES_CLUSTER, TOKEN_VARIABLES, expanded
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError, BackendUnreachable, ConfigError
+from tests.support.access.certificates import Authority
 from tests.support.brokers.config import free_ports
-from tests.support.certificates import Authority
 from tests.support.embedded.background import running
+from tests.support.faults.tunnel import tunnel
 from tests.support.serving import serve_process
 from tests.support.tools import Stub
 from tests.support.topics import create_topic
-from tests.support.tunnel import tunnel
 
 NAME = "kshunt.example.org"
 SECRET = "not-to-be-shown"

@@ -24,9 +24,9 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import AwaitsApproval, BackendError
 from kshunt.backend.tools.topics import command
 from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
+from tests.support.access.team import Shared, make_tokens, shared
 from tests.support.admin import fresh_name
 from tests.support.embedded.background import Running, running
-from tests.support.team import Shared, make_tokens, shared
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 

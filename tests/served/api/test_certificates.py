@@ -18,8 +18,8 @@ from cryptography import x509
 from kshunt.backend.api.connections.certificates import LOOK_S, Certificates, Tls
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import ConfigError
+from tests.support.access.certificates import Authority, Issued
 from tests.support.brokers.config import free_ports
-from tests.support.certificates import Authority, Issued
 from tests.support.embedded.background import running
 from tests.support.operations.journal_memory import TestClock
 from tests.support.serving import serve_process

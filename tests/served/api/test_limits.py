@@ -33,8 +33,7 @@ from kshunt.backend.settings import LIMITS, Limits
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import make_tls_files
 from tests.support.embedded.background import running
-from tests.support.serving import serve_process
-from tests.support.slow_clients import (
+from tests.support.faults.slow_clients import (
     HALF_BODY,
     HALF_HEAD,
     HALF_HELLO,
@@ -43,6 +42,7 @@ from tests.support.slow_clients import (
     serving_with,
     slow_clients,
 )
+from tests.support.serving import serve_process
 from tests.support.waiting import wait_until, wait_until_async
 
 DEADLINE_S = 60.0

@@ -14,10 +14,10 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import AwaitsApproval
 from kshunt.backend.notify.changes import Seen, Watch
 from kshunt.backend.notify.proposals import proposal_news
+from tests.support.access.team import shared
 from tests.support.embedded.background import running
 from tests.support.notify.receiver import Received, Receiver, receiving
 from tests.support.operations.approvals import ADA
-from tests.support.team import shared
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 

@@ -20,7 +20,7 @@ from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.notify.options import add_options, dead_letter_path, notifier_of, targets_of
-from tests.support.certificates import Authority
+from tests.support.access.certificates import Authority
 from tests.support.embedded.background import running
 from tests.support.notify.messages import SECRET
 from tests.support.notify.receiver import Received, Receiver, receiving, says

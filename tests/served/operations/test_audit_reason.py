@@ -22,7 +22,7 @@ from kshunt.backend.tools.local.audit import LocalAudit
 from kshunt.backend.tools.reassign import command
 from kshunt.backend.tools.shared import private_backend
 from kshunt.backend.tools.shared.flags import UsageError, reason, who
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 from tests.support.operations.journal import embedded_cluster, raw_producer
 from tests.support.serving import serving
 from tests.support.tools import PLAN, Stub, change, run_with, write

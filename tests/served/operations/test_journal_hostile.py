@@ -23,8 +23,8 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError
 from kshunt.backend.operations.journal.entries import BACKEND_KEY, Header, Record, operation_key
 from kshunt.backend.operations.state.operation_body import operation_body
+from tests.support.access.keys import KEYS
 from tests.support.embedded.background import running
-from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import (
     BEAT,
     BODIES,

@@ -17,8 +17,8 @@ from kshunt.backend.operations.core.journal_audit import PAUSE_S, JournalAudit
 from kshunt.backend.operations.core.registry import Registry
 from kshunt.backend.operations.journal.entries import Kind, operation_key
 from kshunt.backend.operations.journal.port import Repairs
+from tests.support.access.keys import KEYS
 from tests.support.embedded.background import running
-from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import BODIES, unsigned
 from tests.support.operations.journal import Where, raw_producer
 from tests.support.serving import serving

@@ -18,8 +18,8 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.operations.journal.entries import JournalState
 from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.operations.journal.second_copy import Remembered, file_of, path_of, read_file
+from tests.support.access.keys import KEYS
 from tests.support.embedded.background import running
-from tests.support.keys import KEYS
 from tests.support.operations.hostile_journal import BODIES, CLUSTER, HEADER, journal_of
 from tests.support.operations.journal import Where
 from tests.support.operations.truth_ground import untrue_of

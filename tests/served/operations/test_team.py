@@ -24,10 +24,10 @@ from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError
+from tests.support.access.team import Shared, shared
 from tests.support.admin import fresh_name
 from tests.support.embedded.background import running
 from tests.support.serving import serving
-from tests.support.team import Shared, shared
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 

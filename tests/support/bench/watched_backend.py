@@ -20,7 +20,7 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.journals.topic.topic_journal import TopicJournal
 from kshunt.backend.serve.logs import set_up
 from kshunt.backend.settings import Settings
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 
 LOOK_S = 0.002
 TOLD_S = 0.01

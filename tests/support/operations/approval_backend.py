@@ -24,7 +24,7 @@ from kshunt.backend.journals.topic.topic_journal import TopicJournal
 from kshunt.backend.operations.journal.entries import Body
 from kshunt.backend.settings import Settings
 from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 
 
 class EndsWhenUsed(TopicJournal):

@@ -30,8 +30,8 @@ from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.operations.core.known_operations import KnownOperations, known_operations
 from kshunt.backend.operations.journal.entries import Body, Header, JournalState
 from kshunt.backend.operations.journal.replay import JournalReplay
+from tests.support.access.keys import KEYS
 from tests.support.embedded.core import SmallCluster
-from tests.support.keys import KEYS
 
 T = TypeVar("T")
 

@@ -34,7 +34,7 @@ from kshunt.backend.operations.state.operation_body import operation_body
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
 from kshunt.backend.operations.state.team_bodies import proposal_body, team_body
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 
 CLUSTER: Final = "zQcs2L5vn2KsTAnCggbn4w"
 HEADER: Final = Header(CLUSTER, "one", 1_700_000_000_000)

@@ -21,8 +21,8 @@ from kshunt.backend.embedded.net.server import BrokerServer
 from kshunt.backend.journals.topic.topic_journal import TopicJournal
 from kshunt.backend.operations.journal.entries import JournalState
 from kshunt.backend.operations.journal.replay import Unproven
+from tests.support.access.keys import KEYS
 from tests.support.embedded.background import Running, running
-from tests.support.keys import KEYS
 from tests.support.waiting import wait_until
 
 DEADLINE_S = 20.0

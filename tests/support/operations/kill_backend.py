@@ -48,7 +48,7 @@ from kshunt.backend.journals.topic.topic_journal import TopicJournal
 from kshunt.backend.operations.journal.entries import BACKEND_KEY, Body, JournalState
 from kshunt.backend.operations.lease.lease import LeaseTimes
 from kshunt.backend.settings import Settings
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 
 BEFORE, AFTER, DOUBT = "before", "after", "doubt"
 OPEN, BEAT, RELEASE, APPEND = "open", "beat", "release", "append"

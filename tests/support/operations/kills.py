@@ -34,11 +34,11 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.operations.journal.entries import JournalState, Kind
 from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.wire.raw import RawRequest
+from tests.support.access.keys import keys_of
 from tests.support.admin import TIMEOUT_S, connected
 from tests.support.audit_checker import Asked, Cluster, lines_of, problems
 from tests.support.clusters import BROKERS
 from tests.support.embedded.background import running
-from tests.support.keys import keys_of
 from tests.support.operations.kill_backend import forked
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until, wait_until_async

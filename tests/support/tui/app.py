@@ -22,8 +22,8 @@ from kshunt.tui.feed.messages import ConnectionState
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.views.table_screen import TableScreen
 from kshunt.tui.views.view_screen import ViewScreen
-from tests.support.examples import many
 from tests.support.paths import ROOT
+from tests.support.runs.examples import many
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster
 from tests.support.waiting import wait_until_async
@@ -175,7 +175,7 @@ async def press_at_random(
 ) -> None:
     """Press any of the keys that there are, over ticks, sizes and restarts of the backend.
 
-    `strokes` is how often in continuous integration, see `tests.support.examples`.
+    `strokes` is how often in continuous integration, see `tests.support.runs.examples`.
 
     Raises:
         AssertionError: it has ended, or something was changed.

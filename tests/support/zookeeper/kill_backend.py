@@ -31,7 +31,7 @@ from kshunt.backend.domain.service.journal import JOURNAL_ZNODE
 from kshunt.backend.journals.zookeeper.parts import ZooKeeperParts
 from kshunt.backend.operations.lease.lease import LeaseTimes
 from kshunt.backend.operations.reassignment.starting import ReassignRequest
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 from tests.support.waiting import wait_until_async
 from tests.support.zookeeper.znodes import settings_of
 

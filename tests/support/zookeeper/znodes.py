@@ -19,7 +19,7 @@ from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.journals.zookeeper.znode_journal import ZnodeJournal
 from kshunt.backend.settings import ZOOKEEPER_SCHEME, Settings
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 
 DEADLINE_S = 30.0
 TIMEOUT_S = 5.0

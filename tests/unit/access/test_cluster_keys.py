@@ -20,7 +20,7 @@ from kshunt.backend.access.cluster_keys import (
     write_keys,
 )
 from kshunt.backend.errors import ConfigError
-from tests.support.keys import rotated
+from tests.support.access.keys import rotated
 
 
 def test_a_signature_is_good_for_its_text_and_its_purpose_only() -> None:

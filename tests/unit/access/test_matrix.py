@@ -23,7 +23,7 @@ from fastapi.routing import APIRoute
 from kshunt.backend.access.roles import LOCAL, Caller, Role
 from kshunt.backend.api.http.route_roles import OPEN, ROLE
 from kshunt.backend.api.server.authentication import AccessPolicy
-from tests.support.forward import Application, Place, Tokens, at, beat, call, gated, real_app
+from tests.support.access.forward import Application, Place, Tokens, at, beat, call, gated, real_app
 
 pytestmark = pytest.mark.slow
 

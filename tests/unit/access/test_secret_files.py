@@ -19,7 +19,7 @@ from kshunt.backend.config_file import load
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.pipeline.spark.kafka_connector import client_settings
 from kshunt.backend.secret_files import check_secret, read_secret, refuse_writable
-from tests.support.certificates import Authority
+from tests.support.access.certificates import Authority
 
 CONTENT: Mapping[str, str] = {
     "tokens.json": '{"version": 1, "tokens": []}',

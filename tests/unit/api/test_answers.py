@@ -18,7 +18,7 @@ from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.models.base import ChangeModel
 from kshunt.backend.api.models.operations import OperationsModel
 from kshunt.backend.api.models.reassignments import GeneratedModel, ProgressModel
-from tests.support.examples import many
+from tests.support.runs.examples import many
 
 
 def results(count: int) -> list[dict[str, Any]]:

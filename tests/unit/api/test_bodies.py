@@ -29,7 +29,7 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.offload import OFFLOAD_MIN, offload
 from kshunt.backend.settings import LIMITS
 from tests.support.embedded.background import running
-from tests.support.examples import many
+from tests.support.runs.examples import many
 from tests.support.serving import serving
 from tests.support.topics import create_topic
 

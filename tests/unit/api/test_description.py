@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.forward import real_app
+from tests.support.access.forward import real_app
 
 
 def test_a_models_name_says_nothing_of_the_module_that_it_is_in() -> None:

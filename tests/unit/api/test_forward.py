@@ -21,7 +21,7 @@ from kshunt.backend.api.server.listener import Listen
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.operations.lease.lease import LeaseState, LeaseTimes
 from kshunt.backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
-from tests.support.forward import Application, Place, ask, at, beat, gated, real_app, served
+from tests.support.access.forward import Application, Place, ask, at, beat, gated, real_app, served
 from tests.support.operations.journal import DEADLINE_S, embedded_cluster, journal
 from tests.support.waiting import wait_until_async
 

@@ -39,7 +39,17 @@ from kshunt.backend.api.http.paths import rebuilt_path, rebuilt_query
 from kshunt.backend.api.server.authentication import AccessPolicy, Gate
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.errors import ConfigError
-from tests.support.forward import KEYS, Application, Place, Said, Tokens, at, beat, call, gated
+from tests.support.access.forward import (
+    KEYS,
+    Application,
+    Place,
+    Said,
+    Tokens,
+    at,
+    beat,
+    call,
+    gated,
+)
 
 PATH = "/v1/throttles/rates"
 BODY = b'{"who": "mallory"}'

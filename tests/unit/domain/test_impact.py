@@ -11,7 +11,7 @@ from kshunt.backend.domain.planning.impact import BrokerImpact
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.impact import impact
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from tests.support.examples import many
+from tests.support.runs.examples import many
 
 
 def named(partition: int) -> TopicPartition:

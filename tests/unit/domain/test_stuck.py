@@ -23,7 +23,6 @@ from kshunt.backend.embedded.scenario.model import Event, Reassign, Scenario, Sl
 from kshunt.backend.embedded.scenario.reading import load_scenario
 from tests.support.embedded.core import MB, SmallCluster
 from tests.support.embedded.scenarios import Played
-from tests.support.examples import many
 from tests.support.operations.stuck import (
     Observer,
     apply_needs,
@@ -33,6 +32,7 @@ from tests.support.operations.stuck import (
     stuck_of,
     words_of,
 )
+from tests.support.runs.examples import many
 
 IN_TIME_S = 35
 HOUR_S = 3_600

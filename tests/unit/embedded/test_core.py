@@ -20,7 +20,7 @@ from kshunt.backend.embedded.core.cluster_core import ControllerLost
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import PartitionMode, Record, ResourceType, encode
 from tests.support.embedded.core import MB, SmallCluster, check_plane
-from tests.support.examples import many
+from tests.support.runs.examples import many
 
 T, B = ResourceType.TOPIC, ResourceType.BROKER
 

@@ -22,7 +22,7 @@ from kshunt.backend.embedded.replication.columns import (
 )
 from kshunt.backend.embedded.replication.model import LAG_TIME_MAX_MS, Replication
 from kshunt.backend.errors import Conflict
-from tests.support.examples import many
+from tests.support.runs.examples import many
 
 MB = 1_000_000.0
 RECORD = 100.0

@@ -17,7 +17,7 @@ from kshunt.backend.errors import BadInput, ConfigError
 from kshunt.backend.notify.dead_letters import DeadLetters, Letter, read_letters, remove_letters
 from kshunt.backend.notify.message import Message
 from kshunt.backend.notify.spool import REWRITE_BYTES, Spool
-from tests.support.full_disk import full_disk
+from tests.support.faults.full_disk import full_disk
 from tests.support.notify.messages import message
 
 HOOK = "h1"

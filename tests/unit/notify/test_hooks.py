@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kshunt.backend.notify.notifier import NO_HOOK, Notifier
 from kshunt.backend.notify.retries import RetryPolicy
 from kshunt.backend.notify.webhook import CROWDED, superseded
-from tests.support.full_disk import full_disk
+from tests.support.faults.full_disk import full_disk
 from tests.support.notify.messages import CLUSTER, QUICK, Desk, message, news, target
 from tests.support.notify.receiver import Receiver, hangs, receiving, resets, says, sends
 from tests.support.waiting import wait_until_async

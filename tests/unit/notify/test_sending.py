@@ -13,7 +13,7 @@ from standardwebhooks.webhooks import Webhook
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.notify.http_sender import ANSWER_BYTES_MAX, WORDS_MAX, HttpSender
 from kshunt.backend.notify.retries import Answer, AttemptResult, RetryPolicy
-from tests.support.certificates import Authority
+from tests.support.access.certificates import Authority
 from tests.support.notify.messages import SECRET, message, target
 from tests.support.notify.receiver import Answer as Told
 from tests.support.notify.receiver import hangs, receiving, resets, says, sends

@@ -36,8 +36,8 @@ from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from kshunt.backend.operations.throttles.repair import change_id
 from kshunt.backend.serve.webhook_events import notifying_webhooks
 from kshunt.backend.settings import Settings
+from tests.support.access.keys import KEYS
 from tests.support.embedded.background import Running, running
-from tests.support.keys import KEYS
 from tests.support.notify.messages import QUICK, Desk, target
 from tests.support.notify.receiver import Received, Receiver, receiving
 from tests.support.operations.kills import SLOW, TARGET, prepared

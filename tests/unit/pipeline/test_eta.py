@@ -16,9 +16,9 @@ from kshunt.backend.pipeline.kernels.arrival_forecast import JOIN_S
 from kshunt.backend.pipeline.kernels.eta import OUT
 from kshunt.backend.pipeline.kernels.fluid import Copies, course, shares
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
-from tests.support.examples import many
 from tests.support.pipeline.forecasts import MB, PLAIN, Row, forecast, row
 from tests.support.pipeline.recorded import START_MS, time_of
+from tests.support.runs.examples import many
 
 # --- the fluid
 

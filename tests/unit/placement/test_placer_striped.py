@@ -16,8 +16,8 @@ from kshunt.backend.placement.placer import (
     UsableBroker,
 )
 from kshunt.backend.placement.striped import StripedReplicaPlacer
-from tests.support.examples import many
 from tests.support.placement.placers import broker, brokers, clusters, in_racks, racks_of
+from tests.support.runs.examples import many
 
 
 class KafkaRandom(Random):

@@ -13,7 +13,6 @@ from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.expand import expand
 from kshunt.backend.placement.plans.rebalance import rebalance
 from kshunt.backend.placement.plans.scope import Scope
-from tests.support.examples import many
 from tests.support.placement.plans import (
     GB,
     Placement,
@@ -27,6 +26,7 @@ from tests.support.placement.plans import (
     world,
     worlds,
 )
+from tests.support.runs.examples import many
 
 FEW = settings(max_examples=many(60))
 SLACK = 1e-4

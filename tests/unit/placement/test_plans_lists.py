@@ -18,7 +18,6 @@ from kshunt.backend.placement.plans.racks import repair_racks
 from kshunt.backend.placement.plans.replication import set_replication_factor
 from kshunt.backend.placement.plans.scope import Scope
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from tests.support.examples import many
 from tests.support.placement.plans import (
     GB,
     Placement,
@@ -32,6 +31,7 @@ from tests.support.placement.plans import (
     world,
     worlds,
 )
+from tests.support.runs.examples import many
 
 FEW = settings(max_examples=many(100))
 

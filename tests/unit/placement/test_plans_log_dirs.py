@@ -16,8 +16,8 @@ from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.log_dirs import move_log_dirs
 from kshunt.backend.placement.plans.scope import Scope
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from tests.support.examples import many
 from tests.support.placement.plans import tp
+from tests.support.runs.examples import many
 
 Dirs = dict[str, int | None]
 """Bytes that may be added to each directory; None where its volume is not known."""

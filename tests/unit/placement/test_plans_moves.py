@@ -12,7 +12,6 @@ from kshunt.backend.placement.plans.drain import drain
 from kshunt.backend.placement.plans.replace import replace
 from kshunt.backend.placement.plans.scope import Scope
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
-from tests.support.examples import many
 from tests.support.placement.plans import (
     GB,
     Placement,
@@ -26,6 +25,7 @@ from tests.support.placement.plans import (
     world,
     worlds,
 )
+from tests.support.runs.examples import many
 
 FEW = settings(max_examples=many(150))
 

@@ -21,8 +21,8 @@ from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
 from kshunt.backend.rehearsal.picture import Capacity, Picture
 from kshunt.backend.rehearsal.run import LIMIT_S, rehearse
-from tests.support.examples import many
 from tests.support.rehearsals import FAST, named, situation, to_the_third
+from tests.support.runs.examples import many
 
 MB = 1_000_000
 

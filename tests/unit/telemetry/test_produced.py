@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshunt.backend.telemetry.stuck.produce_rates import HOLD_S, Leaders, Produced, ProduceRates
-from tests.support.examples import many
+from tests.support.runs.examples import many
 
 Sample = tuple[int, int, int, int]
 """Leader, milliseconds, log end offset, bytes."""

@@ -29,7 +29,7 @@ from kshunt.backend.tools import audit
 from kshunt.backend.tools.audit import EMPTY, FLAGS, NONE_FOUND, build_parser, parse_options
 from kshunt.backend.tools.shared import new_files as writing
 from kshunt.backend.tools.shared.new_files import write_file
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 from tests.support.operations.journal import Where, embedded_cluster, journal, raw_producer
 from tests.support.tools import Stub, Tool, run_with
 

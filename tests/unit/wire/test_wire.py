@@ -21,7 +21,7 @@ from kshunt.backend.wire import columnar, metadata
 from kshunt.backend.wire.error_codes import NAMES, RETRIABLE, error_name
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import Reader, WireError, uvarint
-from tests.support.examples import many
+from tests.support.runs.examples import many
 from tests.support.wire_answers import (
     TAG_SECTIONS,
     Encoder,

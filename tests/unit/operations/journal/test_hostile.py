@@ -46,8 +46,8 @@ from kshunt.backend.operations.journal.replay import JournalReplay, Unproven
 from kshunt.backend.operations.shrink.progress import shrink_progress
 from kshunt.backend.operations.steering import actions_of
 from kshunt.backend.settings import LIMITS
-from tests.support.keys import KEYS
-from tests.support.keys import rotated as with_new_key
+from tests.support.access.keys import KEYS
+from tests.support.access.keys import rotated as with_new_key
 from tests.support.operations.hostile_journal import (
     BEAT,
     BODIES,

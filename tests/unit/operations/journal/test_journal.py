@@ -34,8 +34,8 @@ from kshunt.backend.operations.journal.entries import (
 )
 from kshunt.backend.operations.journal.port import check_append, retired
 from kshunt.backend.operations.journal.replay import JournalReplay
-from tests.support.examples import many
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
+from tests.support.runs.examples import many
 
 CLUSTER = "zQcs2L5vn2KsTAnCggbn4w"
 HEADER = Header(CLUSTER, "b1", 1_700_000_000_000)

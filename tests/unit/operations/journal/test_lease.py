@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.operations.journal.entries import BACKEND_KEY, Heartbeat, Unreadable
 from kshunt.backend.operations.lease.lease import Lease, LeaseState, LeaseTimes, ProcessTime
-from tests.support.examples import many
+from tests.support.runs.examples import many
 
 
 def beat(backend: str, number: int = 0) -> Heartbeat:

@@ -29,7 +29,7 @@ from kshunt.backend.operations.journal.records import signed
 from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.operations.state import team_bodies
 from kshunt.backend.operations.state.operation_body import operation_body
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 from tests.support.operations.approvals import Effects, Side, side
 
 HEADER = Header("here", "one", 0)

@@ -48,7 +48,7 @@ from kshunt.backend.operations.audit.lines import CLOCK_SET_MS, NUMBER_MAX, next
 from kshunt.backend.operations.journal.entries import Entry, Header, JournalState, Unreadable
 from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.tools.shared import flags
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 
 NOW_MS = 1_800_000_000_123
 LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -17,7 +17,7 @@ from kshunt.backend.operations.journal.entries import (
     Record,
 )
 from kshunt.backend.operations.journal.replay import JournalReplay, Unproven
-from tests.support.keys import KEYS
+from tests.support.access.keys import KEYS
 from tests.support.operations.hostile_journal import CLUSTER, HEADER, unsigned
 
 Lines = Mapping[str, Body | None]

@@ -21,9 +21,9 @@ from kshunt.backend.operations.review.approvals import ProposalDraft
 from kshunt.backend.operations.review.claims import Claims
 from kshunt.backend.operations.shrink.requests import Shrinks
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
+from tests.support.access.team import Shared, shared
 from tests.support.embedded.background import Running, running
 from tests.support.operations.approvals import ADA, BOB, Side, side
-from tests.support.team import Shared, shared
 from tests.support.topics import create_topic
 
 HOUR_MS = 3_600_000

@@ -1,6 +1,6 @@
 """Breaks the code in one place at a time, and counts how often the quick tier notices.
 
-    python -m tests.support.mutants --seed 1 --count 10 backend/domain backend/wire
+    python -m tests.support.runs.mutants --seed 1 --count 10 backend/domain backend/wire
 
 It works in a copy of the working tree and prints each mutant that no test noticed. The test files
 that name the mutated module come first. What they let pass faces the whole quick tier.

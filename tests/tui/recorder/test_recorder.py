@@ -60,7 +60,7 @@ from kshunt.tui.recorder.retention import (
     surplus,
 )
 from kshunt.tui.recorder.snapshot_columns import Canvas, encode_change, encode_whole
-from tests.support.examples import many
+from tests.support.runs.examples import many
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.tui.replay import record
 from tests.support.waiting import wait_until

@@ -1,8 +1,8 @@
 """What a run under coverage reached, as a table by package.
 
-`python -m tests.support.coverage_table` reads what `coverage combine` leaves. A package is what
-lies in one folder of `backend` or of `tui`, with the folders in it; modules beside those folders
-count as `backend` or `tui`.
+`python -m tests.support.runs.coverage_table` reads what `coverage combine` leaves. A package is
+what lies in one folder of `backend` or of `tui`, with the folders in it; modules beside those
+folders count as `backend` or `tui`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The admin backend on real brokers."""

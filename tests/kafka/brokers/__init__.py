@@ -1,0 +1,1 @@
+"""The launcher of real brokers, and their jars."""

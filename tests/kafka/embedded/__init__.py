@@ -1,0 +1,1 @@
+"""The embedded cluster beside real brokers."""

@@ -1,0 +1,1 @@
+"""Plans, placers and rehearsals against real brokers."""

@@ -1,0 +1,1 @@
+"""Partition shrinks on real brokers."""

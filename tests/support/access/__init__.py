@@ -1,0 +1,1 @@
+"""Identities, keys and certificates for tests."""

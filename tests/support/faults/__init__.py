@@ -1,0 +1,1 @@
+"""Networks, disks and clients that fail."""

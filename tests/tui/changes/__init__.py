@@ -1,0 +1,1 @@
+"""What an operator changes in the dashboard."""

@@ -1,0 +1,1 @@
+"""What is looked at and agreed to before a change."""
