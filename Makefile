@@ -8,9 +8,9 @@ DEV := $(VENV)/.installed-dev
 # What is imported is compiled then; of what is installed that is the smaller part.
 PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
 
-# Processes that run tests: more than the cores of a small machine, since much of a test is waiting
-# for a screen or for brokers; 0 is this one alone, for a debugger.
-WORKERS ?= 5
+# Processes that run tests: more than the cores of a small machine, since a test of a screen is mostly
+# waiting; fewer where three brokers run beside each. 0 is this one alone, for a debugger.
+WORKERS ?= $(if $(filter test-all,$(MAKECMDGOALS)),3,5)
 
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
