@@ -152,26 +152,27 @@ def is_noticed(mutant: Mutant, copy_of_it: Path) -> bool:
     target.write_text(mutant.source)
     try:
         near = naming(mutant.path)
-        return bool(near and _fails(copy_of_it, "--tier", "quick", *near)) or _fails(
-            copy_of_it, "-n", "5", "--dist", "loadgroup", "--no-loadscope-reorder"
-        )
+        if near and _failure(copy_of_it, "--tier", "quick", *near):
+            return True
+        everything = ("-n", "5", "--dist", "loadgroup", "--no-loadscope-reorder")
+        return bool(_failure(copy_of_it, *everything))
     finally:
         target.write_text(original)
 
 
-def _fails(folder: Path, *arguments: str) -> bool:
+def _failure(folder: Path, *arguments: str) -> str:
+    """What pytest says at its end where a test fails; nothing where all pass."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
+    environment = {**os.environ, "PYTHONPATH": f"{folder}/src:{folder}"}
     try:
         done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(folder / "src")},
-            capture_output=True,
-            timeout=DEADLINE_S,
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=DEADLINE_S
         )
     except subprocess.TimeoutExpired:
-        return True
-    return done.returncode not in (0, 5)
+        return f"no end within {DEADLINE_S:g} s"
+    if done.returncode in (0, 5):
+        return ""
+    return "\n".join((done.stdout + done.stderr).splitlines()[-12:])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -192,8 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for folder in options.folders:
             chosen = mutants(folder, options.count, random.Random(options.seed))
             near = {file for mutant in chosen for file in naming(mutant.path)}
-            if _fails(copy_of_it, "--tier", "quick", *sorted(near)):
-                print(f"{folder}: these tests fail without a mutant: {', '.join(sorted(near))}")
+            if said := _failure(copy_of_it, "--tier", "quick", *sorted(near)):
+                print(f"{folder}: this fails without a mutant:\n{said}")
                 return 2
             left = [mutant for mutant in chosen if not is_noticed(mutant, copy_of_it)]
             print(f"{folder}: {len(chosen) - len(left)} of {len(chosen)} noticed", flush=True)
