@@ -15,7 +15,7 @@ Algorithm
     1. Each placer has one question at a time. Who comes meanwhile waits until that one is answered
        or overdue; a placer whose question is overdue is not asked.
     2. A daemon thread tells the placer what it wants to know, asks it and makes plain lists of its
-       answer, which may be lazy. The asker waits until the deadline.
+       answer, which may be lazy. Who asks waits until the deadline.
     3. The answer is checked (`checker`) against the brokers that the placer chooses from.
 """
 
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """What is to be placed, and what the asker knows about it."""
+    """What is to be placed, and what the caller knows of it."""
 
     start_partition: int
     num_partitions: int

@@ -14,7 +14,7 @@ from kshunt.backend.api.schema.base import change_json
 from kshunt.backend.api.service import engine_json
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import asker_of
+from kshunt.backend.api.service.request_values import requester_of
 from kshunt.backend.operations.throttles.repair import still_there
 
 
@@ -31,11 +31,11 @@ def install(app: FastAPI, backend: Backend) -> None:
 
     async def settled(body: MendRequestModel, *, ours: bool) -> Any:
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)
-        asker = asker_of(body)
+        requester = requester_of(body)
         shown = still_there(await throttle_repair.drift(), body.ids)
-        backend.claims.require((id for one in shown.values() for id in one.operations), asker)
+        backend.claims.require((id for one in shown.values() for id in one.operations), requester)
         answer = await throttle_repair.settle_drift(
-            body.ids, ours=ours, validate_only=body.validate_only, asker=asker
+            body.ids, ours=ours, validate_only=body.validate_only, requester=requester
         )
         return change_json(answer)
 

@@ -14,7 +14,7 @@ from kshunt.backend.api.schema.base import change_json
 from kshunt.backend.api.service import engine_json
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import asker_of
+from kshunt.backend.api.service.request_values import requester_of
 
 
 def install(app: FastAPI, backend: Backend) -> None:
@@ -35,6 +35,6 @@ def install(app: FastAPI, backend: Backend) -> None:
         """Take off orphan throttles, as far as they still are."""
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)
         answer = await throttle_repair.remove_orphans(
-            body.ids, validate_only=body.validate_only, asker=asker_of(body)
+            body.ids, validate_only=body.validate_only, requester=requester_of(body)
         )
         return change_json(answer)

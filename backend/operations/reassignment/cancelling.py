@@ -124,7 +124,7 @@ class Cancellations:
         preserve_throttles: bool,
         validate_only: bool,
         timeout_s: float,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Return partitions to their original replicas.
 
@@ -150,7 +150,7 @@ class Cancellations:
             operation = await self._registry.begin(
                 OperationKind.CANCEL,
                 f"cancel {many(len(wanted), 'partition')}: {listed(wanted, 3)}",
-                asker=asker,
+                requester=requester,
                 details=await offload(size, wish.details),
             )
             return await self._carry_out(operation, wish, wanted, {}, ongoing, timeout_s)

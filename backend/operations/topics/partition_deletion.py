@@ -38,7 +38,7 @@ class PartitionDeletions:
         *,
         validate_only: bool,
         timeout_s: float,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ShrinkAnswer:
         """Let topics keep their first partitions, with results by partition.
 
@@ -60,7 +60,7 @@ class PartitionDeletions:
             operation = registry.draft(
                 OperationKind.DELETE_PARTITIONS,
                 _summary(topics),
-                asker=asker,
+                requester=requester,
                 partitions=tuple(p for p, one in foreseen.items() if one.ok),
                 details={name: shrink_words(wanted) for name, wanted in topics.items()},
             )

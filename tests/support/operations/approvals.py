@@ -92,14 +92,16 @@ class Change:
     async def foresee(self) -> ProposalEffect:
         return ProposalEffect(("orders-0: lost",), (), self.effects.fingerprint)
 
-    async def carry_out(self, asker: Requester) -> ProposalResult:
+    async def carry_out(self, requester: Requester) -> ProposalResult:
         fault, self.effects.fault = self.effects.fault, ""
         if fault == "refused":
             raise Conflict("Broker 1 leads. Nothing was changed.")
         if fault == "before":
             raise Crash
-        operation = await self.registry.begin(OperationKind.ELECTION, "an election", asker=asker)
-        self.effects.done.append((asker.proposal, self.clock.now_ms(), asker))
+        operation = await self.registry.begin(
+            OperationKind.ELECTION, "an election", requester=requester
+        )
+        self.effects.done.append((requester.proposal, self.clock.now_ms(), requester))
         if fault == "after":
             raise Crash
         await self.registry.move(operation.id, OperationState.DONE, "done")

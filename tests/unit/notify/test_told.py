@@ -119,7 +119,7 @@ async def test_operations_drift_and_orphans_are_told(cluster: Running, tmp_path:
             assert (await told(receiver, "backend.acts")).document["data"]["operations"] == []
             ids = [change_id(one) for one in await backend.throttle_repair.orphans()]
             await backend.throttle_repair.remove_orphans(
-                ids, validate_only=False, asker=Requester("ada")
+                ids, validate_only=False, requester=Requester("ada")
             )
             removed = (await told(receiver, "operation.ended")).document["data"]["operation"]
             assert (removed["kind"], removed["who"]) == ("orphans", "ada")

@@ -26,7 +26,7 @@ ADA, BOB = Requester("ada", "watching the disks"), Requester("bob")
 
 
 async def begun(here: Side) -> tuple[Claims, Operation]:
-    operation = await here.registry.begin(OperationKind.REASSIGN, "move orders", asker=ADA)
+    operation = await here.registry.begin(OperationKind.REASSIGN, "move orders", requester=ADA)
     return Claims(here.registry, here.clock), operation
 
 
