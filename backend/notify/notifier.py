@@ -52,9 +52,9 @@ class Notifier:
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
-    def standing(self) -> tuple[WebhookStatus, ...]:
+    def status(self) -> tuple[WebhookStatus, ...]:
         """How each hook goes."""
-        return tuple(hook.standing for hook in self._hooks)
+        return tuple(hook.status for hook in self._hooks)
 
     def tell(self, news: News, cluster: str) -> None:
         """Have a message sent to every hook; returns at once."""
@@ -96,7 +96,7 @@ class Notifier:
             async with asyncio.timeout(self._policy.grace_s):
                 await asyncio.gather(*(hook.last_try() for hook in self._hooks))
         for hook in self._hooks:
-            if waiting := hook.standing.waiting:
+            if waiting := hook.status.waiting:
                 log.warning("webhook %s: %d messages wait for a next start", hook.target, waiting)
             await hook.close()
         await self._keeping.close()

@@ -72,7 +72,7 @@ class Webhook:
         self._stopped = False
 
     @property
-    def standing(self) -> WebhookStatus:
+    def status(self) -> WebhookStatus:
         """How it goes."""
         counts = (self._delivered, self._failed, self._given_up, len(self._queue))
         return WebhookStatus(str(self.target), *counts, self._stopped)

@@ -43,7 +43,7 @@ async def notifying_webhooks(
     await notifier.start()
     events = WebhookEvents(backend, notifier, orphans_s)
     backend.listeners.append(events.operation)
-    backend.hooks = lambda: notifier.standing
+    backend.hooks = lambda: notifier.status
     task = asyncio.create_task(events.run(), name="webhook events")
     try:
         yield

@@ -80,7 +80,7 @@ class Shrinking:
         wait_until(self._may_act, DEADLINE_S, "no other backend acts")
 
     def _may_act(self) -> bool:
-        return self.client.standing().duty in (LeaseState.IDLE, LeaseState.ACT)
+        return self.client.backend_status().duty in (LeaseState.IDLE, LeaseState.ACT)
 
     def kill(self) -> None:
         """The backend, at once; another one takes its lease over."""

@@ -32,7 +32,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         return {"version": snapshot.version, "brokers": statuses}
 
     @views.get("/v1/backend", response_model=BackendModel)
-    async def standing() -> Any:
+    async def backend_status() -> Any:
         """Whether this backend acts, or who does, and what of the journal cannot be read."""
         known = backend.registry.known
         unreadable = {**known.unreadable, **known.aside}

@@ -50,21 +50,21 @@ Most = Annotated[int, Query(ge=1, le=10_000, description="so many rows at most")
 
 def install(app: FastAPI, backend: Backend) -> None:
     """Add the routes."""
-    _standing(app, backend)
+    _status_routes(app, backend)
     _present(app, backend)
     _past(app, backend)
 
 
-def _standing(app: FastAPI, backend: Backend) -> None:
+def _status_routes(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
 
     @views.get("/v1/pipeline", response_model=PipelineStatus)
     async def pipeline() -> Any:
         """Whether the data pipeline has delivered anything, how old it is, and what to do."""
-        return await asyncio.to_thread(standing, backend)
+        return await asyncio.to_thread(pipeline_status, backend)
 
 
-def standing(backend: Backend) -> PipelineStatus:
+def pipeline_status(backend: Backend) -> PipelineStatus:
     """How the pipeline stands; may take some milliseconds."""
     recording, results = backend.recording, backend.results
     found: tuple[TableStatus, ...] = ()
@@ -76,7 +76,7 @@ def standing(backend: Backend) -> PipelineStatus:
     seen = PipelineFacts(
         folder=None if results is None else results.folder,
         samples_folder=backend.settings.recording.folder,
-        samples=None if recording is None else samples_of(recording.standing),
+        samples=None if recording is None else samples_of(recording.status),
         process=backend.pipeline_process(),
         now_ms=backend.clock.now_ms(),
         tables=found,

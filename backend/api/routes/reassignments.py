@@ -31,11 +31,11 @@ from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import check_preview, refuse_other_cluster
 from kshunt.backend.api.service.replica_rows import stuck_in
 from kshunt.backend.api.service.request_values import (
-    requester_of,
     caps_of,
     order_of,
     partitions_of,
     plan_of,
+    requester_of,
     timeout_s_of,
 )
 from kshunt.backend.domain.reassignment.progress import with_causes

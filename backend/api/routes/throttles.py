@@ -27,10 +27,10 @@ from kshunt.backend.api.service.change_checks import (
     require_active,
 )
 from kshunt.backend.api.service.request_values import (
-    requester_of,
     partitions_of,
     rates_of,
     replicas_of,
+    requester_of,
     timeout_s_of,
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer

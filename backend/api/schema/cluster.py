@@ -42,7 +42,7 @@ def read_log_dir(document: Mapping[str, Any]) -> LogDir:
     )
 
 
-def read_standing(document: Mapping[str, Any]) -> BackendStatus:
+def read_backend_status(document: Mapping[str, Any]) -> BackendStatus:
     """From the answer of `/v1/backend`."""
     acting = document["acting"] or {}
     return BackendStatus(

@@ -103,7 +103,7 @@ class Recording(Protocol):
     needs."""
 
     @property
-    def standing(self) -> RecorderStatus:
+    def status(self) -> RecorderStatus:
         """How it goes."""
         ...
 

@@ -30,9 +30,9 @@ from kshunt.backend.api.schema.shrinks import deleted_json
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import refuse_other_cluster
 from kshunt.backend.api.service.request_values import (
-    requester_of,
     once,
     partitions_of,
+    requester_of,
     timeout_s_of,
 )
 from kshunt.backend.domain.audit.lines import Touched

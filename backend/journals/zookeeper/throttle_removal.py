@@ -217,8 +217,8 @@ class Recovery:
             self._since_s = {}
             return
         now_s = self._clock.monotonic_s()
-        standing: list[str | int] = [*names.topics, *names.brokers]
-        self._since_s = {name: self._since_s.get(name, now_s) for name in standing}
+        present: list[str | int] = [*names.topics, *names.brokers]
+        self._since_s = {name: self._since_s.get(name, now_s) for name in present}
         due = {n for n, since_s in self._since_s.items() if now_s - since_s >= self._patience_s}
         keeper = self._seat.keeper
         if keeper is None or not due:

@@ -85,9 +85,9 @@ async def follows(client: httpx.AsyncClient, actor: str) -> None:
     """Wait until it does, and says that the other one acts."""
 
     async def so() -> bool:
-        standing = await read(client, "/v1/backend")
-        acting = standing["acting"]
-        return standing["duty"] == "follow" and acting is not None and acting["backend"] == actor
+        status = await read(client, "/v1/backend")
+        acting = status["acting"]
+        return status["duty"] == "follow" and acting is not None and acting["backend"] == actor
 
     await asked_until(so, f"it follows {actor}")
 

@@ -272,7 +272,7 @@ def _journal(kept: MemoryLog, clock: TestClock, _: str, name: str) -> MemoryJour
 class Failing:
     """A recorder that ends by an error at once."""
 
-    standing = RecorderStatus()
+    status = RecorderStatus()
 
     async def run(self) -> None:
         raise RuntimeError("of a disk")

@@ -16,7 +16,7 @@ from kshunt.backend.operations.journal.entries import Body, Entry, Header, Journ
 from kshunt.backend.operations.journal.port import check_append
 from kshunt.backend.operations.review.approvals import Approvals, ProposalDraft, ProposalResult
 from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
-from tests.support.clocks import Standing
+from tests.support.clocks import StoppedClock
 
 EXPIRY_S: Final = 600.0
 RULE: Final = TwoPersonRule(frozenset(TwoPersonKind), EXPIRY_S)
@@ -87,7 +87,7 @@ class Change:
 
     registry: Registry
     effects: Effects
-    clock: Standing
+    clock: StoppedClock
 
     async def foresee(self) -> ProposalEffect:
         return ProposalEffect(("orders-0: lost",), (), self.effects.fingerprint)
@@ -112,7 +112,7 @@ class Side:
     """One backend on a journal; made anew after a crash."""
 
     def __init__(
-        self, book: Book, clock: Standing, effects: Effects, rule: TwoPersonRule = RULE
+        self, book: Book, clock: StoppedClock, effects: Effects, rule: TwoPersonRule = RULE
     ) -> None:
         self.book, self.clock, self.effects = book, clock, effects
         self.told: list[ProposedChange] = []
@@ -144,4 +144,4 @@ class Side:
 
 def side() -> Side:
     """A backend on an empty journal."""
-    return Side(Book(), Standing(1_700_000_000_000), Effects())
+    return Side(Book(), StoppedClock(1_700_000_000_000), Effects())

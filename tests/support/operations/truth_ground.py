@@ -272,7 +272,7 @@ class Ground:
 
         def serves() -> bool:
             with suppress(KshuntError):
-                client.standing()
+                client.backend_status()
                 return True
             return False
 

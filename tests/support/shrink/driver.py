@@ -141,17 +141,17 @@ class QuickJob:
 
     servers: str
     trail: Trail
-    _standing: JobStatus = field(default_factory=JobStatus)
+    _status: JobStatus = field(default_factory=JobStatus)
 
     async def start(self, command: JobCommand) -> None:
         what = "verify" if command.verify else "copy"
         self.trail.passes(f"before {what}")
         work = _compared if command.verify else _copied
-        self._standing = await asyncio.to_thread(work, self.servers, command)
+        self._status = await asyncio.to_thread(work, self.servers, command)
         self.trail.passes(f"after {what}")
 
-    def standing(self) -> JobStatus:
-        return self._standing
+    def status(self) -> JobStatus:
+        return self._status
 
     async def end(self) -> None:
         return None

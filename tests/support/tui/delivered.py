@@ -35,7 +35,7 @@ TABLES = (
 )
 
 
-def standing(now_ms: int, **others: Any) -> PipelineStatus:
+def pipeline_status(now_ms: int, **others: Any) -> PipelineStatus:
     """A pipeline that keeps up with its samples."""
     tables = tuple(TableStatus(name, now_ms - 4_000, "stream", now_ms - 3_000) for name in TABLES)
     said: dict[str, Any] = {
@@ -58,7 +58,7 @@ def gap(now_ms: int) -> SampleGap:
 
 def deliver(backend: ScriptedBackend, now_ms: int) -> None:
     """Have the backend say that the pipeline keeps up, and all that it made."""
-    backend.pipeline = standing(now_ms)
+    backend.pipeline = pipeline_status(now_ms)
     of = {name: backend.pipeline.of(name) for name in TABLES}
     operations = tuple(backend.cluster.operations)
     backend.delivered = {

@@ -36,7 +36,7 @@ async def told(notifier: Notifier, *numbers: int, subject: str = "") -> None:
 async def idle(notifier: Notifier) -> None:
     """Wait until nothing waits."""
     await wait_until_async(
-        lambda: not any(one.waiting for one in notifier.standing), DEADLINE_S, "nothing waits"
+        lambda: not any(one.waiting for one in notifier.status), DEADLINE_S, "nothing waits"
     )
 
 
@@ -46,8 +46,8 @@ def numbers(receiver: Receiver) -> list[int]:
 
 def all_kept(notifier: Notifier, count: int) -> bool:
     """Whether a single hook has, or had, so many messages."""
-    (standing,) = notifier.standing
-    return standing.waiting + standing.delivered == count
+    (status,) = notifier.status
+    return status.waiting + status.delivered == count
 
 
 async def came(receiver: Receiver, count: int) -> None:
@@ -63,7 +63,7 @@ async def test_messages_come_to_every_hook_in_their_order(desk: Desk) -> None:
             await came(one, 20)
             await came(other, 20)
             await idle(notifier)
-            assert [each.delivered for each in notifier.standing] == [20, 20]
+            assert [each.delivered for each in notifier.status] == [20, 20]
     assert numbers(one) == numbers(other) == list(range(1, 21))
     assert desk.waiting.stat().st_size == 0
     assert not desk.letters()
@@ -76,11 +76,11 @@ async def test_what_fails_is_sent_again_with_its_id_before_what_came_after(desk:
             await told(notifier, 1, 2)
             await came(receiver, 6)
             await idle(notifier)
-            (standing,) = notifier.standing
+            (status,) = notifier.status
     assert numbers(receiver) == [1, 1, 1, 1, 2, 2]
     assert [request.id for request in receiver.received] == ["msg_1"] * 4 + ["msg_2"] * 2
     assert len({request.body for request in receiver.received[:4]}) == 1
-    assert (standing.delivered, standing.failed, standing.given_up) == (2, 4, 0)
+    assert (status.delivered, status.failed, status.given_up) == (2, 4, 0)
     # Three failures in a row, then a first one.
     pauses = desk.clock.pauses
     assert [round(pause, 1) <= 2 * 2**n for n, pause in enumerate(pauses[:3])] == [True] * 3
@@ -106,14 +106,14 @@ async def test_after_the_last_attempt_it_is_a_dead_letter_and_the_next_one_is_se
             await told(notifier, 1, 2)
             await came(receiver, QUICK.attempts + 1)
             await idle(notifier)
-            (standing,) = notifier.standing
+            (status,) = notifier.status
     (letter,) = desk.letters()
     assert numbers(receiver) == [1] * QUICK.attempts + [2]
     assert letter.message.data == {"number": 1}
     assert (letter.attempts, letter.error) == (QUICK.attempts, "HTTP 500: on fire")
     assert letter.hook == target(receiver.url).id
     assert "secret-of-the-path" not in desk.dead.read_text()
-    assert (standing.delivered, standing.given_up) == (1, 1)
+    assert (status.delivered, status.given_up) == (1, 1)
 
 
 async def test_what_is_refused_is_given_up_sooner(desk: Desk) -> None:
@@ -137,7 +137,7 @@ async def test_who_is_gone_is_asked_no_more_and_nothing_is_lost(desk: Desk) -> N
             await wait_until_async(lambda: len(desk.letters()) == 3, DEADLINE_S, "three are")
             await came(other, 3)
             await idle(notifier)
-            assert [one.stopped for one in notifier.standing] == [True, False]
+            assert [one.stopped for one in notifier.status] == [True, False]
     assert numbers(receiver) == [1]
     assert [letter.message.data["number"] for letter in desk.letters()] == [1, 2, 3]
 
@@ -172,7 +172,7 @@ async def test_a_queue_that_is_full_keeps_the_newest_of_each_subject(tmp_path: P
             await told(notifier, 2, 3, subject="operation a")
             await told(notifier, 4, 5, 6)
             await wait_until_async(lambda: len(desk.letters()) == 2, DEADLINE_S, "two are dropped")
-            assert notifier.standing[0].waiting == 4
+            assert notifier.status[0].waiting == 4
             receiver.over.set()
             await came(receiver, 5)
             await idle(notifier)
@@ -275,8 +275,8 @@ async def test_on_a_full_disk_messages_are_sent_and_tried_on(
             with full_disk(0):
                 await told(notifier, 1)
                 await came(receiver, QUICK.attempts + 3)
-                assert notifier.standing[0].waiting == 1
-                assert notifier.standing[0].given_up == 0
+                assert notifier.status[0].waiting == 1
+                assert notifier.status[0].given_up == 0
             await wait_until_async(desk.letters, DEADLINE_S, "it is a dead letter")
             await idle(notifier)
     assert [letter.message.data["number"] for letter in desk.letters()] == [1]
@@ -292,7 +292,7 @@ async def test_a_receiver_that_comes_back_is_told_all(desk: Desk) -> None:
             await came(receiver, 2)
             receiver.always = says(204)
             await idle(notifier)
-            delivered = notifier.standing[0].delivered
+            delivered = notifier.status[0].delivered
     assert delivered + len(desk.letters()) == 3
     assert numbers(receiver)[-1] == 3
 
@@ -311,7 +311,7 @@ async def test_what_neither_queue_nor_disk_has_room_for_is_said(
                 await wait_until_async(
                     lambda: "lets message msg_2 go" in caplog.text, DEADLINE_S, "it is said"
                 )
-            assert notifier.standing[0].waiting == 2
+            assert notifier.status[0].waiting == 2
         receiver.over.set()
     assert "event 2" in caplog.text
     assert "secret-of-the-path" not in caplog.text

@@ -63,7 +63,7 @@ Section = tuple[str, list[Line]]
 
 
 def sections(
-    standing: PipelineStatus | None,
+    pipeline_status: PipelineStatus | None,
     past: PipelinePast | None,
     now_ms: int,
     width: int,
@@ -75,8 +75,8 @@ def sections(
 
     `unknown` is why nobody will say anything of it, where nobody has.
     """
-    found = [("Pipeline", _standing(standing, past, width, glyphs, unknown))]
-    if standing is None or past is None:
+    found = [("Pipeline", _pipeline_state(pipeline_status, past, width, glyphs, unknown))]
+    if pipeline_status is None or past is None:
         return found
     parts: tuple[tuple[str, str, Callable[[], list[Line]]], ...] = (
         ("eta", "Forecast", lambda: _etas(past, now_ms, width, glyphs)),
@@ -87,7 +87,7 @@ def sections(
         ("quality", "Samples", lambda: _quality(past.quality, now_ms, width, glyphs)),
     )
     for table, label, lines in parts:
-        if any(one.table == table for one in standing.tables):
+        if any(one.table == table for one in pipeline_status.tables):
             found.append((label, [_chosen(line, label, n) for n, line in enumerate(lines())]))
     return found
 
@@ -105,42 +105,43 @@ def _chosen(line: Line, label: str, number: int) -> Line:
 # How it stands
 
 
-def _standing(
-    standing: PipelineStatus | None,
+def _pipeline_state(
+    pipeline_status: PipelineStatus | None,
     past: PipelinePast | None,
     width: int,
     glyphs: Glyphs,
     unknown: str,
 ) -> list[Line]:
-    if standing is None:
+    if pipeline_status is None:
         why = "Nobody has said yet whether one runs."
         return _words(f"Whether one ran is {unknown}." if unknown else why, width, glyphs, "dim")
-    state = Cell(f"{standing.state.value}:", _TONES.get(standing.state, "warn"))
-    words = [Cell(word) for word in printable(_about(standing)).split()]
+    state = Cell(f"{pipeline_status.state.value}:", _TONES.get(pipeline_status.state, "warn"))
+    words = [Cell(word) for word in printable(_about(pipeline_status)).split()]
     lines = wrapped([state, *words], width, 3, glyphs)
-    if standing.command:
-        lines.append(Line((Cell("run  ", "dim"), Cell(printable(standing.command), "strong"))))
-    there = {one.table for one in standing.tables}
+    if pipeline_status.command:
+        command = Cell(printable(pipeline_status.command), "strong")
+        lines.append(Line((Cell("run  ", "dim"), command)))
+    there = {one.table for one in pipeline_status.tables}
     missing = [title for name, title in _SECTIONS.items() if name not in there]
-    if standing.newest_ms is not None and missing:
+    if pipeline_status.newest_ms is not None and missing:
         lines += _words(f"Not here: {', '.join(missing)}.", width, glyphs, "dim")
-    problems = [printable(one.problem) for one in standing.tables if one.problem]
+    problems = [printable(one.problem) for one in pipeline_status.tables if one.problem]
     for problem in problems[:2]:
         lines += _words(problem, width, glyphs, "warn")
-    if standing.newest_ms is not None and past is None:
+    if pipeline_status.newest_ms is not None and past is None:
         why = f"What it delivered is {unknown}." if unknown else "Its results are being asked for."
         lines += _words(why, width, glyphs, "dim")
     return [_chosen(line, "Pipeline", number) for number, line in enumerate(lines)]
 
 
-def _about(standing: PipelineStatus) -> str:
+def _about(pipeline_status: PipelineStatus) -> str:
     """How far behind the samples, why, and how often its process had to be started again."""
     said = []
-    if standing.behind_s is not None:
-        said.append(f"results {age_text(standing.behind_s * 1000)} behind the samples.")
-    if standing.reason:
-        said.append(standing.reason)
-    process = standing.process
+    if pipeline_status.behind_s is not None:
+        said.append(f"results {age_text(pipeline_status.behind_s * 1000)} behind the samples.")
+    if pipeline_status.reason:
+        said.append(pipeline_status.reason)
+    process = pipeline_status.process
     if process is not None and process.restarts:
         last = f", last: {process.last_error}" if process.last_error else ""
         said.append(f"Started again {plural(process.restarts, 'time')}{last}.")
