@@ -67,7 +67,7 @@ class Seen:
     backend: str
     """Its id."""
     host: str
-    acting: bool
+    active: bool
     """Whether it may change the cluster at this moment."""
     writes: bool
     """Whether it is the writer of the journal, so that nobody else acts."""
@@ -104,13 +104,13 @@ class Watch:
         self._suspects: frozenset[str] = frozenset()
         self._reachable = True
         self._silent_since_s: float | None = None
-        self._acting = False
+        self._active = False
         self._lost_since_s: float | None = None
 
     @property
-    def acting(self) -> bool:
+    def active(self) -> bool:
         """Whether it was told that this backend acts."""
-        return self._acting
+        return self._active
 
     # Operations, as they change
 
@@ -145,9 +145,9 @@ class Watch:
 
     def seen(self, seen: Seen) -> Iterator[News]:
         """What is new since the last look."""
-        yield from self._of_acting(seen)
+        yield from self._of_active(seen)
         yield from self._of_reach(seen)
-        if seen.acting:
+        if seen.active:
             yield from _differences("drift", "Drift", self._drift, seen.drift)
             self._drift = seen.drift
             yield from self._of_leaving(seen.leaving)
@@ -158,22 +158,24 @@ class Watch:
 
     def ended(self, seen: Seen) -> Iterator[News]:
         """What is to be told as the backend ends in good order."""
-        if self._acting:
-            yield _acts(seen, "backend.stopped", "acts no more: it was stopped")
+        if self._active:
+            yield _backend_news(seen, "backend.stopped", "acts no more: it was stopped")
 
-    def _of_acting(self, seen: Seen) -> Iterator[News]:
-        if seen.acting:
+    def _of_active(self, seen: Seen) -> Iterator[News]:
+        if seen.active:
             self._lost_since_s = None
-            if not self._acting:
-                self._acting = True
-                yield _acts(seen, "backend.acts", "acts for this cluster")
-        elif self._acting:
+            if not self._active:
+                self._active = True
+                yield _backend_news(seen, "backend.acts", "acts for this cluster")
+        elif self._active:
             if self._lost_since_s is None:
                 self._lost_since_s = seen.at_s
             if not seen.writes or seen.at_s - self._lost_since_s >= LOST_S:
-                self._acting, self._drift, self._proposals = False, {}, {}
+                self._active, self._drift, self._proposals = False, {}, {}
                 self._leaving = None
-                yield _acts(seen, "backend.stopped", "acts no more: its right to act was lost")
+                yield _backend_news(
+                    seen, "backend.stopped", "acts no more: its right to act was lost"
+                )
 
     def _of_reach(self, seen: Seen) -> Iterator[News]:
         if seen.reachable is None:
@@ -246,7 +248,7 @@ def _of(operation: Operation, kind: str, verb: str, **more: str) -> News:
     return News(kind, text, data, f"operation {operation.id}")
 
 
-def _acts(seen: Seen, kind: str, verb: str) -> News:
+def _backend_news(seen: Seen, kind: str, verb: str) -> News:
     operations = [operation_facts(one) for one in seen.operations[:FACTS_MAX]]
     words = f"Backend {seen.backend} on {seen.host} {verb}"
     if operations:

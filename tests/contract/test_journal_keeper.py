@@ -51,7 +51,7 @@ async def kept(
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def acts(keeper: LeaseManager) -> None:
+async def until_active(keeper: LeaseManager) -> None:
     await wait_until_async(lambda: keeper.duty is LeaseState.ACT, DEADLINE_S, "it acts")
 
 
@@ -71,16 +71,16 @@ async def test_of_two_stand_bys_one_takes_over_and_the_other_follows(where: Wher
 
     def settled(keepers: Sequence[LeaseManager]) -> bool:
         nonlocal both
-        acting = [keeper for keeper in keepers if keeper.duty is LeaseState.ACT]
-        both += len(acting) > 1
-        seen = {keeper.acting for keeper in keepers}
-        return len(acting) == 1 and len(seen) == 1
+        active = [keeper for keeper in keepers if keeper.duty is LeaseState.ACT]
+        both += len(active) > 1
+        seen = {keeper.active for keeper in keepers}
+        return len(active) == 1 and len(seen) == 1
 
     async with (
         kept(where, topic, "one", QUICK) as one,
         journal(where, topic, "other") as other,
     ):
-        await acts(one)
+        await until_active(one)
         async with (
             kept(where, topic, "two", QUICK) as two,
             kept(where, topic, "three", QUICK) as three,
@@ -113,13 +113,13 @@ async def test_a_backend_that_ends_in_order_is_followed_at_once(embedded: Where)
         )
         task = asyncio.create_task(one.run())
         await one.ready(DEADLINE_S)
-        await acts(one)
+        await until_active(one)
         async with kept(embedded, topic, "two", slow) as two:
-            await wait_until_async(lambda: two.acting is not None, DEADLINE_S, "two sees one")
+            await wait_until_async(lambda: two.active is not None, DEADLINE_S, "two sees one")
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await one.release()
-            await acts(two)
+            await until_active(two)
             assert told[-1] is LeaseState.ACT
             assert one.duty is LeaseState.FOLLOW
 

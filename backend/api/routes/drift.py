@@ -11,7 +11,7 @@ from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.models.base import ChangeModel
 from kshunt.backend.api.models.drift import DriftsModel, MendRequestModel
 from kshunt.backend.api.schema.base import change_json
-from kshunt.backend.api.service import engine_json
+from kshunt.backend.api.service import operations_json
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
 from kshunt.backend.api.service.request_values import requester_of
@@ -27,7 +27,7 @@ def install(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/drift", response_model=DriftsModel)
     async def drift() -> Any:
         """What somebody else did to the throttles of running operations."""
-        return {"drift": [engine_json.drift_json(one) for one in await throttle_repair.drift()]}
+        return {"drift": [operations_json.drift_json(one) for one in await throttle_repair.drift()]}
 
     async def settled(body: MendRequestModel, *, ours: bool) -> Any:
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)

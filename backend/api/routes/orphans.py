@@ -11,7 +11,7 @@ from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.models.base import ChangeModel
 from kshunt.backend.api.models.drift import MendRequestModel, OrphansModel
 from kshunt.backend.api.schema.base import change_json
-from kshunt.backend.api.service import engine_json
+from kshunt.backend.api.service import operations_json
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
 from kshunt.backend.api.service.request_values import requester_of
@@ -27,7 +27,7 @@ def install(app: FastAPI, backend: Backend) -> None:
     async def orphans() -> Any:
         """Rates and listed replicas that no move justifies, with their likely origin."""
         return {
-            "orphans": [engine_json.orphan_json(one) for one in await throttle_repair.orphans()]
+            "orphans": [operations_json.orphan_json(one) for one in await throttle_repair.orphans()]
         }
 
     @changes.post("/v1/orphans/remove", response_model=ChangeModel)

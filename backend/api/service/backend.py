@@ -25,9 +25,9 @@ from kshunt.backend.api.schema.base import Json
 from kshunt.backend.api.schema.operations import operation_json
 from kshunt.backend.api.schema.presence import present_json
 from kshunt.backend.api.schema.proposals import proposal_json
-from kshunt.backend.api.service.engine_json import with_waiting_plan
 from kshunt.backend.api.service.event_log import EventLog
 from kshunt.backend.api.service.loop_delay import LoopDelay
+from kshunt.backend.api.service.operations_json import with_waiting_plan
 from kshunt.backend.api.service.presence import EVENT_S, PresenceBoard
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.metadata import ClusterInfo, TopicPartition

@@ -179,13 +179,13 @@ class Recovery:
     def __init__(
         self,
         session: Session,
-        seat: Membership,
+        membership: Membership,
         clock: Clock,
         explained: Callable[[], Removal],
         patience_s: float = PATIENCE_S,
     ) -> None:
         """`explained`: the names that the journal's records explain."""
-        self._session, self._seat, self._clock = session, seat, clock
+        self._session, self._membership, self._clock = session, membership, clock
         self._explained = explained
         self._patience_s = patience_s
         self._since_s: dict[str | int, float] = {}
@@ -220,7 +220,7 @@ class Recovery:
         present: list[str | int] = [*names.topics, *names.brokers]
         self._since_s = {name: self._since_s.get(name, now_s) for name in present}
         due = {n for n, since_s in self._since_s.items() if now_s - since_s >= self._patience_s}
-        keeper = self._seat.keeper
+        keeper = self._membership.keeper
         if keeper is None or not due:
             return
         if keeper.duty is LeaseState.ACT:
@@ -246,7 +246,7 @@ class Recovery:
         Raises:
             Conflict: some keep their throttles; the others do not.
         """
-        self._seat.guard()
+        self._membership.guard()
         why = {topic: await self._unset_topic(topic) for topic in sorted(due.topics)}
         why_brokers = {
             broker: await self._unset(config_znodes.broker_entity(broker), _NO_RATES)

@@ -63,9 +63,9 @@ class Membership:
         return JournalState() if self._keeper is None else self._keeper.state
 
     @property
-    def acting(self) -> ActiveEntry:
+    def active(self) -> ActiveEntry:
         """Who acts, as far as the journal says."""
-        return None if self._keeper is None else self._keeper.acting
+        return None if self._keeper is None else self._keeper.active
 
     @property
     def actor(self) -> Heartbeat | None:

@@ -33,14 +33,14 @@ class Book:
     """The journal, in memory; of one writer."""
 
     state: JournalState = field(default_factory=JournalState)
-    acts: bool = True
+    active: bool = True
     written: int = 0
     """How often anything was."""
     fault: str = ""
     """What happens at the next append: `refused`, `doubt`, `before` or `after` it is committed."""
 
     def require(self) -> None:
-        if not self.acts:
+        if not self.active:
             raise NotActive("Another backend acts. Nothing was changed.")
 
     async def append(

@@ -472,11 +472,11 @@ _AFTER = {
 
 def status_json(status: BackendStatus) -> Json:
     """As `/v1/backend` writes it."""
-    acting = {"backend": status.acting, "host": status.host, "address": "", "started_ms": 0}
+    active = {"backend": status.acting, "host": status.host, "address": "", "started_ms": 0}
     return {
         "backend": status.backend,
         "duty": status.duty,
-        "acting": acting if status.acting else None,
+        "acting": active if status.acting else None,
         "journal_topic": "__kshunt_journal",
         "remarks": list(status.remarks),
         "not_offered": [{"what": what, "why": why} for what, why in status.not_offered],

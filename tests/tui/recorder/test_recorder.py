@@ -460,10 +460,10 @@ def test_a_named_file_is_never_written_over(tmp_path: Path) -> None:
 def test_a_slow_disk_leaves_out_snapshots_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, write = threading.Event(), recorder_module._write_all
+    released, write = threading.Event(), recorder_module._write_all
 
     def slow(descriptor: int, data: bytes) -> None:
-        assert gate.wait(10)
+        assert released.wait(10)
         write(descriptor, data)
 
     monkeypatch.setattr(recorder_module, "_write_all", slow)
@@ -475,7 +475,7 @@ def test_a_slow_disk_leaves_out_snapshots_and_nothing_else(
         for _ in range(3):
             recorder.take(SnapshotArrived(cluster.step()))
     assert len(recorder._waiting) < 60
-    gate.set()
+    released.set()
     assert recorder.flush(10)
     recorder.stop()
     with closing(RecordingReader(recorder.paths)) as reel:

@@ -57,7 +57,7 @@ class StandBy:
     async def run(self) -> None:
         async with kept(self._where, self._topic, "two", self._terms) as keeper:
             while True:
-                if keeper.acting is not None:
+                if keeper.active is not None:
                     self.follows.set()
                 if keeper.duty is LeaseState.ACT:
                     self.acted.set()

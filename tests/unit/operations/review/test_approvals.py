@@ -272,7 +272,7 @@ async def test_what_may_have_been_begun_is_not_said_to_have_failed() -> None:
 async def test_one_that_does_not_act_changes_nothing() -> None:
     here = side()
     proposed = await here.propose()
-    here.book.acts = False
+    here.book.active = False
     for attempt in (
         here.approve(proposed.id),
         here.propose(),
