@@ -54,7 +54,7 @@ _STATES: Final[Mapping[OperationState, tuple[str, str]]] = {
     _State.SUPERSEDED: ("operation.failed", "was superseded by another move"),
     _State.FAILED: ("operation.failed", "has failed"),
 }
-_COURSE: Final = re.compile(r"[\d,]+ (moves? to start|of \d+ batches done)")
+_PROGRESS: Final = re.compile(r"[\d,]+ (moves? to start|of \d+ batches done)")
 """Outcomes that say how it goes, and ask nothing of anybody."""
 
 
@@ -210,9 +210,9 @@ def needs(operation: Operation) -> str:
     if operation.state.ended or operation.state is _State.PAUSED:
         return ""
     if operation.kind is OperationKind.SHRINK:
-        course = operation.details.get("shrink", {})
-        return str(course.get("words", "")) if course.get("needs") else ""
-    if not operation.outcome or _COURSE.match(operation.outcome):
+        progress = operation.details.get("shrink", {})
+        return str(progress.get("words", "")) if progress.get("needs") else ""
+    if not operation.outcome or _PROGRESS.match(operation.outcome):
         return ""
     return operation.outcome
 

@@ -128,14 +128,14 @@ def _shrinking(operations: Sequence[Operation]) -> list[Item]:
 
     found = []
     for one in operations:
-        course = None if one.state.ended else shrink_progress_of(one)
-        if course is None or not course.needs or one.state is OperationState.PAUSED:
+        progress = None if one.state.ended else shrink_progress_of(one)
+        if progress is None or not progress.needs or one.state is OperationState.PAUSED:
             continue
         mends = "confirm_shrink" if waits_for_name(one) else ""
-        text = f"Shrink of {course.topic} waits {needs_words(course)}"
+        text = f"Shrink of {progress.topic} waits {needs_words(progress)}"
         if mends:
             keys = f"{view_key(OPERATIONS)}, then {key_of(mends)}"
-            text = f"Shrink of {course.topic} waits for its name to be typed: {keys}."
+            text = f"Shrink of {progress.topic} waits for its name to be typed: {keys}."
         target = ScreenTarget(OPERATIONS, one.id, mends=mends)
         found.append(Item(text, "warn", target, f"shrink {one.id}"))
     return found

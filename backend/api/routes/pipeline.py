@@ -127,12 +127,16 @@ def _past(app: FastAPI, backend: Backend) -> None:
         return backend.clock.now_ms() - hours * HOUR_MS
 
     @views.get("/v1/pipeline/course", response_model=TransferAnswer)
-    async def course(hours: Hours = 72, points: Annotated[int, Query(ge=2, le=2_000)] = 300) -> Any:
+    async def transfer_history(
+        hours: Hours = 72, points: Annotated[int, Query(ge=2, le=2_000)] = 300
+    ) -> Any:
         """What copies lacked and how fast they went, over days, down-sampled."""
         results = backend.results
         if results is None:
             return TransferAnswer(TableStatus(RATES.name), TransferHistory())
-        return TransferAnswer(*await asyncio.to_thread(results.course, since_ms(hours), points))
+        return TransferAnswer(
+            *await asyncio.to_thread(results.transfer_history, since_ms(hours), points)
+        )
 
     @views.get("/v1/pipeline/stalls", response_model=Rows[StallRow])
     async def stalls(

@@ -376,8 +376,8 @@ class Backend:
         shrink = self.registry.shrink(operation.id)
         actions = self._offered(actions_of(operation, work, shrink))
         if shrink is not None:
-            course = self.shrink_runner.progress(operation, shrink).as_json()
-            details = {**operation.details, "shrink": course}
+            progress = self.shrink_runner.progress(operation, shrink).as_json()
+            details = {**operation.details, "shrink": progress}
             return replace(operation, actions=actions, details=details)
         waiting = 0 if work is None or operation.state.ended else len(work.waiting)
         return replace(operation, actions=actions, waiting=waiting)

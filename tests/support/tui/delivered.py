@@ -62,7 +62,7 @@ def deliver(backend: ScriptedBackend, now_ms: int) -> None:
     of = {name: backend.pipeline.of(name) for name in TABLES}
     operations = tuple(backend.cluster.operations)
     backend.delivered = {
-        "course": TransferAnswer(of["rates"], course(now_ms)),
+        "course": TransferAnswer(of["rates"], transfer_history(now_ms)),
         "eta": Rows(of["eta"], tuple(eta(id, now_ms) for id in operations)),
         "stalls": Rows(of["stalls"], stalls(now_ms), since_ms=now_ms - 86_400_000),
         "causes": Rows(
@@ -104,7 +104,7 @@ def eta(operation_id: str, now_ms: int, **others: Any) -> EtaRow:
     return EtaRow(now_ms - 4_000, operation_id, **{**said, **others})
 
 
-def course(now_ms: int) -> TransferHistory:
+def transfer_history(now_ms: int) -> TransferHistory:
     """Two moves, of which the second goes on."""
     step_ms = 15 * MINUTE_MS
     last = now_ms // step_ms

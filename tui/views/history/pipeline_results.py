@@ -80,7 +80,7 @@ def sections(
         return found
     parts: tuple[tuple[str, str, Callable[[], list[Line]]], ...] = (
         ("eta", "Forecast", lambda: _etas(past, now_ms, width, glyphs)),
-        ("rates", "Copies", lambda: _course(past, now_ms, width, glyphs)),
+        ("rates", "Copies", lambda: _transfer_lines(past, now_ms, width, glyphs)),
         ("stalls", "Stalls", lambda: _stalls(past, now_ms, width, glyphs)),
         ("broker_load", "Load", lambda: _loads(past.loads, now_ms, width, glyphs)),
         ("move_pairs", "Pairs", lambda: _pairs(past.pairs, now_ms, width, glyphs)),
@@ -199,18 +199,18 @@ def _eta(
     ]
 
 
-def _course(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list[Line]:
-    course, of = past.course.course, past.course.of
-    if not course.points:
-        nothing = "nothing was copied" if course.since_ms is None else "being read"
+def _transfer_lines(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list[Line]:
+    history, of = past.course.course, past.course.of
+    if not history.points:
+        nothing = "nothing was copied" if history.since_ms is None else "being read"
         return [_head(nothing, of, now_ms, "dim")]
-    times, copied, lag = even(course)
+    times, copied, lag = even(history)
     span = duration_text((now_ms - times[0]) / 1000)
-    older = "" if course.since_ms is None else ", more being read"
-    each = duration_text(course.bucket_s).removesuffix("00s").removesuffix("00m")
+    older = "" if history.since_ms is None else ", more being read"
+    each = duration_text(history.bucket_s).removesuffix("00s").removesuffix("00m")
     head = _head(f"last {span}, a point each {each}{older}", of, now_ms)
     # The newest point is of the present as far as the results are.
-    lately = (of.newest_ms or 0) - times[-1] < 2_000 * course.bucket_s
+    lately = (of.newest_ms or 0) - times[-1] < 2_000 * history.bucket_s
     room = min(max(width - 44, 8), 60)
     lines = [head]
     plotted: tuple[tuple[str, list[float], Callable[[float], str]], ...] = (
@@ -229,11 +229,11 @@ def _course(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list
     return lines
 
 
-def even(course: TransferHistory) -> tuple[list[int], list[float], list[float]]:
+def even(history: TransferHistory) -> tuple[list[int], list[float], list[float]]:
     """Times at equal steps, throughput and lag at each; NaN where nothing was copied."""
-    step_ms = max(round(course.bucket_s * 1000), 1)
-    known = {point.at_ms: point for point in course.points}
-    times = list(range(course.points[0].at_ms, course.points[-1].at_ms + 1, step_ms))
+    step_ms = max(round(history.bucket_s * 1000), 1)
+    known = {point.at_ms: point for point in history.points}
+    times = list(range(history.points[0].at_ms, history.points[-1].at_ms + 1, step_ms))
     copied = [known[at].copied_bytes_per_s if at in known else math.nan for at in times]
     lag = [known[at].lag_bytes if at in known else math.nan for at in times]
     return times, copied, lag
