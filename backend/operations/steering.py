@@ -111,11 +111,11 @@ class Steering:
         ]
         answers += [
             Result(f"{partition} on broker {broker}", 0, "NONE", f"goes on: {why}")
-            for (partition, broker), why in sorted(foreseen.going_on.items())
+            for (partition, broker), why in sorted(foreseen.not_held.items())
         ]
         notes = foreseen.notes
-        if foreseen.going_on:
-            every = len(foreseen.held) + len(foreseen.going_on)
+        if foreseen.not_held:
+            every = len(foreseen.held) + len(foreseen.not_held)
             of = f"{len(foreseen.held)} of {many(every, 'copy', 'copies')}"
             notes = (f"{of} can be held, the others go on.", *notes)
         return ChangeAnswer(validate_only, operation_id, tuple(answers), notes)

@@ -258,7 +258,7 @@ class Backend:
             asyncio.create_task(self.membership.run(), name="membership"),
             asyncio.create_task(self._watch(), name="operations"),
             asyncio.create_task(self._look_round(), name="presence"),
-            asyncio.create_task(self._keep_copies(), name="copies"),
+            asyncio.create_task(self._save_copies(), name="copies"),
             asyncio.create_task(self.loop_delay.run(), name="loop delay"),
         ]
         if self.record is not None:
@@ -345,12 +345,12 @@ class Backend:
         self.cluster_id = await self.queries.cluster_id()
         return self.cluster_id
 
-    async def _keep_copies(self) -> None:
+    async def _save_copies(self) -> None:
         """Keep on this host what must survive the journal."""
         while True:
             await self.clock.wait_s(LOOK_S)
             if self.membership.duty is LeaseState.ACT:
-                await self.second_copy.keep(self.membership.state)
+                await self.second_copy.save(self.membership.state)
 
     def _moving(self) -> dict[TopicPartition, str]:
         """Which operation of ours moves a partition, or has just done so; any thread may ask."""

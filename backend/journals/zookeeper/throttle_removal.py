@@ -220,14 +220,14 @@ class Recovery:
         present: list[str | int] = [*names.topics, *names.brokers]
         self._since_s = {name: self._since_s.get(name, now_s) for name in present}
         due = {n for n, since_s in self._since_s.items() if now_s - since_s >= self._patience_s}
-        keeper = self._membership.keeper
-        if keeper is None or not due:
+        lease_manager = self._membership.lease_manager
+        if lease_manager is None or not due:
             return
-        if keeper.duty is LeaseState.ACT:
+        if lease_manager.duty is LeaseState.ACT:
             await self._remove(found, Removal(names.topics & due, names.brokers & due))
-        elif keeper.duty is not LeaseState.FOLLOW:
+        elif lease_manager.duty is not LeaseState.FOLLOW:
             # What is to be done here is a need to act.
-            keeper.want()
+            lease_manager.want()
 
     async def _moves(self) -> bool:
         """By the seed's rule where its znode is there, whatever it names; else by what moves."""

@@ -262,7 +262,7 @@ class Registry:
             return {}
         return {operation.id: replace(team, claim=None)}
 
-    async def keep(self, ownership: Ownership) -> None:
+    async def save_ownership(self, ownership: Ownership) -> None:
         """Write whose the throttles are.
 
         Raises:

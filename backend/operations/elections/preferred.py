@@ -437,7 +437,7 @@ class _Prospects:
 
 def _prospects(assignment: Assignment, wanted: Sequence[TopicPartition] | None) -> _Prospects:
     states, led_count = _relevant(assignment, wanted)
-    going = sorted(p for p, state in states.items() if is_being_deleted(state))
+    being_deleted = sorted(p for p, state in states.items() if is_being_deleted(state))
     if wanted is None:
         states = {p: state for p, state in states.items() if not is_being_deleted(state)}
     outcomes = {partition: foreseen(state) for partition, state in states.items()}
@@ -452,8 +452,8 @@ def _prospects(assignment: Assignment, wanted: Sequence[TopicPartition] | None) 
         if led_count
         else ()
     )
-    if going and wanted is None:
-        notes += (f"Left out, as they are being deleted: {listed(going, 10)}.",)
+    if being_deleted and wanted is None:
+        notes += (f"Left out, as they are being deleted: {listed(being_deleted, 10)}.",)
     return _Prospects(states, outcomes, asked, notes)
 
 

@@ -137,7 +137,7 @@ class SecondCopy:
         """An operator has used or discarded what was lost."""
         self.lost = {}
 
-    async def keep(self, state: JournalState) -> None:
+    async def save(self, state: JournalState) -> None:
         """Write the file, if there is news and nothing in it is still asked about."""
         remembered = Remembered.of(state)
         if self.lost or remembered == self._written or not self._cluster_id:

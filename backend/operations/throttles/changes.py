@@ -335,7 +335,7 @@ class ThrottleChanges:
             for one in drift(ownership, present)
             if isinstance(one, ListDrift) and one.topic in topics
         ]
-        await self._registry.keep(accept(ownership, meant, present).after)
+        await self._registry.save_ownership(accept(ownership, meant, present).after)
 
 
 def _passing_or_none(passing: Passing | None, auto_remove: bool) -> Shares | None:

@@ -141,7 +141,7 @@ class ThrottleRepair:
             chosen = still_there(orphans(situation), ids)
             answers = _answers(chosen, ids, "removed")
             plan = removal(chosen.values(), situation)
-            kept = tuple(f"{orphan_words(one)}: {why}" for one, why in plan.kept.items())
+            kept = tuple(f"{orphan_words(one)}: {why}" for one, why in plan.left_alone.items())
             if validate_only:
                 return ChangeAnswer(True, None, answers, kept)
             self._registry.require()

@@ -154,15 +154,15 @@ class Recorder:
                     await self._full.wait()
             self._full.clear()
             await loop.run_in_executor(self._writer, self._flush)
-            self._keep_sometimes(loop)
+            self._tidy_now_and_then(loop)
 
-    def _keep_sometimes(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _tidy_now_and_then(self, loop: asyncio.AbstractEventLoop) -> None:
         now_s = self._clock.monotonic_s()
         busy = self._keeping is not None and not self._keeping.done()
         if self._keeper is not None and self._open and not busy and now_s >= self._keeping_due_s:
             self._keeping_due_s = now_s + self._settings.keeping_s
-            keep = partial(self._keep, self._keeper)
-            self._keeping = loop.run_in_executor(self._tidier, keep)
+            apply = partial(self._apply_retention, self._keeper)
+            self._keeping = loop.run_in_executor(self._tidier, apply)
 
     async def _end(self) -> None:
         self._ending.set()
@@ -304,10 +304,10 @@ class Recorder:
             )
         self._note(problem=problem)
 
-    def _keep(self, keeper: Retention) -> None:
+    def _apply_retention(self, retention: Retention) -> None:
         # An edge: files that cannot be tidied up are no reason to record no more.
         try:
-            keeper.keep(self._clock.now_ms(), self._clock.monotonic_s())
+            retention.apply(self._clock.now_ms(), self._clock.monotonic_s())
             if isinstance(self._sink, FolderSink):
                 self._sink.forget_gaps(self._clock.now_ms() - self._settings.keep_days * DAY_MS)
         except Exception:

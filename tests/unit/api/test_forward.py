@@ -224,26 +224,26 @@ async def test_a_client_that_leaves_is_not_waited_for(pair: Pair) -> None:
 
 @asynccontextmanager
 async def whole(where: Any, topic: str, name: str, folder: Path) -> AsyncIterator[LeaseManager]:
-    """A backend with its keeper, that serves; it ends in order."""
+    """A backend with its lease, that serves; it ends in order."""
     listen = Listen(folder / name)
     quick = LeaseTimes(beat_s=0.4, act_within_s=4.0, silence_s=5.0)
     async with journal(where, topic, name) as its:
-        keeper = LeaseManager(
+        lease_manager = LeaseManager(
             its, BackendIdentity.here(name, listen.address, 1), SystemClock(), terms=quick
         )
-        run = asyncio.create_task(keeper.run())
+        run = asyncio.create_task(lease_manager.run())
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            await keeper.ready(DEADLINE_S)
+            await lease_manager.ready(DEADLINE_S)
             await Application(name)(scope, receive, send)
 
-        async with served(gated(app, keeper, AccessPolicy(by_file=True)), listen):
+        async with served(gated(app, lease_manager, AccessPolicy(by_file=True)), listen):
             try:
-                yield keeper
+                yield lease_manager
             finally:
                 run.cancel()
                 await asyncio.gather(run, return_exceptions=True)
-                await keeper.release()
+                await lease_manager.release()
 
 
 async def test_whichever_backend_is_asked_the_one_that_acts_answers(tmp_path: Path) -> None:
