@@ -86,7 +86,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Reported:
     state: OperationState
     attention: str = ""
     attention_s: float = float("-inf")
@@ -96,7 +96,7 @@ class Watch:
     """Remembers what was told, and says what is new."""
 
     def __init__(self) -> None:
-        self._operations: dict[str, _Told] = {}
+        self._operations: dict[str, _Reported] = {}
         self._drift: Facts = {}
         self._proposals: Mapping[str, ProposalState] = {}
         self._leaving: Mapping[str, PendingDeletions] | None = None
@@ -117,7 +117,7 @@ class Watch:
     def operation(self, operation: Operation, at_s: float, *, tell: bool) -> Iterator[News]:
         """What is new of an operation; without `tell` it is only remembered."""
         before = self._operations.pop(operation.id, None)
-        told = self._operations[operation.id] = before or _Told(operation.state)
+        told = self._operations[operation.id] = before or _Reported(operation.state)
         if len(self._operations) > TOLD_MAX:
             del self._operations[next(iter(self._operations))]
         was, told.state = (None if before is None else before.state), operation.state
@@ -133,7 +133,7 @@ class Watch:
                 yield _of(operation, "operation.resumed", "goes on")
         yield from self._attention(operation, told, at_s)
 
-    def _attention(self, operation: Operation, told: _Told, at_s: float) -> Iterator[News]:
+    def _attention(self, operation: Operation, told: _Reported, at_s: float) -> Iterator[News]:
         words = needs(operation)
         if not words:
             told.attention = ""

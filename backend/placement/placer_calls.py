@@ -71,13 +71,13 @@ class PlacementRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PlacerQuestion:
     thread: Thread
     until_s: float
     """When it is overdue, on the monotonic clock."""
 
 
-_asked: dict[int, _Asked] = {}
+_asked: dict[int, _PlacerQuestion] = {}
 """The last question to each placer, by `id()`: a thread that runs keeps its placer alive."""
 _turn = Lock()
 
@@ -190,7 +190,7 @@ def _start_in_turn(placer: ReplicaPlacer, name: str, thread: Thread, deadline_s:
         with _turn:
             earlier = _asked.get(id(placer))
             if earlier is None or not earlier.thread.is_alive():
-                _asked[id(placer)] = _Asked(thread, time.monotonic() + deadline_s)
+                _asked[id(placer)] = _PlacerQuestion(thread, time.monotonic() + deadline_s)
                 thread.start()
                 return
         left_s = earlier.until_s - time.monotonic()

@@ -44,7 +44,7 @@ _USED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WebRequest:
     """What a request says of itself."""
 
     path: str
@@ -98,7 +98,7 @@ class Guard:
         self.token = secret()
         """Of the next browser."""
 
-    def judge(self, asked: Asked) -> Admission:
+    def judge(self, asked: WebRequest) -> Admission:
         """Whether a request goes on. A good token is used up by it."""
         if asked.host not in self._hosts:
             return Admission(421, f"This is not {asked.host}.")

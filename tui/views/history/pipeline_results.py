@@ -249,14 +249,14 @@ def cause_text(key: str) -> str:
 
 def _stalls(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list[Line]:
     causes = past.causes.rows
-    count, going_on = sum(one.stalls for one in causes), sum(one.open for one in causes)
+    count, open_count = sum(one.stalls for one in causes), sum(one.open for one in causes)
     if not count:
         return [_head("none in a day", past.stalls.of, now_ms, "dim")]
     why = ", ".join(f"{cause_text(one.cause)} {one.stalls:,}" for one in causes[:3])
-    words = f"{going_on:,} going on, {count:,} in a day: {why}"
+    words = f"{open_count:,} going on, {count:,} in a day: {why}"
     lines = wrapped(
         [
-            Cell(words, "warn" if going_on else ""),
+            Cell(words, "warn" if open_count else ""),
             Cell(source_text(past.stalls.of, now_ms), "dim"),
         ],
         width,
