@@ -31,7 +31,7 @@ class Heap:
     def __init__(self, loose_max: int = LOOSE_MAX) -> None:
         self._loose_max = loose_max
         self._collections = 0
-        self._kept = 0
+        self._frozen_count = 0
         """Objects that outlived the last thorough collection."""
         self._thorough = False
         self._thresholds = gc.get_threshold()
@@ -40,7 +40,7 @@ class Heap:
         """Leave out what is there now, and what outlives each full collection from now on."""
         gc.collect()
         gc.freeze()
-        self._kept = gc.get_freeze_count()
+        self._frozen_count = gc.get_freeze_count()
         gc.callbacks.append(self._collected)
         gc.set_threshold(*self._thresholds[:2], FULL_AFTER)
 
@@ -58,8 +58,8 @@ class Heap:
         self._collections += 1
         if self._thorough:
             self._thorough = False
-            self._kept = gc.get_freeze_count()
+            self._frozen_count = gc.get_freeze_count()
         elif self._collections % COUNTED_EVERY == 0:
-            self._thorough = gc.get_freeze_count() > 2 * self._kept + self._loose_max
+            self._thorough = gc.get_freeze_count() > 2 * self._frozen_count + self._loose_max
             if self._thorough:
                 gc.unfreeze()

@@ -53,7 +53,7 @@ class Deriver:
         self._stopped = False
         self._facts: Facts | None = None
         self._frozen: set[str] = set()
-        self._keeper: HomeBuilder | None = None
+        self._home_builder: HomeBuilder | None = None
         self._replicas: IncrementalTable | None = None
         """Only while the partitions view shows one row a replica."""
         self._thread = threading.Thread(target=self._run, name="kshunt-derive", daemon=True)
@@ -130,11 +130,11 @@ class Deriver:
 
     def _home(self, facts: Facts, job: Job) -> Home:
         """What the head says in every view, and the home screen in its own."""
-        if self._keeper is None:
+        if self._home_builder is None:
             from kshunt.tui.facts.overview import HomeBuilder
 
-            self._keeper = HomeBuilder()
-        return self._keeper.home(facts, job, plots=job.view in (OVERVIEW, HISTORY))
+            self._home_builder = HomeBuilder()
+        return self._home_builder.home(facts, job, plots=job.view in (OVERVIEW, HISTORY))
 
 
 def _by_replica(query: Query) -> bool:

@@ -46,7 +46,7 @@ class Purpose(enum.StrEnum):
     """The answer to such a request."""
 
 
-class Verdict(enum.StrEnum):
+class SignatureVerdict(enum.StrEnum):
     """What a signature is worth."""
 
     VALID = "valid"
@@ -104,14 +104,14 @@ class ClusterKeys:
         key = self.keys[0]
         return Signature(key.id, key.mac(purpose, text))
 
-    def verify(self, purpose: Purpose, text: bytes, signature: Signature) -> Verdict:
+    def verify(self, purpose: Purpose, text: bytes, signature: Signature) -> SignatureVerdict:
         """What a signature of a text is worth; takes as long whatever the text is."""
         key = next((one for one in self.keys if one.id == signature.key_id), None)
         if key is None:
-            return Verdict.UNKNOWN_KEY
+            return SignatureVerdict.UNKNOWN_KEY
         expected = key.mac(purpose, text).encode()
         same = hmac.compare_digest(expected, signature.mac.encode("utf-8", "surrogatepass"))
-        return Verdict.VALID if same else Verdict.FORGED
+        return SignatureVerdict.VALID if same else SignatureVerdict.FORGED
 
     def text(self) -> str:
         """As it is in a file."""

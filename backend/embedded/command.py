@@ -224,7 +224,7 @@ def _look_at_input(over: asyncio.Event) -> None:
 
 async def _serve_control(stack: AsyncExitStack, here: RunningCluster, port: int) -> None:
     # The web framework takes as long to load as the cluster to start.
-    from kshunt.backend.embedded.control import control_api
+    from kshunt.backend.embedded.control_api import control_api
 
     address = await stack.enter_async_context(control_api(here, port))
     sys.stderr.write(f"control {address}\n")

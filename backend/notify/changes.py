@@ -54,7 +54,7 @@ _STATES: Final[Mapping[OperationState, tuple[str, str]]] = {
     _State.SUPERSEDED: ("operation.failed", "was superseded by another move"),
     _State.FAILED: ("operation.failed", "has failed"),
 }
-_COURSE: Final = re.compile(r"[\d,]+ (moves? to start|of \d+ batches done)")
+_PROGRESS: Final = re.compile(r"[\d,]+ (moves? to start|of \d+ batches done)")
 """Outcomes that say how it goes, and ask nothing of anybody."""
 
 
@@ -67,7 +67,7 @@ class Seen:
     backend: str
     """Its id."""
     host: str
-    acting: bool
+    active: bool
     """Whether it may change the cluster at this moment."""
     writes: bool
     """Whether it is the writer of the journal, so that nobody else acts."""
@@ -86,7 +86,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Reported:
     state: OperationState
     attention: str = ""
     attention_s: float = float("-inf")
@@ -96,7 +96,7 @@ class Watch:
     """Remembers what was told, and says what is new."""
 
     def __init__(self) -> None:
-        self._operations: dict[str, _Told] = {}
+        self._operations: dict[str, _Reported] = {}
         self._drift: Facts = {}
         self._proposals: Mapping[str, ProposalState] = {}
         self._leaving: Mapping[str, PendingDeletions] | None = None
@@ -104,20 +104,20 @@ class Watch:
         self._suspects: frozenset[str] = frozenset()
         self._reachable = True
         self._silent_since_s: float | None = None
-        self._acting = False
+        self._active = False
         self._lost_since_s: float | None = None
 
     @property
-    def acting(self) -> bool:
+    def active(self) -> bool:
         """Whether it was told that this backend acts."""
-        return self._acting
+        return self._active
 
     # Operations, as they change
 
     def operation(self, operation: Operation, at_s: float, *, tell: bool) -> Iterator[News]:
         """What is new of an operation; without `tell` it is only remembered."""
         before = self._operations.pop(operation.id, None)
-        told = self._operations[operation.id] = before or _Told(operation.state)
+        told = self._operations[operation.id] = before or _Reported(operation.state)
         if len(self._operations) > TOLD_MAX:
             del self._operations[next(iter(self._operations))]
         was, told.state = (None if before is None else before.state), operation.state
@@ -133,7 +133,7 @@ class Watch:
                 yield _of(operation, "operation.resumed", "goes on")
         yield from self._attention(operation, told, at_s)
 
-    def _attention(self, operation: Operation, told: _Told, at_s: float) -> Iterator[News]:
+    def _attention(self, operation: Operation, told: _Reported, at_s: float) -> Iterator[News]:
         words = needs(operation)
         if not words:
             told.attention = ""
@@ -145,9 +145,9 @@ class Watch:
 
     def seen(self, seen: Seen) -> Iterator[News]:
         """What is new since the last look."""
-        yield from self._of_acting(seen)
+        yield from self._of_active(seen)
         yield from self._of_reach(seen)
-        if seen.acting:
+        if seen.active:
             yield from _differences("drift", "Drift", self._drift, seen.drift)
             self._drift = seen.drift
             yield from self._of_leaving(seen.leaving)
@@ -158,22 +158,24 @@ class Watch:
 
     def ended(self, seen: Seen) -> Iterator[News]:
         """What is to be told as the backend ends in good order."""
-        if self._acting:
-            yield _acts(seen, "backend.stopped", "acts no more: it was stopped")
+        if self._active:
+            yield _backend_news(seen, "backend.stopped", "acts no more: it was stopped")
 
-    def _of_acting(self, seen: Seen) -> Iterator[News]:
-        if seen.acting:
+    def _of_active(self, seen: Seen) -> Iterator[News]:
+        if seen.active:
             self._lost_since_s = None
-            if not self._acting:
-                self._acting = True
-                yield _acts(seen, "backend.acts", "acts for this cluster")
-        elif self._acting:
+            if not self._active:
+                self._active = True
+                yield _backend_news(seen, "backend.acts", "acts for this cluster")
+        elif self._active:
             if self._lost_since_s is None:
                 self._lost_since_s = seen.at_s
             if not seen.writes or seen.at_s - self._lost_since_s >= LOST_S:
-                self._acting, self._drift, self._proposals = False, {}, {}
+                self._active, self._drift, self._proposals = False, {}, {}
                 self._leaving = None
-                yield _acts(seen, "backend.stopped", "acts no more: its right to act was lost")
+                yield _backend_news(
+                    seen, "backend.stopped", "acts no more: its right to act was lost"
+                )
 
     def _of_reach(self, seen: Seen) -> Iterator[News]:
         if seen.reachable is None:
@@ -208,9 +210,9 @@ def needs(operation: Operation) -> str:
     if operation.state.ended or operation.state is _State.PAUSED:
         return ""
     if operation.kind is OperationKind.SHRINK:
-        course = operation.details.get("shrink", {})
-        return str(course.get("words", "")) if course.get("needs") else ""
-    if not operation.outcome or _COURSE.match(operation.outcome):
+        progress = operation.details.get("shrink", {})
+        return str(progress.get("words", "")) if progress.get("needs") else ""
+    if not operation.outcome or _PROGRESS.match(operation.outcome):
         return ""
     return operation.outcome
 
@@ -246,7 +248,7 @@ def _of(operation: Operation, kind: str, verb: str, **more: str) -> News:
     return News(kind, text, data, f"operation {operation.id}")
 
 
-def _acts(seen: Seen, kind: str, verb: str) -> News:
+def _backend_news(seen: Seen, kind: str, verb: str) -> News:
     operations = [operation_facts(one) for one in seen.operations[:FACTS_MAX]]
     words = f"Backend {seen.backend} on {seen.host} {verb}"
     if operations:

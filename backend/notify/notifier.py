@@ -47,14 +47,14 @@ class Notifier:
         self._make_id = make_id
         self._told: deque[Message] = deque()
         self._some = asyncio.Event()
-        self._all_kept = asyncio.Event()
-        self._all_kept.set()
+        self._all_saved = asyncio.Event()
+        self._all_saved.set()
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
-    def standing(self) -> tuple[WebhookStatus, ...]:
+    def status(self) -> tuple[WebhookStatus, ...]:
         """How each hook goes."""
-        return tuple(hook.standing for hook in self._hooks)
+        return tuple(hook.status for hook in self._hooks)
 
     def tell(self, news: News, cluster: str) -> None:
         """Have a message sent to every hook; returns at once."""
@@ -63,7 +63,7 @@ class Notifier:
         if len(self._told) > UNWRITTEN_MAX:
             lost = self._told.popleft()
             log.error("the disk hangs; message %s (%s) is lost: %s", lost.id, lost.type, lost.text)
-        self._all_kept.clear()
+        self._all_saved.clear()
         self._some.set()
 
     async def start(self) -> None:
@@ -79,7 +79,7 @@ class Notifier:
                 await self._keeping.bury(hook_id, "", message, 0, NO_HOOK)
         for hook in self._hooks:
             await hook.take([message for id, message in left if id == hook.target.id])
-        works = [self._keep(), *(hook.run() for hook in self._hooks)]
+        works = [self._save(), *(hook.run() for hook in self._hooks)]
         self._tasks = [asyncio.create_task(work, name="webhooks") for work in works]
         for task in self._tasks:
             task.add_done_callback(_look)
@@ -88,7 +88,7 @@ class Notifier:
         """Try what waits once more, for `RetryPolicy.grace_s` at most; the rest is kept."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._policy.grace_s):
-                await self._all_kept.wait()
+                await self._all_saved.wait()
                 # What is on its way has perhaps arrived: to send it again would tell it twice.
                 await asyncio.gather(*(hook.halt() for hook in self._hooks))
         await self._end_tasks()
@@ -96,7 +96,7 @@ class Notifier:
             async with asyncio.timeout(self._policy.grace_s):
                 await asyncio.gather(*(hook.last_try() for hook in self._hooks))
         for hook in self._hooks:
-            if waiting := hook.standing.waiting:
+            if waiting := hook.status.waiting:
                 log.warning("webhook %s: %d messages wait for a next start", hook.target, waiting)
             await hook.close()
         await self._keeping.close()
@@ -107,7 +107,7 @@ class Notifier:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    async def _keep(self) -> None:
+    async def _save(self) -> None:
         """Write what is told to the disk, and hand it to the hooks."""
         while True:
             await self._some.wait()
@@ -118,7 +118,7 @@ class Notifier:
             for hook in self._hooks:
                 await hook.take(batch)
             if not self._told:
-                self._all_kept.set()
+                self._all_saved.set()
 
 
 def _look(task: asyncio.Task[None]) -> None:

@@ -60,8 +60,8 @@ class Webhook:
         self._random = Random(seed)
         self._queue: list[_Waiting] = []
         self._some = asyncio.Event()
-        self._going = asyncio.Event()
-        self._going.set()
+        self._sending_allowed = asyncio.Event()
+        self._sending_allowed.set()
         self._free = asyncio.Event()
         """Set while nothing is being sent."""
         self._free.set()
@@ -72,7 +72,7 @@ class Webhook:
         self._stopped = False
 
     @property
-    def standing(self) -> WebhookStatus:
+    def status(self) -> WebhookStatus:
         """How it goes."""
         counts = (self._delivered, self._failed, self._given_up, len(self._queue))
         return WebhookStatus(str(self.target), *counts, self._stopped)
@@ -97,7 +97,7 @@ class Webhook:
         """Send, until cancelled."""
         while True:
             await self._some.wait()
-            await self._going.wait()
+            await self._sending_allowed.wait()
             answer = await self._first()
             if answer is not None:
                 asked_s = answer.retry_after_s
@@ -106,7 +106,7 @@ class Webhook:
 
     async def halt(self) -> None:
         """Begin no more attempts, and wait for the end of the one that is made."""
-        self._going.clear()
+        self._sending_allowed.clear()
         await self._free.wait()
 
     async def last_try(self) -> None:

@@ -189,7 +189,7 @@ class Engine:
         if self._registry.ownership is not ownership:
             # It changed meanwhile; the next tick looks again.
             return
-        await self._registry.keep(step.after)
+        await self._registry.save_ownership(step.after)
         if step.writes:
             await self._context.throttling.carry_out(step.writes, present)
 

@@ -84,7 +84,7 @@ class Steering:
         self._pausing = Pausing(context)
 
     async def pause(
-        self, operation_id: str, *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
+        self, operation_id: str, *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
     ) -> ChangeAnswer:
         """Hold the operation's copies, and start no more of its moves; nothing is cancelled.
 
@@ -94,14 +94,16 @@ class Steering:
             NotActive: another backend acts for this cluster.
         """
         if (shrinks := self._of_shrink(operation_id)) is not None:
-            return await shrinks.pause(operation_id, validate_only=validate_only, asker=asker)
+            return await shrinks.pause(
+                operation_id, validate_only=validate_only, requester=requester
+            )
         async with self._context.lock:
             operation, work = self._found(operation_id, "pause")
             view = await self._context.view(work.topics, throttles=True)
             held = shares_held(self._registry.ownership, operation_id)
             foreseen = pause_writes(moving(work, view), view, follower_share(held))
             if not validate_only:
-                asked = await self._asked(operation, State.PAUSING, asker)
+                asked = await self._asked(operation, State.PAUSING, requester)
                 await self._pausing.hold(asked, work)
         answers = [
             Result(f"{partition} on broker {broker}", 0, "NONE", "held at the floor")
@@ -109,17 +111,17 @@ class Steering:
         ]
         answers += [
             Result(f"{partition} on broker {broker}", 0, "NONE", f"goes on: {why}")
-            for (partition, broker), why in sorted(foreseen.going_on.items())
+            for (partition, broker), why in sorted(foreseen.not_held.items())
         ]
         notes = foreseen.notes
-        if foreseen.going_on:
-            every = len(foreseen.held) + len(foreseen.going_on)
+        if foreseen.not_held:
+            every = len(foreseen.held) + len(foreseen.not_held)
             of = f"{len(foreseen.held)} of {many(every, 'copy', 'copies')}"
             notes = (f"{of} can be held, the others go on.", *notes)
         return ChangeAnswer(validate_only, operation_id, tuple(answers), notes)
 
     async def resume(
-        self, operation_id: str, *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
+        self, operation_id: str, *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
     ) -> ChangeAnswer:
         """Let the operation's copies go on at the rates from before the pause.
 
@@ -129,12 +131,14 @@ class Steering:
             NotActive: another backend acts for this cluster.
         """
         if (shrinks := self._of_shrink(operation_id)) is not None:
-            return await shrinks.resume(operation_id, validate_only=validate_only, asker=asker)
+            return await shrinks.resume(
+                operation_id, validate_only=validate_only, requester=requester
+            )
         async with self._context.lock:
             operation, work = self._found(operation_id, "resume")
             if not validate_only:
                 await self._pausing.resume(
-                    await self._asked(operation, State.RESUMING, asker), work
+                    await self._asked(operation, State.RESUMING, requester), work
                 )
         return ChangeAnswer(validate_only, operation_id, (_done(operation, "resumed"),))
 
@@ -145,7 +149,7 @@ class Steering:
         preserve_throttles: bool = False,
         validate_only: bool,
         timeout_s: float,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Return every partition of the operation that still moves.
 
@@ -155,7 +159,9 @@ class Steering:
             NotActive: another backend acts for this cluster.
         """
         if (shrinks := self._of_shrink(operation_id)) is not None:
-            return await shrinks.cancel(operation_id, validate_only=validate_only, asker=asker)
+            return await shrinks.cancel(
+                operation_id, validate_only=validate_only, requester=requester
+            )
         _, work = self._found(operation_id, "cancel")
         ongoing = await self._context.ongoing()
         wanted = {*ongoing, *work.waiting, *work.unanswered}
@@ -170,7 +176,7 @@ class Steering:
             preserve_throttles=preserve_throttles,
             validate_only=validate_only,
             timeout_s=timeout_s,
-            asker=asker,
+            requester=requester,
         )
 
     async def undo(
@@ -179,7 +185,7 @@ class Steering:
         *,
         validate_only: bool,
         timeout_s: float,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Move back what an operation that has ended moved, with its throttle.
 
@@ -210,7 +216,9 @@ class Steering:
                 timeout_s=timeout_s,
                 caps=work.caps,
                 order=work.order,
-                asker=Requester(asker.who, asker.reason or f"undo of operation {operation_id}"),
+                requester=Requester(
+                    requester.who, requester.reason or f"undo of operation {operation_id}"
+                ),
             )
         )
         return replace(answer, notes=(*answer.notes, *notes))
@@ -221,7 +229,7 @@ class Steering:
         brokers: Collection[int],
         *,
         validate_only: bool,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """End an operation although brokers that are gone for good still have its throttle.
 
@@ -242,7 +250,9 @@ class Steering:
                 )
             if not validate_only:
                 self._registry.require()
-                words = f"broker {listed(sorted(brokers))} given up by {asker.who or 'an operator'}"
+                words = (
+                    f"broker {listed(sorted(brokers))} given up by {requester.who or 'an operator'}"
+                )
                 after = replace(operation, outcome=words)
                 ownership = self._registry.ownership.abandoned(operation_id, brokers)
                 await self._registry.put(after, work, ownership)
@@ -255,7 +265,7 @@ class Steering:
         partitions: Collection[TopicPartition] | None,
         *,
         validate_only: bool,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Take over the throttle of moves that somebody else started, so that it comes off.
 
@@ -277,7 +287,7 @@ class Steering:
             operation = self._registry.draft(
                 OperationKind.ADOPT,
                 f"adopt the throttle of {many(len(moves), 'partition')} of {listed(topics, 3)}",
-                asker=asker,
+                requester=requester,
                 partitions=tuple(moves),
             )
             before = self._registry.ownership
@@ -337,11 +347,11 @@ class Steering:
             )
         return operation, work
 
-    async def _asked(self, operation: Operation, state: State, asker: Requester) -> Operation:
+    async def _asked(self, operation: Operation, state: State, requester: Requester) -> Operation:
         """The operation in a new state, with the words of whoever wants it; written."""
         self._registry.require()
-        words = f"{state.value} for {asker.who or 'an operator'}"
-        words += f": {asker.reason}" if asker.reason else ""
+        words = f"{state.value} for {requester.who or 'an operator'}"
+        words += f": {requester.reason}" if requester.reason else ""
         return await self._registry.move(operation.id, state, words)
 
 

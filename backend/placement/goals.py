@@ -156,39 +156,39 @@ def spread(
     racks = _racks(unfenced if len(unfenced) >= num_replicas else candidates, random)
     placed = []
     for _ in range(num_partitions):
-        seats = _seats(racks, num_replicas)
-        _lead(seats, _fit_to_lead(seats))
-        placed.append(seats)
+        loads = _loads(racks, num_replicas)
+        _lead(loads, _fit_to_lead(loads))
+        placed.append(loads)
         for rack in racks:
             rack.put_back(random)
     # Each change lowers the sum of the squares of what brokers lead: there is an end of them.
-    while sum(_leads_better(seats) for seats in placed):
+    while sum(_leads_better(loads) for loads in placed):
         pass
-    return [[seat.id for seat in seats] for seats in placed]
+    return [[load.id for load in loads] for loads in placed]
 
 
-def _fit_to_lead(seats: Sequence[_Seat]) -> _Seat:
-    return min((seat for seat in seats if not seat.fenced), key=lambda seat: seat.leads)
+def _fit_to_lead(loads: Sequence[_BrokerLoad]) -> _BrokerLoad:
+    return min((load for load in loads if not load.fenced), key=lambda load: load.leads)
 
 
-def _lead(seats: list[_Seat], leader: _Seat) -> None:
+def _lead(loads: list[_BrokerLoad], leader: _BrokerLoad) -> None:
     """Put it first."""
     leader.leads += 1
-    seats.remove(leader)
-    seats.insert(0, leader)
+    loads.remove(leader)
+    loads.insert(0, leader)
 
 
-def _leads_better(seats: list[_Seat]) -> bool:
+def _leads_better(loads: list[_BrokerLoad]) -> bool:
     """Change the leader if that makes what brokers lead more even; whether it did."""
-    fittest = _fit_to_lead(seats)
-    if fittest.leads + 1 >= seats[0].leads:
+    fittest = _fit_to_lead(loads)
+    if fittest.leads + 1 >= loads[0].leads:
         return False
-    seats[0].leads -= 1
-    _lead(seats, fittest)
+    loads[0].leads -= 1
+    _lead(loads, fittest)
     return True
 
 
-class _Seat:
+class _BrokerLoad:
     """A broker, and what it holds by the placement so far."""
 
     __slots__ = ("cost", "fenced", "fill", "held", "id", "leads")
@@ -202,18 +202,18 @@ class _Seat:
         self.cost = candidate.cost
 
 
-_Entry = tuple[bool, bool, int, float, float, int, _Seat]
+_Entry = tuple[bool, bool, int, float, float, int, _BrokerLoad]
 """Fenced, has its fill, held, cost, lot, id: in a heap the best is first."""
 
 
 class _Rack:
     """The brokers of a rack that wait for a replica, and those that the partition has."""
 
-    def __init__(self, seats: Sequence[_Seat], random: Random) -> None:
-        self.size = len(seats)
-        self.held = sum(seat.held for seat in seats)
-        self.waiting = [_entry(seat, random) for seat in seats]
-        self.taken: list[_Seat] = []
+    def __init__(self, loads: Sequence[_BrokerLoad], random: Random) -> None:
+        self.size = len(loads)
+        self.held = sum(load.held for load in loads)
+        self.waiting = [_entry(load, random) for load in loads]
+        self.taken: list[_BrokerLoad] = []
         heapify(self.waiting)
 
     def rank(self) -> tuple[float, ...]:
@@ -221,32 +221,32 @@ class _Rack:
         fenced, filled, held, cost, lot, _, _ = self.waiting[0]
         return fenced, len(self.taken), filled, held, self.held / self.size, cost, lot
 
-    def take(self) -> _Seat:
-        seat = heappop(self.waiting)[-1]
-        seat.held += 1
+    def take(self) -> _BrokerLoad:
+        load = heappop(self.waiting)[-1]
+        load.held += 1
         self.held += 1
-        self.taken.append(seat)
-        return seat
+        self.taken.append(load)
+        return load
 
     def put_back(self, random: Random) -> None:
-        for seat in self.taken:
-            heappush(self.waiting, _entry(seat, random))
+        for load in self.taken:
+            heappush(self.waiting, _entry(load, random))
         self.taken.clear()
 
 
-def _entry(seat: _Seat, random: Random) -> _Entry:
-    filled = seat.held >= seat.fill
-    return seat.fenced, filled, seat.held, seat.cost, random.random(), seat.id, seat
+def _entry(load: _BrokerLoad, random: Random) -> _Entry:
+    filled = load.held >= load.fill
+    return load.fenced, filled, load.held, load.cost, random.random(), load.id, load
 
 
 def _racks(candidates: Sequence[Candidate], random: Random) -> list[_Rack]:
-    by_name: dict[str, list[_Seat]] = {}
+    by_name: dict[str, list[_BrokerLoad]] = {}
     for one in sorted(candidates, key=lambda one: one.broker.id):
-        by_name.setdefault(one.broker.rack or "", []).append(_Seat(one))
+        by_name.setdefault(one.broker.rack or "", []).append(_BrokerLoad(one))
     return [_Rack(by_name[name], random) for name in sorted(by_name)]
 
 
-def _seats(racks: Sequence[_Rack], num_replicas: int) -> list[_Seat]:
+def _loads(racks: Sequence[_Rack], num_replicas: int) -> list[_BrokerLoad]:
     chosen = []
     for _ in range(num_replicas):
         best = min((rack for rack in racks if rack.waiting), key=_Rack.rank)

@@ -15,7 +15,7 @@ Algorithm
     1. Each placer has one question at a time. Who comes meanwhile waits until that one is answered
        or overdue; a placer whose question is overdue is not asked.
     2. A daemon thread tells the placer what it wants to know, asks it and makes plain lists of its
-       answer, which may be lazy. The asker waits until the deadline.
+       answer, which may be lazy. Who asks waits until the deadline.
     3. The answer is checked (`checker`) against the brokers that the placer chooses from.
 """
 
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """What is to be placed, and what the asker knows about it."""
+    """What is to be placed, and what the caller knows of it."""
 
     start_partition: int
     num_partitions: int
@@ -71,13 +71,13 @@ class PlacementRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PlacerQuestion:
     thread: Thread
     until_s: float
     """When it is overdue, on the monotonic clock."""
 
 
-_asked: dict[int, _Asked] = {}
+_asked: dict[int, _PlacerQuestion] = {}
 """The last question to each placer, by `id()`: a thread that runs keeps its placer alive."""
 _turn = Lock()
 
@@ -190,7 +190,7 @@ def _start_in_turn(placer: ReplicaPlacer, name: str, thread: Thread, deadline_s:
         with _turn:
             earlier = _asked.get(id(placer))
             if earlier is None or not earlier.thread.is_alive():
-                _asked[id(placer)] = _Asked(thread, time.monotonic() + deadline_s)
+                _asked[id(placer)] = _PlacerQuestion(thread, time.monotonic() + deadline_s)
                 thread.start()
                 return
         left_s = earlier.until_s - time.monotonic()

@@ -90,7 +90,7 @@ class _Turns:
         self.brokers = sorted(brokers)
         self.first = 0
         self._round = 0
-        self._taken = 0
+        self._placed = 0
 
     def draw(self, random: Random) -> None:
         """Begin anywhere."""
@@ -100,12 +100,12 @@ class _Turns:
     def next(self, round_: int) -> int | None:
         """The broker whose turn it is in this round; None once each had its turn."""
         if round_ != self._round:
-            self._round, self._taken = round_, 0
+            self._round, self._placed = round_, 0
             self.first += 1
-        if self._taken >= len(self.brokers):
+        if self._placed >= len(self.brokers):
             return None
-        broker = self.brokers[(self.first + self._taken) % len(self.brokers)]
-        self._taken += 1
+        broker = self.brokers[(self.first + self._placed) % len(self.brokers)]
+        self._placed += 1
         return broker
 
 

@@ -227,7 +227,7 @@ def _run_server(options: argparse.Namespace) -> int:
             _journals(settings, clock, keys, unproven) if parts is None else parts.open_journal,
             record=_recorders(reached, clock, admin.placing),
             results=_results(options, clock),
-            pipeline_process=lambda: None if pipeline is None else pipeline.standing(),
+            pipeline_process=lambda: None if pipeline is None else pipeline.status(),
             repartition=lambda: ProcessJob(jobs),
             placing=admin.placing,
             keys=keys,

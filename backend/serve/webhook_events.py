@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from kshunt.backend.api.service.backend import WRITERS, Backend
-from kshunt.backend.api.service.engine_json import drift_json, orphan_json
+from kshunt.backend.api.service.operations_json import drift_json, orphan_json
 from kshunt.backend.api.service.readiness import answers
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.errors import KshuntError
@@ -43,7 +43,7 @@ async def notifying_webhooks(
     await notifier.start()
     events = WebhookEvents(backend, notifier, orphans_s)
     backend.listeners.append(events.operation)
-    backend.hooks = lambda: notifier.standing
+    backend.hooks = lambda: notifier.status
     task = asyncio.create_task(events.run(), name="webhook events")
     try:
         yield
@@ -76,11 +76,11 @@ class WebhookEvents:
 
     def _operation(self, operation: Operation) -> None:
         # As the writer begins, it reads what another one did, who has told it.
-        acts = self._backend.membership.duty is LeaseState.ACT
-        if acts and not self._watch.acting:
+        active = self._backend.membership.duty is LeaseState.ACT
+        if active and not self._watch.active:
             self._look(None)
         at_s = self._backend.clock.monotonic_s()
-        self._tell(self._watch.operation(operation, at_s, tell=acts))
+        self._tell(self._watch.operation(operation, at_s, tell=active))
 
     async def run(self) -> None:
         """Look, until cancelled."""
@@ -117,7 +117,7 @@ class WebhookEvents:
             at_s=backend.clock.monotonic_s(),
             backend=backend.membership.me.backend,
             host=socket.gethostname(),
-            acting=duty is LeaseState.ACT,
+            active=duty is LeaseState.ACT,
             writes=duty in WRITERS,
             reachable=answers(backend),
             drift={document["id"]: document for document in map(drift_json, drift)},

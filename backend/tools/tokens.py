@@ -104,13 +104,12 @@ def _listed(tokens: TokenFile) -> Report:
     now_ms = SystemClock().now_ms()
     found = tokens.listed()
     lines = [
-        f"{token.id}  {token.role:8}  {_standing(token, now_ms):32}  {token.name}"
-        for token in found
+        f"{token.id}  {token.role:8}  {_status(token, now_ms):32}  {token.name}" for token in found
     ]
     return Report("\n".join(lines) or "No token was made.", {"tokens": list(map(_row, found))})
 
 
-def _standing(token: Token, now_ms: int) -> str:
+def _status(token: Token, now_ms: int) -> str:
     if token.revoked_ms is not None:
         return f"revoked {_time(token.revoked_ms)}"
     if not token.valid(now_ms):

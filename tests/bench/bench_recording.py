@@ -155,8 +155,8 @@ def test_files_of_rows(tmp_path: Path) -> None:
     print(f"a flush of {len(moving):,} rows that move: {took}; {size / len(moving):.1f} B a row")
     parts = written(tmp_path, Table.REPLICAS)
     rows, before = 3 * len(whole) + RUNS * len(moving), sum(p.path.stat().st_size for p in parts)
-    keeper = Retention(tmp_path, 7, 0.0)
-    took, _ = cost(lambda: keeper.put_together(START_MS + 2 * HOUR_MS), 1)
+    retention = Retention(tmp_path, 7, 0.0)
+    took, _ = cost(lambda: retention.put_together(START_MS + 2 * HOUR_MS), 1)
     after = sum(part.path.stat().st_size for part in together(tmp_path, Table.REPLICAS))
     print(
         f"an hour of {rows:,} rows put together: {took}; "

@@ -30,7 +30,7 @@ from kshunt.backend.pipeline.repartition.copy_batches import (
     SETTINGS,
     begun,
     copy,
-    course,
+    copy_cuts,
 )
 from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
 from kshunt.backend.pipeline.spark.kafka_connector import connector_settings
@@ -192,7 +192,7 @@ def spark_copy(spark: SparkSession, clients: Any, name: str, most: int | None) -
     limit_bytes = topics.limit_bytes(name)
     plan = Copying(clients, "bench", name, name, TARGET_PARTITIONS, limit_bytes)
     until = {} if most is None else dict.fromkeys(range(SOURCE_PARTITIONS), most // 10)
-    way = course(topics.starts("bench"), until, topics.ends("bench"), [])
+    way = copy_cuts(topics.starts("bench"), until, topics.ends("bench"), [])
     began_s = time.monotonic()
     at = begun(topics, plan, way)
     for _ in copy(spark, plan, way, at, BATCH_RECORDS, threading.Event()):

@@ -205,10 +205,10 @@ async def held(request: pytest.FixtureRequest) -> AsyncIterator[tuple[ListeningC
         yield cluster, Held(admin), ELECT if native else ELECT_LEADERS
 
 
-Cluster = tuple[ListeningCluster, Held, int]
+ElectionCluster = tuple[ListeningCluster, Held, int]
 
 
-async def test_chosen_partitions_each_have_a_result(held: Cluster) -> None:
+async def test_chosen_partitions_each_have_a_result(held: ElectionCluster) -> None:
     cluster, on, _ = held
     answer = await on.elect([W0, W1, W0, TopicPartition("w", 9), TopicPartition("gone", 0)])
     assert codes(answer) == {
@@ -224,7 +224,7 @@ async def test_chosen_partitions_each_have_a_result(held: Cluster) -> None:
     assert "2 of 4 failed" in on.seen[-1].outcome
 
 
-async def test_of_all_partitions_those_are_listed_that_needed_it(held: Cluster) -> None:
+async def test_of_all_partitions_those_are_listed_that_needed_it(held: ElectionCluster) -> None:
     cluster, on, _ = held
     answer = await on.elect(None)
     # The topic that the cluster came with prefers broker 1 too.
@@ -237,7 +237,7 @@ async def test_of_all_partitions_those_are_listed_that_needed_it(held: Cluster) 
     assert len(list(on.registry)) == 1
 
 
-async def test_a_preview_counts_the_leaders_and_changes_nothing(held: Cluster) -> None:
+async def test_a_preview_counts_the_leaders_and_changes_nothing(held: ElectionCluster) -> None:
     cluster, on, key = held
     answer = await on.elect([W0, W1], validate_only=True)
     assert words(answer) == {
@@ -254,7 +254,7 @@ async def test_a_preview_counts_the_leaders_and_changes_nothing(held: Cluster) -
     assert on.seen == []
 
 
-async def test_batches_end_before_the_next_begins(held: Cluster) -> None:
+async def test_batches_end_before_the_next_begins(held: ElectionCluster) -> None:
     cluster, on, key = held
     led: list[list[int]] = []
 
@@ -284,7 +284,7 @@ def frozen(handler: Handler) -> Handler:
     return answer
 
 
-async def test_an_election_is_done_when_the_brokers_say_so(held: Cluster) -> None:
+async def test_an_election_is_done_when_the_brokers_say_so(held: ElectionCluster) -> None:
     cluster, on, _ = held
     cluster.instead[METADATA] = frozen(cluster.own[METADATA])
     late = await on.elect([W0, W1], timeout_s=BRIEF_S)
@@ -293,7 +293,7 @@ async def test_an_election_is_done_when_the_brokers_say_so(held: Cluster) -> Non
     assert cluster.at("w", 0).leader == 1
 
 
-async def test_a_lost_answer_is_looked_up_and_ends_the_batches(held: Cluster) -> None:
+async def test_a_lost_answer_is_looked_up_and_ends_the_batches(held: ElectionCluster) -> None:
     cluster, on, key = held
 
     async def done_and_silent(context: RequestContext, message: Any) -> Any:
@@ -313,7 +313,9 @@ async def test_a_lost_answer_is_looked_up_and_ends_the_batches(held: Cluster) ->
 
 
 @pytest.mark.conforms("kip-183:error-80", "kip-183:reason")
-async def test_the_reason_is_named_where_the_preferred_replica_cannot_lead(held: Cluster) -> None:
+async def test_the_reason_is_named_where_the_preferred_replica_cannot_lead(
+    held: ElectionCluster,
+) -> None:
     cluster, on, _ = held
     cluster.create("v", [4, 2])
     cluster.core.stop_broker(1)
@@ -346,7 +348,7 @@ async def leaderless(cluster: ListeningCluster) -> None:
     assert cluster.at("w", 0).leader == NO_BROKER
 
 
-async def test_an_unclean_election_says_what_it_loses(held: Cluster) -> None:
+async def test_an_unclean_election_says_what_it_loses(held: ElectionCluster) -> None:
     cluster, on, _ = held
     await leaderless(cluster)
     seen = {W0: {2: LastSeenEnd(30, 7)}}
@@ -364,7 +366,7 @@ async def test_an_unclean_election_says_what_it_loses(held: Cluster) -> None:
     assert "30 messages" in next(iter(on.registry)).details["w-0"]
 
 
-async def test_a_loss_that_nobody_can_know_is_unknown(held: Cluster) -> None:
+async def test_a_loss_that_nobody_can_know_is_unknown(held: ElectionCluster) -> None:
     cluster, on, _ = held
     await leaderless(cluster)
     (loss,) = (await on.elect_unclean([W0], validate_only=True)).losses
@@ -375,7 +377,9 @@ async def test_a_loss_that_nobody_can_know_is_unknown(held: Cluster) -> None:
     assert "broker 1 does not say its end" in str(mute.losses[0])
 
 
-async def test_one_refused_partition_stops_the_whole_unclean_election(held: Cluster) -> None:
+async def test_one_refused_partition_stops_the_whole_unclean_election(
+    held: ElectionCluster,
+) -> None:
     cluster, on, _ = held
     await leaderless(cluster)
     asked = [W0, W2, TopicPartition("w", 9)]
@@ -391,7 +395,7 @@ async def test_one_refused_partition_stops_the_whole_unclean_election(held: Clus
     assert next(iter(on.registry)).state is OperationState.FAILED
 
 
-async def test_an_unclean_election_that_is_not_answered_is_looked_up(held: Cluster) -> None:
+async def test_an_unclean_election_that_is_not_answered_is_looked_up(held: ElectionCluster) -> None:
     cluster, on, _ = held
     await leaderless(cluster)
     cluster.instead[ELECT_LEADERS] = stay_silent

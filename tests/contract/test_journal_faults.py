@@ -62,19 +62,21 @@ def delete(where: Where, topic: str, *, anew: bool) -> None:
 async def test_a_backend_that_only_looks_makes_no_topic(where: Where) -> None:
     topic = where.topic()
     async with journal(where, topic) as its:
-        keeper = LeaseManager(
+        lease_manager = LeaseManager(
             its, BackendIdentity.here("one", "unix:/run/one.sock", 1), SystemClock()
         )
-        run = asyncio.create_task(keeper.run())
-        await wait_until_async(lambda: keeper.duty is LeaseState.IDLE, DEADLINE_S, "it has looked")
-        assert await keeper.other(DEADLINE_S) is None
+        run = asyncio.create_task(lease_manager.run())
+        await wait_until_async(
+            lambda: lease_manager.duty is LeaseState.IDLE, DEADLINE_S, "it has looked"
+        )
+        assert await lease_manager.other(DEADLINE_S) is None
         assert topic not in topics(where)
-        await keeper.ready(DEADLINE_S)
+        await lease_manager.ready(DEADLINE_S)
         assert topic in topics(where)
         assert isinstance(await its.peek(), JournalState)
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
-        await keeper.release()
+        await lease_manager.release()
 
 
 # --- the topic
@@ -159,15 +161,15 @@ async def test_a_backend_whose_journal_was_deleted_writes_it_anew_and_goes_on(
     topic = embedded.topic()
     async with journal(embedded, topic) as its:
         me = BackendIdentity.here("one", "unix:/run/one.sock", 1)
-        keeper = LeaseManager(its, me, SystemClock(), terms=QUICK)
-        run = asyncio.create_task(keeper.run())
-        await keeper.ready(DEADLINE_S)
-        await keeper.append({"operation/a": {}})
+        lease_manager = LeaseManager(its, me, SystemClock(), terms=QUICK)
+        run = asyncio.create_task(lease_manager.run())
+        await lease_manager.ready(DEADLINE_S)
+        await lease_manager.append({"operation/a": {}})
         await asyncio.to_thread(delete, embedded, topic, anew=True)
         await wait_until_async(lambda: its.remarks, 60.0, "it is written anew")
-        await wait_until_async(lambda: keeper.duty is LeaseState.ACT, 60.0, "it acts again")
-        await keeper.append({"operation/b": {}})
-        assert {"operation/a", "operation/b"} <= set(bodies(keeper.state))
+        await wait_until_async(lambda: lease_manager.duty is LeaseState.ACT, 60.0, "it acts again")
+        await lease_manager.append({"operation/b": {}})
+        assert {"operation/a", "operation/b"} <= set(bodies(lease_manager.state))
         async with journal(embedded, topic, "reader") as reader:
             assert {"operation/a", "operation/b"} <= set(bodies(await reader.peek()))
         run.cancel()
@@ -198,20 +200,24 @@ async def test_a_backend_acts_again_when_the_whole_cluster_has_restarted(embedde
 
     async with journal(embedded, topic) as its:
         me = BackendIdentity.here("one", "unix:/run/one.sock", 1)
-        keeper = LeaseManager(its, me, SystemClock(), terms=QUICK)
-        run = asyncio.create_task(keeper.run())
-        await keeper.ready(DEADLINE_S)
-        await keeper.append({"operation/a": {}})
+        lease_manager = LeaseManager(its, me, SystemClock(), terms=QUICK)
+        run = asyncio.create_task(lease_manager.run())
+        await lease_manager.ready(DEADLINE_S)
+        await lease_manager.append({"operation/a": {}})
         await asyncio.to_thread(each, EmbeddedCluster.stop_broker)
-        await wait_until_async(lambda: keeper.duty is not LeaseState.ACT, DEADLINE_S, "it stops")
+        await wait_until_async(
+            lambda: lease_manager.duty is not LeaseState.ACT, DEADLINE_S, "it stops"
+        )
         await asyncio.to_thread(each, EmbeddedCluster.start_broker)
-        await wait_until_async(lambda: keeper.duty is LeaseState.ACT, DEADLINE_S, "it acts again")
-        await keeper.append({"operation/b": {}})
-        assert {"operation/a", "operation/b"} <= set(bodies(keeper.state))
-        assert keeper.trouble is None
+        await wait_until_async(
+            lambda: lease_manager.duty is LeaseState.ACT, DEADLINE_S, "it acts again"
+        )
+        await lease_manager.append({"operation/b": {}})
+        assert {"operation/a", "operation/b"} <= set(bodies(lease_manager.state))
+        assert lease_manager.trouble is None
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
-        await keeper.release()
+        await lease_manager.release()
 
 
 # --- what a principal may
@@ -260,24 +266,24 @@ def guarded_journal(kafka: RealKafka, name: str) -> TopicJournal:
 async def test_the_acls_that_are_named_are_those_that_are_needed() -> None:
     with RealKafka(1, OVERRIDES, sasl=True, ready_deadline_s=90.0) as kafka:
         one, two = (guarded_journal(kafka, name) for name in ("one", "two"))
-        keeper = LeaseManager(
+        lease_manager = LeaseManager(
             one, BackendIdentity.here("one", "unix:/run/one.sock", 1), SystemClock()
         )
-        run = asyncio.create_task(keeper.run())
+        run = asyncio.create_task(lease_manager.run())
         with pytest.raises(NotAuthorized, match="needs the ACLs") as refused:
-            await keeper.ready(DEADLINE_S)
+            await lease_manager.ready(DEADLINE_S)
         await asyncio.to_thread(create_topic, kafka.bootstrap_servers, TOPIC, [[1]], GOOD)
         await asyncio.to_thread(allow, kafka, FOLLOWS)
         async with asyncio.timeout(DEADLINE_S):
             assert await follows_in_the_end(two) == JournalState()
         with pytest.raises(NotAuthorized):
-            await keeper.ready(DEADLINE_S)
+            await lease_manager.ready(DEADLINE_S)
         await asyncio.to_thread(allow, kafka, ACTS)
         identity = transactional_id(kafka.cluster_id, TOPIC)
         await asyncio.to_thread(allow, kafka, {ResourceType.TRANSACTIONAL_ID: (identity, WRITES)})
         async with asyncio.timeout(DEADLINE_S):
-            await acts_in_the_end(keeper)
-            await keeper.append({"operation/a": {}})
+            await acts_in_the_end(lease_manager)
+            await lease_manager.append({"operation/a": {}})
             async with aclosing(two.follow()) as states:
                 while not bodies(await anext(states)):
                     pass
@@ -285,7 +291,7 @@ async def test_the_acls_that_are_named_are_those_that_are_needed() -> None:
         assert await asyncio.to_thread(writers_of, admin, TOPIC) == {f"User:{USER}"}
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
-        await keeper.release()
+        await lease_manager.release()
         await one.close()
         await two.close()
     for word in ("Create", "Describe", "DescribeConfigs", "Read", "Write", "kshunt-journal-"):
@@ -308,10 +314,10 @@ async def follows_in_the_end(its: TopicJournal) -> JournalState:
             await SystemClock().wait_s(0.05)
 
 
-async def acts_in_the_end(keeper: LeaseManager) -> None:
+async def acts_in_the_end(lease_manager: LeaseManager) -> None:
     """As `follows_in_the_end`."""
     while True:
         try:
-            return await keeper.ready(DEADLINE_S)
+            return await lease_manager.ready(DEADLINE_S)
         except NotAuthorized:
             await SystemClock().wait_s(0.05)

@@ -24,7 +24,7 @@ from kshunt.backend.pipeline.kernels.copy_errors import (
 )
 from kshunt.backend.pipeline.kernels.copying import AS_SOURCE, Copied, Copying, Range, copy_range
 from kshunt.backend.pipeline.kernels.partitioner import NO_KEY, partitions_of_bytes
-from kshunt.backend.pipeline.repartition.copy_batches import begun, course, next_batch
+from kshunt.backend.pipeline.repartition.copy_batches import begun, copy_cuts, next_batch
 from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
 from tests.support.clusters import EMULATED, embedded
 from tests.support.shrink.copied_topics import filled, held
@@ -70,7 +70,7 @@ def topics_of(
 
 def copied(topics: Topics, plan: Copying, most: int = 10**9) -> list[Copied]:
     """Copy everything, batch by batch."""
-    way = course(topics.starts(plan.source), {}, topics.ends(plan.source), [])
+    way = copy_cuts(topics.starts(plan.source), {}, topics.ends(plan.source), [])
     at, done = begun(topics, plan, way), []
     while batch := next_batch(at, way, most):
         for each in batch.ranges:
@@ -151,7 +151,7 @@ def test_a_record_that_is_too_large_is_named_and_nothing_of_its_transaction_stay
     topics, plan = topics_of(servers, "large", limit_bytes=LIMIT_BYTES)
     values = [b"%d" % n * 3_000 for n in range(9)]
     sent(servers, plan.source, *values, bytes(LIMIT_BYTES), b"last")
-    way = course(topics.starts(plan.source), {}, topics.ends(plan.source), [])
+    way = copy_cuts(topics.starts(plan.source), {}, topics.ends(plan.source), [])
     begun(topics, plan, way)
     done = copy_range(plan, Range(0, 0, 11))
     assert isinstance(done.failure, RecordTooLarge), str(done.failure)
@@ -193,7 +193,7 @@ def test_who_copies_a_partition_later_shuts_the_former_out(servers: str) -> None
 def test_records_that_were_deleted_meanwhile_stop_the_copy(servers: str) -> None:
     topics, plan = topics_of(servers, "gone")
     sent(servers, plan.source, b"a", b"b", b"c")
-    way = course(topics.starts(plan.source), {}, topics.ends(plan.source), [])
+    way = copy_cuts(topics.starts(plan.source), {}, topics.ends(plan.source), [])
     begun(topics, plan, way)
     admin = AdminClient(dict(plan.clients))
     before = TopicPartition(plan.source, 0, 2)
@@ -208,7 +208,7 @@ def test_a_target_with_records_of_others_is_refused(servers: str) -> None:
     topics, plan = topics_of(servers, "taken")
     sent(servers, plan.source, b"a")
     sent(servers, plan.target, b"somebody's")
-    way = course(topics.starts(plan.source), {}, topics.ends(plan.source), [])
+    way = copy_cuts(topics.starts(plan.source), {}, topics.ends(plan.source), [])
     with pytest.raises(Conflict, match="not known"):
         begun(topics, plan, way)
     assert topics.committed(plan.group, plan.source, 2) == {}
@@ -232,7 +232,7 @@ def test_an_open_transaction_ends_what_can_be_copied(servers: str) -> None:
     ends = topics.ends(plan.source)
     assert ends == {0: 1, 1: 0}
     with pytest.raises(BadInput, match="up to offset 1,"):
-        course(topics.starts(plan.source), {0: 2}, ends, [])
+        copy_cuts(topics.starts(plan.source), {0: 2}, ends, [])
     (done,) = copied(topics, plan)
     assert done.records == 1
     writer.abort_transaction(BROKER_DEADLINE_S)

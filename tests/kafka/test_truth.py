@@ -136,7 +136,7 @@ def test_the_tool_says_that_the_cluster_refused_and_exits_with_1(
     plan.write_text(json.dumps({"version": 1, "partitions": moves}))
     tool = [sys.executable, "-m", "kshunt", "kafka-reassign-partitions", "--backend", address]
     tool += ["--execute", "--reassignment-json-file", str(plan), "--throttle", str(OURS)]
-    wait_until(lambda: client.standing().backend, DEADLINE_S, "the backend serves")
+    wait_until(lambda: client.backend_status().backend, DEADLINE_S, "the backend serves")
     with ground.denied(ALTER):
         ended = subprocess.run(
             tool, capture_output=True, text=True, timeout=DEADLINE_S, check=False

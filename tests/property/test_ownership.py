@@ -141,7 +141,7 @@ class OwnershipLaw(RuleBasedStateMachine):
             ghost.base = pairs
             return
         shares = self.own.lists[cell].shares.values()
-        owned = frozenset().union(*(s.pairs | s.going for s in shares if s.state != "past"))
+        owned = frozenset().union(*(s.pairs | s.given_up for s in shares if s.state != "past"))
         ghost.added = (ghost.added | (pairs - listed - ghost.base - owned)) & pairs
         ghost.removed = (ghost.removed | ((listed - pairs) & ghost.base)) - pairs
 

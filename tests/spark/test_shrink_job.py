@@ -74,10 +74,10 @@ async def running(job: ProcessJob, command: JobCommand) -> AsyncIterator[int]:
     session = job._process.pid
 
     def is_under_way() -> bool:
-        return bool(job.standing().bytes)
+        return bool(job.status().bytes)
 
     await wait_until_async(is_under_way, ENDS_S, "a batch is copied")
-    assert job.standing().running
+    assert job.status().running
     yield session
     # Workers are of a group of their own, and end when their Java has.
     await asyncio.to_thread(
@@ -88,9 +88,9 @@ async def running(job: ProcessJob, command: JobCommand) -> AsyncIterator[int]:
 async def finished(job: ProcessJob, command: JobCommand) -> dict[str, Any]:
     """What a verification said; nothing of a copy."""
     await job.start(command)
-    standing = await ended_as(job, "complete")
+    status = await ended_as(job, "complete")
     await job.end()
-    return dict(standing.verified or {})
+    return dict(status.verified or {})
 
 
 async def test_a_job_is_killed_and_ended_and_loses_and_doubles_nothing(
@@ -104,15 +104,15 @@ async def test_a_job_is_killed_and_ended_and_loses_and_doubles_nothing(
     )
     async with running(job, command) as session:
         os.kill(session, signal.SIGKILL)
-        standing = await ended_as(job, "failed")
-        assert standing.retriable
+        status = await ended_as(job, "failed")
+        assert status.retriable
         await job.end()
     async with running(job, command):
         await job.end()
-        assert job.standing().ended == "stopped"
+        assert job.status().ended == "stopped"
     await finished(job, command)
-    assert job.standing().positions == until
-    assert job.standing().records_done == job.standing().records_total
+    assert job.status().positions == until
+    assert job.status().records_done == job.status().records_total
 
     found = await finished(job, replace(command, verify=True, until=None, cuts=()))
     assert found["equal"], found

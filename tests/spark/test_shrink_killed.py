@@ -80,7 +80,7 @@ class Shrinking:
         wait_until(self._may_act, DEADLINE_S, "no other backend acts")
 
     def _may_act(self) -> bool:
-        return self.client.standing().duty in (LeaseState.IDLE, LeaseState.ACT)
+        return self.client.backend_status().duty in (LeaseState.IDLE, LeaseState.ACT)
 
     def kill(self) -> None:
         """The backend, at once; another one takes its lease over."""
@@ -101,13 +101,13 @@ class Shrinking:
             operation = self.operation()
             if operation is None or "shrink" not in operation.details:
                 return False
-            course = ShrinkProgress.from_json(operation.details["shrink"])
-            said = f"{operation.state}, {course.phase}: {course.words} {operation.outcome}"
-            said += "".join(f"; {one}" for one in course.groups)
+            progress = ShrinkProgress.from_json(operation.details["shrink"])
+            said = f"{operation.state}, {progress.phase}: {progress.words} {operation.outcome}"
+            said += "".join(f"; {one}" for one in progress.groups)
             assert operation.state is not OperationState.FAILED, said
-            if course.phase not in self.seen:
-                self.seen.append(course.phase)
-            return bool(condition(course))
+            if progress.phase not in self.seen:
+                self.seen.append(progress.phase)
+            return bool(condition(progress))
 
         try:
             wait_until(holds, DEADLINE_S, what)
@@ -204,10 +204,10 @@ def test_a_shrink_survives_whatever_is_killed(
         shrinking.start()
         _start(shrinking)
         _killed_before_it_is_confirmed(shrinking)
-        shrinking.until(lambda course: course.needs == "confirm", "it waits for the name")
+        shrinking.until(lambda progress: progress.needs == "confirm", "it waits for the name")
         shrinking.until(
-            lambda course: (
-                {one.name: one.read_twice for one in course.groups}
+            lambda progress: (
+                {one.name: one.read_twice for one in progress.groups}
                 == {f"{topic}-{name}": 0 for name in groups}
             ),
             "it is known what groups would read twice",
@@ -249,25 +249,25 @@ def _killed_before_it_is_confirmed(shrinking: Shrinking) -> None:
     if KILLS > 1:
         shrinking.until(_some_is_done, "it is copied")
         shrinking.kill_job()
-    shrinking.until(lambda course: course.phase in (Phase.COPY, Phase.VERIFY), "it goes on")
+    shrinking.until(lambda progress: progress.phase in (Phase.COPY, Phase.VERIFY), "it goes on")
     shrinking.kill()
     if KILLS > 2:
-        shrinking.until(lambda course: course.phase is Phase.VERIFY, "it is compared")
+        shrinking.until(lambda progress: progress.phase is Phase.VERIFY, "it is compared")
         wait_until(lambda: any(_jobs(shrinking.backend)), DEADLINE_S, "the comparison runs")
         shrinking.kill()
 
 
-def _some_is_done(course: ShrinkProgress) -> bool:
+def _some_is_done(progress: ShrinkProgress) -> bool:
     """A part of the copy; of few records it may never be seen that there is more to come."""
-    copied = next(one for one in course.phases if one.phase is Phase.COPY)
-    return course.phase is Phase.COPY and (RECORDS <= FEW or bool(copied.done))
+    copied = next(one for one in progress.phases if one.phase is Phase.COPY)
+    return progress.phase is Phase.COPY and (RECORDS <= FEW or bool(copied.done))
 
 
 def _killed_after_it_was_confirmed(shrinking: Shrinking) -> None:
     """Once the source is gone: the job that copies back, and the backend."""
     late = (Phase.COPY_BACK, Phase.VERIFY_BACK)
     shrinking.until(
-        lambda course: course.phase in late and course.past_no_return, "it is copied back"
+        lambda progress: progress.phase in late and progress.past_no_return, "it is copied back"
     )
     with pytest.raises(KshuntError, match="Every record is in"):
         shrinking.client.steer("cancel", shrinking.operation_id)

@@ -72,7 +72,7 @@ class Shrunk:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class AuditedCluster:
     """The cluster's own state, by other clients than kshunt's."""
 
     settings: Mapping[Setting, str]
@@ -176,7 +176,7 @@ def _state(outcome: str) -> str:
 
 def problems(
     lines: Sequence[Json],
-    cluster: Cluster,
+    cluster: AuditedCluster,
     asked: Mapping[str, Mapping[Partition, Asked]],
     *,
     edited_since: Collection[Setting] = (),
@@ -215,7 +215,7 @@ def _ends_amiss(
     operation: str,
     end: tuple[str, str],
     moves: Mapping[Partition, Asked],
-    cluster: Cluster,
+    cluster: AuditedCluster,
 ) -> list[str]:
     state, outcome = end
     at_target = [p for p, move in moves.items() if cluster.replicas.get(p) == move.target]
@@ -235,7 +235,7 @@ def _ends_amiss(
 
 
 def shrink_problems(
-    lines: Sequence[Json], cluster: Cluster, shrinks: Mapping[str, Shrunk]
+    lines: Sequence[Json], cluster: AuditedCluster, shrinks: Mapping[str, Shrunk]
 ) -> list[str]:
     """Everything that the audit says of settings and of these shrinks and is not so."""
     told = replay(lines)
@@ -250,7 +250,7 @@ def shrink_problems(
 
 
 def _shrink_amiss(
-    operation: str, state: str, outcomes: Sequence[str], shrunk: Shrunk, cluster: Cluster
+    operation: str, state: str, outcomes: Sequence[str], shrunk: Shrunk, cluster: AuditedCluster
 ) -> list[str]:
     """A shrink that is done told of the deletion, then of the new topic; any other of neither."""
     steps = [word for outcome in outcomes for word in (_GONE, _ANEW) if word in outcome]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Standing:
+class StoppedClock:
     """A clock that stands until it is moved."""
 
     ms: int = 1_000

@@ -113,8 +113,8 @@ async def test_a_paused_operation(shown: Shown) -> None:
 
 
 async def test_another_backend_acts(shown: Shown) -> None:
-    shown.backend.standing = replace(
-        shown.backend.standing,
+    shown.backend.status = replace(
+        shown.backend.status,
         duty="follow",
         acting="kshunt-9f8e7d6c",
         host="bastion-2",

@@ -53,7 +53,7 @@ def client(place: tuple[str, KazooClient]) -> KazooClient:
 
 
 @pytest.fixture
-async def acting(place: tuple[str, KazooClient]) -> AsyncIterator[Backend]:
+async def active(place: tuple[str, KazooClient]) -> AsyncIterator[Backend]:
     async with backend_of(place[0], recovers=False) as backend:
         await backend.ready()
         yield backend
@@ -65,10 +65,10 @@ def clock() -> Ahead:
 
 
 @pytest.fixture
-def recovery(acting: Backend, clock: Ahead) -> Recovery:
-    admin = acting.admin
+def recovery(active: Backend, clock: Ahead) -> Recovery:
+    admin = active.admin
     assert isinstance(admin, ZooKeeperAdmin)
-    return Recovery(admin.session, acting.membership, clock, Removal, PATIENCE_S)
+    return Recovery(admin.session, active.membership, clock, Removal, PATIENCE_S)
 
 
 def configured(client: KazooClient, entity: str, config: dict[str, str]) -> None:

@@ -259,7 +259,7 @@ def test_the_dashboards_backend_says_what_it_cannot_offer(
         cluster = live.cluster()
         assert cluster.bootstrap_servers == zookeeper_address(zookeeper.connect)
         assert cluster.brokers == 3
-        offered_not = {what for what, _ in live.standing().not_offered}
+        offered_not = {what for what, _ in live.backend_status().not_offered}
         assert offered_not >= {"cancel", "unclean election", "shrinking topics"}
         with pytest.raises(BackendError, match="does not offer unclean election"):
             live.elect_unclean_leaders((TopicPartition(topic, 0),), validate_only=True)

@@ -14,6 +14,7 @@ from kshunt.backend.errors import BackendError, BackendUnreachable, KshuntError
 from kshunt.tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, THROTTLES
 from kshunt.tui.data.operator_identity import who_am_i
 from kshunt.tui.data.questions import (
+    BACKEND_STATUS,
     DELIVERED,
     DRIFT,
     EFFECTS,
@@ -23,7 +24,6 @@ from kshunt.tui.data.questions import (
     PIPELINE,
     PRESENCE,
     PROPOSALS,
-    STANDING,
     PollingState,
     due,
     put_answers,
@@ -52,7 +52,7 @@ TICK_S: Final = 0.5
 """How often it is looked whether a question is due."""
 
 _QUESTIONS: Final[Mapping[str, Callable[[BackendClient], Any]]] = {
-    STANDING: lambda client: client.standing(),
+    BACKEND_STATUS: lambda client: client.backend_status(),
     DRIFT: lambda client: client.drift(),
     ORPHANS: lambda client: client.orphans(),
     OWNED: lambda client: client.owned_throttles(),
@@ -214,9 +214,9 @@ def _goes_without(about: str, error: KshuntError) -> bool:
     return about == PRESENCE or (about == PROPOSALS and unknown)
 
 
-def _tables(standing: PipelineStatus | None) -> frozenset[str]:
+def _tables(pipeline_status: PipelineStatus | None) -> frozenset[str]:
     """The tables of the data pipeline in which there is anything."""
-    tables = () if standing is None else standing.tables
+    tables = () if pipeline_status is None else pipeline_status.tables
     return frozenset(one.table for one in tables if one.newest_ms is not None)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kshunt.tui.data.store import Store
     from kshunt.tui.feed.messages import Scene
 
-STANDING: Final = "who acts"
+BACKEND_STATUS: Final = "who acts"
 DRIFT: Final = "drift"
 ORPHANS: Final = "orphan throttles"
 OWNED: Final = "owners of throttles"
@@ -27,7 +27,7 @@ DELIVERED: Final = "results of the pipeline"
 PRESENCE: Final = "who is here"
 PROPOSALS: Final = "proposals"
 EVERY_S: Final[Mapping[str, float]] = {
-    STANDING: 5.0,
+    BACKEND_STATUS: 5.0,
     DRIFT: 2.0,
     ORPHANS: 5.0,
     OWNED: 5.0,
@@ -43,7 +43,7 @@ EFFECT: Final = "throttle_effect"
 """Tables of results, by their names."""
 
 _PLACES: Final[Mapping[str, str]] = {
-    STANDING: "standing",
+    BACKEND_STATUS: "backend_status",
     DRIFT: "drift",
     ORPHANS: "orphans",
     OWNED: "owned",
@@ -57,7 +57,7 @@ _PLACES: Final[Mapping[str, str]] = {
 """Where the store keeps each answer."""
 
 _NONE: Final[Mapping[str, Any]] = {
-    STANDING: None,
+    BACKEND_STATUS: None,
     DRIFT: (),
     ORPHANS: (),
     OWNED: None,
@@ -98,7 +98,7 @@ def wanted(moment: PollingState) -> frozenset[str]:
     forecasts = {FORECASTS} if moment.running and ETA in moment.tables else set()
     effects = {EFFECTS} if moment.throttles_in_sight and EFFECT in moment.tables else set()
     past = {DELIVERED} if moment.past_in_sight and moment.tables else set()
-    always = {STANDING, PIPELINE, PRESENCE, PROPOSALS}
+    always = {BACKEND_STATUS, PIPELINE, PRESENCE, PROPOSALS}
     return frozenset(always | drift | orphans | forecasts | effects | past)
 
 

@@ -88,7 +88,7 @@ class Store:
     info: ClusterInfo | None = None
     connection: Connection = CONNECTING
     operations: tuple[Operation, ...] = ()
-    standing: BackendStatus | None = None
+    backend_status: BackendStatus | None = None
     """Which backend acts; None until it is known."""
     drift: tuple[ShownDrift, ...] = ()
     """Throttles of ours that somebody else changed."""

@@ -55,10 +55,10 @@ def foreign_throttles_left(
         for cell in owned
         if any(share.state != "left" for share in cell.shares)
     }
-    return Left(ids, sum(1 for cell in _standing(throttles) if cell not in held))
+    return Left(ids, sum(1 for cell in _set_cells(throttles) if cell not in held))
 
 
-def _standing(throttles: Throttles) -> Iterator[tuple[str, int | str]]:
+def _set_cells(throttles: Throttles) -> Iterator[tuple[str, int | str]]:
     """Every rate and every list that is set."""
     for broker, throttle in throttles.rates.items():
         rate = throttle.rate

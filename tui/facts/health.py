@@ -61,7 +61,7 @@ def health_of(facts: Facts) -> Health:
     in_sync = _counts(rows.in_isr, starts)
     original = replicas - _counts(rows.adding, starts)
     lacking = _counts(rows.in_isr & ~rows.adding, starts) < original
-    lacking &= ~facts.going[starts]
+    lacking &= ~facts.being_deleted[starts]
     needed = _min_isr(facts)
     known = needed != UNKNOWN
     written = rows.mode[starts] == PartitionMode.READ_WRITE

@@ -138,7 +138,7 @@ class Home:
     """There are results of a data pipeline."""
     held: bool = False
     """All that moves stands still on purpose."""
-    course: tuple[TransferPoint, ...] = ()
+    history: tuple[TransferPoint, ...] = ()
     """Of the time up to the newest snapshot; computed for the views that plot it."""
 
 
@@ -146,7 +146,7 @@ class HomeBuilder:
     """Makes a `Home` of each job, and remembers the course and the batch. For one thread."""
 
     def __init__(self) -> None:
-        self._course = TransferHistory()
+        self._history = TransferHistory()
         self._batch = FinishedMoves()
         self._home = Home(Total(), Health())
         self._of: object = None
@@ -155,7 +155,7 @@ class HomeBuilder:
     def home(self, facts: Facts, job: Job, *, plots: bool) -> Home:
         """What there is to say of a job's snapshot; `plots` where its view shows the course."""
         snapshot = facts.snapshot
-        self._course.take(facts)
+        self._history.take(facts)
         if self._cluster_id != snapshot.cluster_id:
             self._cluster_id, self._home = snapshot.cluster_id, Home(Total(), Health())
             self._batch = FinishedMoves()
@@ -173,7 +173,7 @@ class HomeBuilder:
                 self._home, overview=overview_of(facts, job, self._home.health, self._home.total)
             )
         if plots:
-            self._home = replace(self._home, course=self._course.until(snapshot.taken_ms))
+            self._home = replace(self._home, history=self._history.until(snapshot.taken_ms))
         return self._home
 
 

@@ -49,9 +49,9 @@ def shrink_progress_of(operation: Operation) -> ShrinkProgress | None:
         return None
 
 
-def phase_now(course: ShrinkProgress) -> PhaseShown | None:
+def phase_now(progress: ShrinkProgress) -> PhaseShown | None:
     """The phase that it is in."""
-    return next((one for one in course.phases if one.phase is course.phase), None)
+    return next((one for one in progress.phases if one.phase is progress.phase), None)
 
 
 def share_of(phase: PhaseShown | None) -> float:
@@ -81,52 +81,52 @@ def clock_text(ms: int | None) -> str:
     return UNKNOWN_TEXT if ms is None else time.strftime("%H:%M UTC", time.gmtime(ms / 1000))
 
 
-def needs_words(course: ShrinkProgress) -> str:
+def needs_words(progress: ShrinkProgress) -> str:
     """What it waits for, and what helps; empty while it goes on by itself."""
-    match course.needs:
+    match progress.needs:
         case "confirm":
-            keys = f"for you: {key_of('confirm_shrink')}, then type {course.topic}."
+            keys = f"for you: {key_of('confirm_shrink')}, then type {progress.topic}."
             # Past the point of no return it asks because of a difference, which its words tell.
-            return f"{keys} {course.words}" if course.past_no_return else keys
+            return f"{keys} {progress.words}" if progress.past_no_return else keys
         case "groups":
-            names = [one.name for one in course.groups if one.members]
+            names = [one.name for one in progress.groups if one.members]
             return f"for groups to stop: {names_text(names, 3) or UNKNOWN_TEXT}."
         case "producers":
-            return f"for what writes {course.topic} to stop."
+            return f"for what writes {progress.topic} to stop."
         case "":
             return ""
         case _:
-            return f"for you: {course.words}"
+            return f"for you: {progress.words}"
 
 
-def _for_whom(course: ShrinkProgress) -> str:
+def _for_whom(progress: ShrinkProgress) -> str:
     others = {"groups": "for groups to stop", "producers": "for producers to stop"}
-    return others.get(course.needs, "for you")
+    return others.get(progress.needs, "for you")
 
 
-def brief(course: ShrinkProgress) -> str:
+def brief(progress: ShrinkProgress) -> str:
     """The phase that it is in, how far, and how long yet: `copy 45%, ETA 3m00s to 5m00s`."""
-    phase = phase_now(course)
-    if course.needs:
-        return f"{course.phase.value}: waits {_for_whom(course)}"
+    phase = phase_now(progress)
+    if progress.needs:
+        return f"{progress.phase.value}: waits {_for_whom(progress)}"
     share, eta = share_of(phase), eta_range(phase)
     known = "" if math.isnan(share) else f" {percent(share)}"
-    return f"{course.phase.value}{known}{f', ETA {eta}' if eta else ''}"
+    return f"{progress.phase.value}{known}{f', ETA {eta}' if eta else ''}"
 
 
-def phase_lines(course: ShrinkProgress, glyphs: Glyphs, room: int) -> list[PaneLine]:
+def phase_lines(progress: ShrinkProgress, glyphs: Glyphs, room: int) -> list[PaneLine]:
     """What there is to say in so many lines; the phase that it is in is always among it."""
-    waits = list(_waits(course))
-    point = 1 if course.cut_over is CutOver.SAME_NAME else 0
-    worded = sum(map(_measured, course.phases))
+    waits = list(_waits(progress))
+    point = 1 if progress.cut_over is CutOver.SAME_NAME else 0
+    worded = sum(map(_measured, progress.phases))
     asked = sum(one.lines for one in waits)
-    if room >= asked + len(course.phases) + point + worded:
-        lines = [*waits, *_phases(course, glyphs)]
+    if room >= asked + len(progress.phases) + point + worded:
+        lines = [*waits, *_phases(progress, glyphs)]
     else:
-        lines = _roomy([*waits, *_short(course, glyphs)], room)
+        lines = _roomy([*waits, *_short(progress, glyphs)], room)
     left = room - sum(one.lines for one in lines)
-    if course.groups and left >= 1:
-        lines += _groups(course, left)
+    if progress.groups and left >= 1:
+        lines += _groups(progress, left)
     return lines[: max(room, 1)]
 
 
@@ -139,35 +139,39 @@ def _roomy(lines: list[PaneLine], room: int) -> list[PaneLine]:
     return [line._replace(lines=2) if two else line for line, two in zip(lines, long, strict=True)]
 
 
-def _waits(course: ShrinkProgress) -> Iterable[PaneLine]:
-    words, now = needs_words(course), phase_now(course)
+def _waits(progress: ShrinkProgress) -> Iterable[PaneLine]:
+    words, now = needs_words(progress), phase_now(progress)
     if words:
         yield PaneLine("Waits", words, "warn", 1 if len(words) <= ONE_LINE else 3)
-    elif course.words and (now is None or now.words != course.words):
-        yield PaneLine("Does", course.words)
+    elif progress.words and (now is None or now.words != progress.words):
+        yield PaneLine("Does", progress.words)
 
 
-def _phases(course: ShrinkProgress, glyphs: Glyphs) -> Iterable[PaneLine]:
+def _phases(progress: ShrinkProgress, glyphs: Glyphs) -> Iterable[PaneLine]:
     """Each phase on a line of its own, and where the way back ends."""
     label = "Phases"
-    for one in course.phases:
+    for one in progress.phases:
         if one.phase is POINT_OF_NO_RETURN:
-            yield PaneLine("", _point(course, glyphs), "bad" if course.past_no_return else "warn")
+            yield PaneLine(
+                "", _point(progress, glyphs), "bad" if progress.past_no_return else "warn"
+            )
         name = f"{_mark(one, glyphs)} {one.phase.value:<{NAME_CELLS}}"
         words = _progress(one, glyphs) if _measured(one) else one.words
-        yield PaneLine(label, f"{name} {words}".rstrip(), _tone(one, course))
+        yield PaneLine(label, f"{name} {words}".rstrip(), _tone(one, progress))
         label = ""
         if _measured(one):
-            yield PaneLine("", f"{' ' * (NAME_CELLS + 3)}{_amount(one)}", _tone(one, course))
+            yield PaneLine("", f"{' ' * (NAME_CELLS + 3)}{_amount(one)}", _tone(one, progress))
 
 
-def _tone(one: PhaseShown, course: ShrinkProgress) -> str:
-    return "warn" if one.state == "now" and course.needs else _TONES.get(one.state, "")
+def _tone(one: PhaseShown, progress: ShrinkProgress) -> str:
+    return "warn" if one.state == "now" and progress.needs else _TONES.get(one.state, "")
 
 
-def _point(course: ShrinkProgress, glyphs: Glyphs) -> str:
+def _point(progress: ShrinkProgress, glyphs: Glyphs) -> str:
     rule = glyphs.rule * 2
-    what = f"{course.topic} is gone" if course.past_no_return else f"{course.topic} is deleted"
+    what = (
+        f"{progress.topic} is gone" if progress.past_no_return else f"{progress.topic} is deleted"
+    )
     return f"{rule} point of no return: {what} {rule}"
 
 
@@ -207,48 +211,50 @@ def _count(count: int | None) -> str:
     return UNKNOWN_TEXT if count is None else count_text(count)
 
 
-def _short(course: ShrinkProgress, glyphs: Glyphs) -> Iterable[PaneLine]:
+def _short(progress: ShrinkProgress, glyphs: Glyphs) -> Iterable[PaneLine]:
     """What is done, the phase that it is in, and what is to come: a line each."""
-    done = [one.phase.value for one in course.phases if one.state == "done"]
+    done = [one.phase.value for one in progress.phases if one.state == "done"]
     if done:
         yield PaneLine("Done", ", ".join(done), "dim")
-    now = phase_now(course)
+    now = phase_now(progress)
     if now is not None and now.state != "done":
         label = "Failed" if now.state == "failed" else "Now"
         words = now.words
         if _measured(now):
             words = ", ".join(filter(None, (_progress(now, glyphs), _amount(now))))
-        yield PaneLine(label, f"{now.phase.value} {words}".rstrip(), _tone(now, course))
-    ahead = [one for one in course.phases if one.state == "ahead"]
+        yield PaneLine(label, f"{now.phase.value} {words}".rstrip(), _tone(now, progress))
+    ahead = [one for one in progress.phases if one.state == "ahead"]
     if ahead:
-        yield PaneLine("Then", _ahead(course, ahead))
+        yield PaneLine("Then", _ahead(progress, ahead))
 
 
-def _ahead(course: ShrinkProgress, ahead: Sequence[PhaseShown]) -> str:
+def _ahead(progress: ShrinkProgress, ahead: Sequence[PhaseShown]) -> str:
     """`seal, [no return] delete, create, ...`."""
     named = []
     for one in ahead:
-        point = one.phase is POINT_OF_NO_RETURN and not course.past_no_return
+        point = one.phase is POINT_OF_NO_RETURN and not progress.past_no_return
         named.append(f"NO RETURN: {one.phase.value}" if point else one.phase.value)
     return ", ".join(named)
 
 
-def _groups(course: ShrinkProgress, room: int) -> list[PaneLine]:
+def _groups(progress: ShrinkProgress, room: int) -> list[PaneLine]:
     """Each group with its members and what it will read again, those that hold it up first."""
-    groups = sorted(course.groups, key=lambda one: (-one.members, -(one.read_twice or 0), one.name))
+    groups = sorted(
+        progress.groups, key=lambda one: (-one.members, -(one.read_twice or 0), one.name)
+    )
     if room < min(len(groups), GROUPS_LEAST):
         words = [f"{plural(len(groups), 'consumer group')}"]
         active = sum(1 for one in groups if one.members)
         words += [f"{active:,} with members"] if active else ["none with members"]
         return [PaneLine("Groups", ", ".join(words), "warn" if active else "")]
     shown = groups if len(groups) <= room else groups[: room - 1]
-    lines = [PaneLine("", *group_words(one, course)) for one in shown]
+    lines = [PaneLine("", *group_words(one, progress)) for one in shown]
     if len(shown) < len(groups):
         lines.append(PaneLine("", f"and {len(groups) - len(shown):,} more", "dim"))
     return [lines[0]._replace(label="Groups"), *lines[1:]]
 
 
-def group_words(group: GroupShown, course: ShrinkProgress) -> tuple[str, str]:
+def group_words(group: GroupShown, progress: ShrinkProgress) -> tuple[str, str]:
     """What there is to know of a group, and its tone."""
     members = "no members" if not group.members else plural(group.members, "member")
     if group.committed:
@@ -256,46 +262,46 @@ def group_words(group: GroupShown, course: ShrinkProgress) -> tuple[str, str]:
     twice = ", reads nothing twice"
     if group.read_twice != 0:
         # Before the copy was verified nobody can know it.
-        known = group.read_twice is not None or course.verified_ms is not None
+        known = group.read_twice is not None or progress.verified_ms is not None
         twice = f", reads {_count(group.read_twice)} twice" if known else ""
     return f"{group.name}: {members}{twice}", "warn" if group.members else ""
 
 
 def waits_for_name(operation: Operation) -> bool:
     """True while the name of its topic would let a shrink go on."""
-    course = shrink_progress_of(operation)
-    return course is not None and course.needs == "confirm" and "confirm" in operation.actions
+    progress = shrink_progress_of(operation)
+    return progress is not None and progress.needs == "confirm" and "confirm" in operation.actions
 
 
-def cut_over_lines(course: ShrinkProgress, cluster_id: str, room: int) -> list[PaneLine]:
+def cut_over_lines(progress: ShrinkProgress, cluster_id: str, room: int) -> list[PaneLine]:
     """What an operator must know who types the name: what goes, where it is, who reads it."""
-    records = "" if course.records is None else f"{course.records:,} "
-    equal = f"verified equal at {clock_text(course.verified_ms)}"
-    if course.verified_ms is None:
+    records = "" if progress.records is None else f"{progress.records:,} "
+    equal = f"verified equal at {clock_text(progress.verified_ms)}"
+    if progress.verified_ms is None:
         equal = "NOT verified yet"
     copy = PaneLine(
         "Its copy",
-        f"Its {records}records are in {course.copy}, {equal}.",
-        "good" if course.verified_ms is not None else "bad",
+        f"Its {records}records are in {progress.copy}, {equal}.",
+        "good" if progress.verified_ms is not None else "bad",
         2,
     )
     rest = "What is written until then is copied and verified first, by itself."
-    head = [_deletes(course), copy, PaneLine("", rest, "", 2)]
-    if course.past_no_return:
+    head = [_deletes(progress), copy, PaneLine("", rest, "", 2)]
+    if progress.past_no_return:
         # It is asked once more where what was copied back is not what the copy holds.
-        head = [PaneLine("Differs", course.words, "bad", 6), copy]
+        head = [PaneLine("Differs", progress.words, "bad", 6), copy]
     tail = [PaneLine("Cluster", cluster_id)]
     left = room - sum(one.lines for one in head) - len(tail)
-    groups = _groups(course, left) if course.groups and left > 0 else []
-    if not course.groups:
+    groups = _groups(progress, left) if progress.groups and left > 0 else []
+    if not progress.groups:
         groups = [PaneLine("Groups", "no consumer group has read it")]
     return [*head, *groups, *tail]
 
 
-def _deletes(course: ShrinkProgress) -> PaneLine:
-    if course.cut_over is CutOver.NEW_NAME:
-        words = f"{course.topic} becomes read-only, and {course.copy} takes its place."
+def _deletes(progress: ShrinkProgress) -> PaneLine:
+    if progress.cut_over is CutOver.NEW_NAME:
+        words = f"{progress.topic} becomes read-only, and {progress.copy} takes its place."
         return PaneLine("Seals", words, "warn", 2)
-    anew = plural(course.wanted, "partition")
-    words = f"This deletes topic {course.topic}; it is made anew with {anew} and copied back."
+    anew = plural(progress.wanted, "partition")
+    words = f"This deletes topic {progress.topic}; it is made anew with {anew} and copied back."
     return PaneLine("Deletes", words, "bad", 2)

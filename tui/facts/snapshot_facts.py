@@ -30,7 +30,7 @@ _FOLLOWS_FROM: Final[Mapping[str, tuple[str, ...]]] = {
     "moving": ("topic_index", "partition", "adding", "removing"),
     "moving_partitions": ("topic_index", "partition", "adding", "removing"),
     "behind": ("status", "adding", "mode"),
-    "going": ("mode",),
+    "being_deleted": ("mode",),
     "leaving": ("topic_index", "partition", "position", "mode"),
     "stuck": ("cause",),
     "counts": (
@@ -103,10 +103,10 @@ class Facts:
     def behind(self) -> NDArray[np.bool_]:
         """Replicas that still have to copy: added ones, and ones out of the in-sync set."""
         copying: NDArray[np.bool_] = self.rows.status != ReplicaStatus.IN_SYNC
-        return (copying | self.rows.adding) & ~self.going
+        return (copying | self.rows.adding) & ~self.being_deleted
 
     @cached_property
-    def going(self) -> NDArray[np.bool_]:
+    def being_deleted(self) -> NDArray[np.bool_]:
         """Rows of partitions that are being deleted: nobody leads them, and nothing is copied."""
         found: NDArray[np.bool_] = self.rows.mode == PartitionMode.NONE
         return found
@@ -129,7 +129,7 @@ class Facts:
     @cached_property
     def counts(self) -> ReplicaCounts:
         """What is counted over all rows."""
-        rows, stays = self.rows, ~self.going
+        rows, stays = self.rows, ~self.being_deleted
         return ReplicaCounts(
             offline=int(((rows.status == ReplicaStatus.OFFLINE) & stays).sum()),
             behind=int(((rows.status == ReplicaStatus.BEHIND) & ~self.moving).sum()),

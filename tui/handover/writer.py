@@ -21,7 +21,7 @@ def told_until(reel: RecordingReader, time_ms: int) -> Told:
         at_ms=at_ms,
         stops=tuple(stop for stop in reel.stops() if stop.time_ms <= time_ms),
         actions=tuple(entry for entry in reel.actions() if entry[0] <= at_ms),
-        points=tuple(point for point in reel.course() if point.at_ms <= backend_ms),
+        points=tuple(point for point in reel.history() if point.at_ms <= backend_ms),
         began_ms=reel.wall_ms(reel.first_ms),
         trouble=reel.trouble,
     )

@@ -187,16 +187,16 @@ class RecordingReader:
         return self._with_snapshot()
 
     def _with_snapshot(self) -> Scene:
-        course = self._state
-        if self._shown is None or self._shown[:2] != (course, course.drawn):
+        state = self._state
+        if self._shown is None or self._shown[:2] != (state, state.drawn):
             # Unchanged rows are not copied again, and views see that they are the same.
             try:
-                found = course.canvas.snapshot()
+                found = state.canvas.snapshot()
             except UnreadableValue as error:
                 self._told[f"{self._tapes[0].path.name}: {error}. It is left out."] = None
                 found = None
-            self._shown = (course, course.drawn, found)
-        return replace(course.scene, snapshot=self._shown[2])
+            self._shown = (state, state.drawn, found)
+        return replace(state.scene, snapshot=self._shown[2])
 
     def _take(self, one: RecordingFile, entry: Entry) -> None:
         try:
@@ -245,7 +245,7 @@ class RecordingReader:
                 if isinstance(message, ActionTaken):
                     yield entry.wall_ms, message
 
-    def course(self) -> tuple[HistoryPoint, ...]:
+    def history(self) -> tuple[HistoryPoint, ...]:
         """The history of moves over the whole of the recording, by the backend's clock."""
         found: dict[int, HistoryPoint] = {}
         for one, entry in self._entries:

@@ -49,7 +49,7 @@ STOP_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _TimedMessage:
     message: Message
     now_s: float
     wall_s: float
@@ -92,7 +92,7 @@ class Recorder:
         self._about = dict(about or {})
         self._now_s, self._wall_s = now_s, wall_s
         self._began_s, self._began_wall_s = now_s(), wall_s()
-        self._waiting: deque[_Taken] = deque()
+        self._waiting: deque[_TimedMessage] = deque()
         self._wake = threading.Condition()
         self._busy = False
         self._ending = False
@@ -102,7 +102,7 @@ class Recorder:
         self._written_bytes = 0
         self._scene = Scene()
         self._counts = MarkerCounts()
-        self._early: list[_Taken] = []
+        self._early: list[_TimedMessage] = []
         self._time_ms = 0
         self._whole_ms = 0
         self._whole_bytes = 0
@@ -122,7 +122,7 @@ class Recorder:
 
     def take(self, message: Message) -> None:
         """Record a message; from any thread, and at once."""
-        taken = _Taken(message, self._now_s(), self._wall_s())
+        taken = _TimedMessage(message, self._now_s(), self._wall_s())
         with self._wake:
             if self._ending or self.stopped:
                 return
@@ -156,7 +156,7 @@ class Recorder:
             self._record_safely(taken)
         self._close()
 
-    def _record_safely(self, taken: _Taken) -> None:
+    def _record_safely(self, taken: _TimedMessage) -> None:
         """Nothing that cannot be written ends more than the recording."""
         if self.stopped:
             return
@@ -184,7 +184,7 @@ class Recorder:
             self._waiting.clear()
         self.failed(f"Recording has stopped: {reason}. The dashboard goes on.")
 
-    def _record(self, taken: _Taken) -> None:
+    def _record(self, taken: _TimedMessage) -> None:
         if self._descriptor < 0:
             self._early = [*self._early[1 - EARLY_MOST :], taken]
             if not taken.is_snapshot:
@@ -200,7 +200,7 @@ class Recorder:
             self._follow()
         self._append(taken)
 
-    def _append(self, taken: _Taken) -> None:
+    def _append(self, taken: _TimedMessage) -> None:
         message = taken.message
         counts = counted(message.snapshot) if isinstance(message, SnapshotArrived) else self._counts
         found = tuple(marks(self._scene, message, self._counts, counts))
@@ -217,7 +217,7 @@ class Recorder:
             flags = recording_file.INCIDENT if mark.kind == INCIDENT else recording_file.CHANGED
             self._write(taken, recording_file.MARK, _json(marker_json(mark)), flags)
 
-    def _append_snapshot(self, taken: _Taken, snapshot: Snapshot) -> None:
+    def _append_snapshot(self, taken: _TimedMessage, snapshot: Snapshot) -> None:
         from kshunt.tui.recorder.snapshot_columns import encode_change, encode_whole
 
         before = self._scene.snapshot
@@ -231,14 +231,14 @@ class Recorder:
         self._whole_bytes = self._write(taken, recording_file.WHOLE, encode_whole(snapshot))
         self._whole_ms, self._change_bytes = self._time_ms, 0
 
-    def _whole_is_due(self, taken: _Taken) -> bool:
+    def _whole_is_due(self, taken: _TimedMessage) -> bool:
         late = self.time_ms(taken.now_s) - self._whole_ms >= WHOLE_EVERY_S * 1000
         return late or self._change_bytes >= max(
             CHANGES_PER_WHOLE * self._whole_bytes, WHOLE_LEAST_BYTES
         )
 
     def _write(
-        self, taken: _Taken, kind: int, content: bytes | Iterable[bytes], flags: int = 0
+        self, taken: _TimedMessage, kind: int, content: bytes | Iterable[bytes], flags: int = 0
     ) -> int:
         """Append a record; how many bytes it takes."""
         self._time_ms = max(self.time_ms(taken.now_s), self._time_ms)
@@ -254,7 +254,7 @@ class Recorder:
         self._written_bytes += len(data)
         return len(data)
 
-    def _backend_ms(self, taken: _Taken) -> int:
+    def _backend_ms(self, taken: _TimedMessage) -> int:
         if isinstance(taken.message, SnapshotArrived):
             return taken.message.snapshot.taken_ms
         snapshot = self._scene.snapshot

@@ -20,7 +20,7 @@ from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual.app import App
 from textual.geometry import Offset, Size
 
-from kshunt.tui.terminal.flow_control import Taken
+from kshunt.tui.terminal.flow_control import UnderWay
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -109,7 +109,7 @@ class DiffApp(App[None]):
     def __init__(self, *, ansi_color: bool | None = None) -> None:
         super().__init__(ansi_color=ansi_color)
         self._pace = Pace()
-        self._taken = Taken()
+        self._under_way = UnderWay()
         self._diff: ScreenDiff | None = None
         self._frame_due: Timer | None = None
         if known_textual(self):
@@ -128,11 +128,11 @@ class DiffApp(App[None]):
         writer = getattr(self._driver, "_writer_thread", None)
         queue = getattr(writer, "_queue", None)
         waiting = queue is not None and queue.qsize() > 0
-        return waiting or self._taken.full(time.monotonic())
+        return waiting or self._under_way.full(time.monotonic())
 
     def on_terminal_supports_synchronized_output(self) -> None:
         """The terminal has taken in what was sent up to the question."""
-        self._taken.answered(time.monotonic())
+        self._under_way.answered(time.monotonic())
 
     @property
     def output_behind(self) -> bool:
@@ -220,7 +220,7 @@ class DiffApp(App[None]):
         cells += f"\x1b[{place.y + 1};{place.x + 1}H" if place != (0, 0) else "\x1b[H"
         if self._sync_available:
             cells = f"{SYNC_START}{cells}{SYNC_END}"
-            if self._taken.sent(len(cells.encode()), time.monotonic()):
+            if self._under_way.sent(len(cells.encode()), time.monotonic()):
                 cells += QUESTION
         # One write, so that the frame is one entry of the writer's queue.
         self._driver.write(cells)

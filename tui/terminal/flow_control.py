@@ -28,7 +28,7 @@ LOST_S: Final = 20.0
 """An answer that takes longer does not come any more."""
 
 
-class Taken:
+class UnderWay:
     """What is under way to a terminal. Times are by a clock that never goes back."""
 
     def __init__(self) -> None:

@@ -70,7 +70,7 @@ class InputApp(DiffApp):
         """Keys that are on their way, and the screen that was in sight as each was pressed."""
 
         self._waiting: deque[events.Key | events.Paste] = deque()
-        self._acting: Done | None = None
+        self._current: Done | None = None
         """Of the key that acts now."""
 
     @property
@@ -106,7 +106,7 @@ class InputApp(DiffApp):
 
     async def _in_order(self, event: events.Key | events.Paste) -> None:
         """Let it act once those before it have."""
-        if self._acting is None or self._acting.is_lost(self.screen):
+        if self._current is None or self._current.is_lost(self.screen):
             await self._act(event)
         else:
             self._waiting.append(event)
@@ -117,19 +117,19 @@ class InputApp(DiffApp):
 
     def _follow(self, rounds: int) -> None:
         where = self.focused or self.screen
-        self._acting = done = Done(where, rounds)
+        self._current = done = Done(where, rounds)
         where.post_message(done)
         # Should it be lost on its way, it is taken for arrived.
         get_running_loop().call_later(WAITS_S, self.post_message, done)
 
     @on(Done)
     async def _acted(self, done: Done) -> None:
-        if done is not self._acting:
+        if done is not self._current:
             return
-        self._acting = None
+        self._current = None
         if done.rounds > 1:
             self._follow(done.rounds - 1)
-        while self._waiting and self._acting is None:
+        while self._waiting and self._current is None:
             event = self._waiting.popleft()
             if not self._held_back(event):
                 await self._act(event)

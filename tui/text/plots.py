@@ -35,12 +35,12 @@ def plot_remaining(
     points = [point for point in history if point.remaining_bytes >= 0]
     values = [float(point.remaining_bytes) for point in points]
     times = [point.at_ms for point in points]
-    return plot_course(
+    return plot_history(
         "Bytes remaining", times, [Series(values)], bytes_text, width, height, glyphs
     )
 
 
-def plot_course(
+def plot_history(
     title: str,
     times_ms: Sequence[int],
     series: Sequence[Series],

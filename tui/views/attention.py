@@ -44,8 +44,8 @@ def attention(store: Store) -> tuple[Item, ...]:
 
             target = ScreenTarget(PARTITIONS, filter_text="stuck")
             found.append(Item(stuck_sentence(store.summary.stuck), "bad", target, "stuck"))
-    if store.standing is not None:
-        found += _standing(store.standing)
+    if store.backend_status is not None:
+        found += _status(store.backend_status)
     found += _orphans(store)
     if store.pipeline is not None:
         from kshunt.tui.views.pipeline_alerts import pipeline_alerts
@@ -91,11 +91,11 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
         led = plural(summary.misled_partitions, "partition")
         target = ScreenTarget(PARTITIONS, filter_text="misled", mends="elect")
         found.append(Item(f"{led} not led by the preferred replica.", "", target, "misled"))
-    if store.standing is not None:
+    if store.backend_status is not None:
         # Last: it is so all the time, and nothing is to be done about it.
         found += [
             Item(f"ZooKeeper does not offer {what}: {why}.", "dim", id=f"not offered {what}")
-            for what, why in store.standing.not_offered
+            for what, why in store.backend_status.not_offered
         ]
     return tuple(found)
 
@@ -128,14 +128,14 @@ def _shrinking(operations: Sequence[Operation]) -> list[Item]:
 
     found = []
     for one in operations:
-        course = None if one.state.ended else shrink_progress_of(one)
-        if course is None or not course.needs or one.state is OperationState.PAUSED:
+        progress = None if one.state.ended else shrink_progress_of(one)
+        if progress is None or not progress.needs or one.state is OperationState.PAUSED:
             continue
         mends = "confirm_shrink" if waits_for_name(one) else ""
-        text = f"Shrink of {course.topic} waits {needs_words(course)}"
+        text = f"Shrink of {progress.topic} waits {needs_words(progress)}"
         if mends:
             keys = f"{view_key(OPERATIONS)}, then {key_of(mends)}"
-            text = f"Shrink of {course.topic} waits for its name to be typed: {keys}."
+            text = f"Shrink of {progress.topic} waits for its name to be typed: {keys}."
         target = ScreenTarget(OPERATIONS, one.id, mends=mends)
         found.append(Item(text, "warn", target, f"shrink {one.id}"))
     return found
@@ -205,12 +205,12 @@ def _orphans(store: Store) -> list[Item]:
     return [Item(text, "warn", ScreenTarget(THROTTLES, mends="remove_orphans"), "orphans")]
 
 
-def _standing(standing: BackendStatus) -> list[Item]:
+def _status(backend_status: BackendStatus) -> list[Item]:
     target = ScreenTarget(OPERATIONS)
     return [
-        *(Item(text[:1].upper() + text[1:], "warn", target) for text in standing.remarks),
+        *(Item(text[:1].upper() + text[1:], "warn", target) for text in backend_status.remarks),
         *(
             Item(f"Journal entry not acted upon: {entry}", "warn", target)
-            for entry in standing.unreadable
+            for entry in backend_status.unreadable
         ),
     ]

@@ -18,17 +18,17 @@ MISSED_MS: Final = 3_600_000
 _HISTORY: Final = ScreenTarget(HISTORY)
 
 
-def pipeline_alerts(standing: PipelineStatus, now_ms: int) -> list[Item]:
+def pipeline_alerts(pipeline_status: PipelineStatus, now_ms: int) -> list[Item]:
     """One sentence each: samples that are not recorded or lack, results that grow old."""
-    found = [] if standing.samples is None else _samples(standing.samples, now_ms)
-    reason = printable(standing.reason)
-    behind = "" if standing.behind_s is None else age_text(standing.behind_s * 1000)
-    match standing.state:
+    found = [] if pipeline_status.samples is None else _samples(pipeline_status.samples, now_ms)
+    reason = printable(pipeline_status.reason)
+    behind = "" if pipeline_status.behind_s is None else age_text(pipeline_status.behind_s * 1000)
+    match pipeline_status.state:
         case PipelineState.LATE:
-            run = f": {standing.command}" if standing.command else ""
+            run = f": {pipeline_status.command}" if pipeline_status.command else ""
             found.append(_item(f"Results of the pipeline are {behind} behind{run}.", "late"))
         case PipelineState.RESTARTING:
-            count = standing.process.restarts if standing.process is not None else 0
+            count = pipeline_status.process.restarts if pipeline_status.process is not None else 0
             times = f" ({plural(count, 'time')} so far)" if count else ""
             found.append(_item(f"The pipeline ended and is started again{times}: {reason}", "late"))
         case PipelineState.FAILED:

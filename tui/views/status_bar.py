@@ -150,10 +150,10 @@ class StatusBar(Widget):
         if store.snapshot is None:
             return printable(self._address)
         words = f"cluster {store.cluster_id} at {store.bootstrap_servers}"
-        standing = store.standing
-        if standing is not None and standing.follows:
+        backend_status = store.backend_status
+        if backend_status is not None and backend_status.follows:
             # What the operator does is done by that one, so it stands where it is not cut.
-            words = f"follows {standing.acting} on {standing.host}, {words}"
+            words = f"follows {backend_status.acting} on {backend_status.host}, {words}"
         return printable(f"READ-ONLY  {words}" if self._read_only else words)
 
     def _connection_words(self) -> tuple[str, str]:

@@ -44,7 +44,7 @@ _USED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WebRequest:
     """What a request says of itself."""
 
     path: str
@@ -58,7 +58,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Admission:
     """What becomes of a request."""
 
     status: int = 200
@@ -98,17 +98,17 @@ class Guard:
         self.token = secret()
         """Of the next browser."""
 
-    def judge(self, asked: Asked) -> Verdict:
+    def judge(self, asked: WebRequest) -> Admission:
         """Whether a request goes on. A good token is used up by it."""
         if asked.host not in self._hosts:
-            return Verdict(421, f"This is not {asked.host}.")
+            return Admission(421, f"This is not {asked.host}.")
         if asked.path == "/":
             return self._exchanged(asked.token)
         if not asked.path.startswith(self.folder) or not self._known(asked.cookie):
-            return Verdict(401, _USED)
+            return Admission(401, _USED)
         if asked.terminal and asked.origin not in self.origins:
-            return Verdict(403, "The terminal is for this server's own page.")
-        return Verdict()
+            return Admission(403, "The terminal is for this server's own page.")
+        return Admission()
 
     @property
     def origins(self) -> frozenset[str]:
@@ -116,12 +116,12 @@ class Guard:
         schemes = _SCHEMES[1:] if self.secure else _SCHEMES
         return frozenset(f"{scheme}://{host}" for host in self._hosts for scheme in schemes)
 
-    def _exchanged(self, token: str | None) -> Verdict:
+    def _exchanged(self, token: str | None) -> Admission:
         if not _same(token, self.token):
-            return Verdict(401, _USED)
+            return Admission(401, _USED)
         self.token = self._secret()
         self._sessions.append(self._secret())
-        return Verdict(303, session=self._sessions[-1])
+        return Admission(303, session=self._sessions[-1])
 
     def _known(self, cookie: str | None) -> bool:
         # Each is compared, so that the time says nothing of where one was found.

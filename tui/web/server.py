@@ -25,7 +25,7 @@ from textual_serve.server import Server
 
 from kshunt.backend.child_processes import command_of, environment
 from kshunt.backend.errors import ConfigError
-from kshunt.tui.web.guard import HEADERS, PARAMETER, Asked, Guard
+from kshunt.tui.web.guard import HEADERS, PARAMETER, Guard, WebRequest
 
 SESSIONS_MOST: Final = 16
 """Browser sessions at once; each is a process."""
@@ -237,8 +237,8 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _asked(request: web.Request, cookie: str) -> Asked:
-    return Asked(
+def _asked(request: web.Request, cookie: str) -> WebRequest:
+    return WebRequest(
         request.path,
         request.host,
         request.headers.get("Origin"),

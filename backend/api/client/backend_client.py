@@ -33,7 +33,7 @@ from kshunt.backend.api.client.shrinks import ShrinksClient
 from kshunt.backend.api.client.throttles import ThrottlesClient
 from kshunt.backend.api.client.topics import TopicsClient
 from kshunt.backend.api.client.transport import Bearer, NamedTransport, server_name, trusted
-from kshunt.backend.api.schema.cluster import read_standing
+from kshunt.backend.api.schema.cluster import read_backend_status
 from kshunt.backend.domain.cluster.metadata import ClusterInfo
 from kshunt.backend.domain.service.backend_status import BackendStatus
 from kshunt.backend.domain.untrusted.strict_json import read_json
@@ -103,9 +103,9 @@ class BackendClient(
         """Which cluster the backend serves."""
         return ClusterInfo(**self._get("/v1/cluster"))
 
-    def standing(self) -> BackendStatus:
+    def backend_status(self) -> BackendStatus:
         """Which backend acts, and what of the journal needs attention."""
-        return read_standing(self._get("/v1/backend"))
+        return read_backend_status(self._get("/v1/backend"))
 
     def snapshots(self) -> Generator[Snapshot, None, None]:
         """The cluster now, and again whenever it changes, until the backend goes away.

@@ -48,15 +48,15 @@ class PipelineClient(Requests):
         asked = {"operation": operation_id} if operation_id else {}
         return self._rows("eta", EtaRow, **asked, **({"copies": "true"} if copies else {}))
 
-    def pipeline_course(self, hours: int = PAST_HOURS, points: int = 300) -> TransferAnswer:
+    def transfer_history(self, hours: int = PAST_HOURS, points: int = 300) -> TransferAnswer:
         """Lag and throughput over days."""
         asked = {"hours": str(hours), "points": str(points)}
         document = self._get("/v1/pipeline/course", asked)
-        course = document["course"]
-        found = tuple(_made(TransferPoint, point) for point in course["points"])
+        history = document["course"]
+        found = tuple(_made(TransferPoint, point) for point in history["points"])
         return TransferAnswer(
             _made(TableStatus, document["of"]),
-            TransferHistory(found, course["bucket_s"], course["since_ms"]),
+            TransferHistory(found, history["bucket_s"], history["since_ms"]),
         )
 
     def pipeline_stalls(
@@ -95,7 +95,7 @@ class PipelineClient(Requests):
     def pipeline_past(self) -> PipelinePast:
         """All that a history shows."""
         return PipelinePast(
-            self.pipeline_course(),
+            self.transfer_history(),
             self.pipeline_etas(),
             self.pipeline_stalls(),
             self.pipeline_causes(),

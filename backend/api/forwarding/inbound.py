@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from fastapi.responses import JSONResponse
 
-from kshunt.backend.access.cluster_keys import ClusterKeys, Verdict
+from kshunt.backend.access.cluster_keys import ClusterKeys, SignatureVerdict
 from kshunt.backend.access.roles import LOCAL, Caller
 from kshunt.backend.api.forwarding.signatures import (
     ANSWER_SIGNED,
@@ -112,7 +112,7 @@ class ForwardedRequests:
         if len(headers) != 1:
             return _forged("it bears no statement of who asks")
         found = read(headers[0].decode("latin-1"), self._keys)
-        if found is Verdict.UNKNOWN_KEY:
+        if found is SignatureVerdict.UNKNOWN_KEY:
             return _forged("its statement is signed with a key that this backend does not have")
         return found if isinstance(found, Statement) else _forged("its statement is not valid")
 

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-from kshunt.backend.access.cluster_keys import ClusterKeys, Purpose, Signature, Verdict
+from kshunt.backend.access.cluster_keys import ClusterKeys, Purpose, Signature, SignatureVerdict
 from kshunt.backend.access.roles import LOCAL, Caller, Role
 
 PASSED_ON: Final = "kshunt-forwarded-"
@@ -112,19 +112,19 @@ def signed(statement: Statement, keys: ClusterKeys) -> str:
     return f"{base64.urlsafe_b64encode(text).decode()}.{proof.key_id}.{proof.mac}"
 
 
-def read(header: str, keys: ClusterKeys) -> Statement | Verdict:
+def read(header: str, keys: ClusterKeys) -> Statement | SignatureVerdict:
     """The statement of a header; what its signature is worth where that is not enough."""
     match = _SIGNED.fullmatch(header)
     if match is None:
-        return Verdict.FORGED
+        return SignatureVerdict.FORGED
     try:
         text = base64.urlsafe_b64decode(match[1])
     except (ValueError, binascii.Error):
-        return Verdict.FORGED
+        return SignatureVerdict.FORGED
     verdict = keys.verify(Purpose.REQUEST, text, Signature(match[2], match[3]))
-    if verdict is not Verdict.VALID:
+    if verdict is not SignatureVerdict.VALID:
         return verdict
-    return _parsed(text) or Verdict.FORGED
+    return _parsed(text) or SignatureVerdict.FORGED
 
 
 def _parsed(text: bytes) -> Statement | None:
@@ -178,7 +178,7 @@ class Answer:
         if match is None:
             return False
         proof = Signature(match[1], match[2])
-        return keys.verify(Purpose.ANSWER, self.text(), proof) is Verdict.VALID
+        return keys.verify(Purpose.ANSWER, self.text(), proof) is SignatureVerdict.VALID
 
 
 class Nonces:

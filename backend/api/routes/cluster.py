@@ -11,7 +11,7 @@ from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.models.cluster import BackendModel, BrokersModel, ClusterModel
 from kshunt.backend.api.schema.frames.writer import broker_status_json
-from kshunt.backend.api.service import engine_json
+from kshunt.backend.api.service import operations_json
 from kshunt.backend.api.service.backend import Backend
 
 
@@ -32,11 +32,11 @@ def install(app: FastAPI, backend: Backend) -> None:
         return {"version": snapshot.version, "brokers": statuses}
 
     @views.get("/v1/backend", response_model=BackendModel)
-    async def standing() -> Any:
+    async def backend_status() -> Any:
         """Whether this backend acts, or who does, and what of the journal cannot be read."""
         known = backend.registry.known
         unreadable = {**known.unreadable, **known.aside}
-        return engine_json.backend_json(
+        return operations_json.backend_json(
             backend.membership,
             unreadable,
             backend.admin.not_offered,

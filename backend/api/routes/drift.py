@@ -11,10 +11,10 @@ from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.models.base import ChangeModel
 from kshunt.backend.api.models.drift import DriftsModel, MendRequestModel
 from kshunt.backend.api.schema.base import change_json
-from kshunt.backend.api.service import engine_json
+from kshunt.backend.api.service import operations_json
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import asker_of
+from kshunt.backend.api.service.request_values import requester_of
 from kshunt.backend.operations.throttles.repair import still_there
 
 
@@ -27,15 +27,15 @@ def install(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/drift", response_model=DriftsModel)
     async def drift() -> Any:
         """What somebody else did to the throttles of running operations."""
-        return {"drift": [engine_json.drift_json(one) for one in await throttle_repair.drift()]}
+        return {"drift": [operations_json.drift_json(one) for one in await throttle_repair.drift()]}
 
     async def settled(body: MendRequestModel, *, ours: bool) -> Any:
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)
-        asker = asker_of(body)
+        requester = requester_of(body)
         shown = still_there(await throttle_repair.drift(), body.ids)
-        backend.claims.require((id for one in shown.values() for id in one.operations), asker)
+        backend.claims.require((id for one in shown.values() for id in one.operations), requester)
         answer = await throttle_repair.settle_drift(
-            body.ids, ours=ours, validate_only=body.validate_only, asker=asker
+            body.ids, ours=ours, validate_only=body.validate_only, requester=requester
         )
         return change_json(answer)
 

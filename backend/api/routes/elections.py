@@ -19,7 +19,7 @@ from kshunt.backend.api.schema.elections import election_json
 from kshunt.backend.api.service import two_person_changes
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import check_preview, refuse_other_cluster
-from kshunt.backend.api.service.request_values import asker_of, partitions_of, timeout_s_of
+from kshunt.backend.api.service.request_values import partitions_of, requester_of, timeout_s_of
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.elections.preferred import Pacing
 
@@ -41,7 +41,7 @@ def install(app: FastAPI, backend: Backend) -> None:
             validate_only=body.validate_only,
             pacing=Pacing(body.batch_size, body.pause_ms / 1000),
             timeout_s=timeout_s_of(body.timeout_ms),
-            asker=asker_of(body),
+            requester=requester_of(body),
         )
         return await offload(len(answer.results), election_json, answer)
 

@@ -29,7 +29,7 @@ from kshunt.backend.api.schema.operations import operation_json
 from kshunt.backend.api.service import two_person_changes
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import asker_of, timeout_s_of
+from kshunt.backend.api.service.request_values import requester_of, timeout_s_of
 from kshunt.backend.domain.operations.operation import Operation, Requester
 from kshunt.backend.offload import offload
 
@@ -80,23 +80,27 @@ def _steering(app: FastAPI, backend: Backend) -> None:
     @changes.post("/v1/operations/{operation_id}/pause", response_model=ChangeModel)
     async def pause(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Hold the operation's copies; nothing is cancelled, and no byte is lost."""
-        asker = await _asker(backend, operation_id, body)
+        requester = await _requester(backend, operation_id, body)
         if body.preview:
             await previews.check(body.preview, previews.pause(operation_id))
-        answer = await steering.pause(operation_id, validate_only=body.validate_only, asker=asker)
+        answer = await steering.pause(
+            operation_id, validate_only=body.validate_only, requester=requester
+        )
         return change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/resume", response_model=ChangeModel)
     async def resume(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Go on with an operation that was paused."""
-        asker = await _asker(backend, operation_id, body)
-        answer = await steering.resume(operation_id, validate_only=body.validate_only, asker=asker)
+        requester = await _requester(backend, operation_id, body)
+        answer = await steering.resume(
+            operation_id, validate_only=body.validate_only, requester=requester
+        )
         return change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/cancel", response_model=ChangeModel)
     async def cancel(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Return every partition of the operation that still moves."""
-        asker = await _asker(backend, operation_id, body)
+        requester = await _requester(backend, operation_id, body)
         if body.preview:
             wanted = previews.partitions_of(operation_id)
             await previews.check(body.preview, await previews.cancel(wanted))
@@ -105,43 +109,43 @@ def _steering(app: FastAPI, backend: Backend) -> None:
             preserve_throttles=body.preserve_throttles,
             validate_only=body.validate_only,
             timeout_s=timeout_s_of(body.timeout_ms),
-            asker=asker,
+            requester=requester,
         )
         return change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/undo", response_model=ChangeModel)
     async def undo(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Move back what an operation that has ended moved."""
-        asker = await _asker(backend, operation_id, body)
+        requester = await _requester(backend, operation_id, body)
         if body.preview:
             await previews.check(body.preview, await previews.undo(operation_id))
         answer = await steering.undo(
             operation_id,
             validate_only=body.validate_only,
             timeout_s=timeout_s_of(body.timeout_ms),
-            asker=asker,
+            requester=requester,
         )
         return change_json(answer)
 
     @changes.post("/v1/operations/{operation_id}/abandon", response_model=ChangeModel)
     async def abandon(operation_id: OperationId, body: AbandonRequestModel) -> Any:
         """End an operation although brokers that are gone for good still have its throttle."""
-        asker = await _asker(backend, operation_id, body)
+        requester = await _requester(backend, operation_id, body)
         answer = await steering.abandon(
-            operation_id, body.brokers, validate_only=body.validate_only, asker=asker
+            operation_id, body.brokers, validate_only=body.validate_only, requester=requester
         )
         return change_json(answer)
 
 
-async def _asker(
+async def _requester(
     backend: Backend, operation_id: str, body: SteerRequestModel | AbandonRequestModel
 ) -> Requester:
     """Who steers; stops a request that this backend may not carry out, and whoever has to take the
     operation over first."""
     await require_active(backend, body.cluster_id, validate_only=body.validate_only)
-    asker = asker_of(body)
-    backend.claims.require((operation_id,), asker)
-    return asker
+    requester = requester_of(body)
+    backend.claims.require((operation_id,), requester)
+    return requester
 
 
 def _confirming(app: FastAPI, backend: Backend) -> None:
@@ -168,18 +172,18 @@ def _team(app: FastAPI, backend: Backend) -> None:
     async def claim(operation_id: OperationId, body: ClaimRequestModel) -> Any:
         """Say that one steers an operation; others have to take it over before they do."""
         await require_active(backend, body.cluster_id)
-        asker = asker_of(body)
-        return await shown(await claims.claim(operation_id, asker, take_over=body.take_over))
+        requester = requester_of(body)
+        return await shown(await claims.claim(operation_id, requester, take_over=body.take_over))
 
     @changes.post("/v1/operations/{operation_id}/release", response_model=OperationModel)
     async def release(operation_id: OperationId, body: ReleaseRequestModel) -> Any:
         """Say that one steers an operation no more."""
         await require_active(backend, body.cluster_id)
-        return await shown(await claims.release(operation_id, asker_of(body)))
+        return await shown(await claims.release(operation_id, requester_of(body)))
 
     @changes.post("/v1/operations/{operation_id}/notes", response_model=OperationModel)
     async def note(operation_id: OperationId, body: NoteRequestModel) -> Any:
         """Remark on an operation, for everybody who looks at it and for the audit."""
         await require_active(backend, body.cluster_id)
-        asker = Requester(CURRENT_CALLER.get().name or body.who)
-        return await shown(await claims.note(operation_id, body.text, asker))
+        requester = Requester(CURRENT_CALLER.get().name or body.who)
+        return await shown(await claims.note(operation_id, body.text, requester))

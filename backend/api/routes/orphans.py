@@ -11,10 +11,10 @@ from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.models.base import ChangeModel
 from kshunt.backend.api.models.drift import MendRequestModel, OrphansModel
 from kshunt.backend.api.schema.base import change_json
-from kshunt.backend.api.service import engine_json
+from kshunt.backend.api.service import operations_json
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import asker_of
+from kshunt.backend.api.service.request_values import requester_of
 
 
 def install(app: FastAPI, backend: Backend) -> None:
@@ -27,7 +27,7 @@ def install(app: FastAPI, backend: Backend) -> None:
     async def orphans() -> Any:
         """Rates and listed replicas that no move justifies, with their likely origin."""
         return {
-            "orphans": [engine_json.orphan_json(one) for one in await throttle_repair.orphans()]
+            "orphans": [operations_json.orphan_json(one) for one in await throttle_repair.orphans()]
         }
 
     @changes.post("/v1/orphans/remove", response_model=ChangeModel)
@@ -35,6 +35,6 @@ def install(app: FastAPI, backend: Backend) -> None:
         """Take off orphan throttles, as far as they still are."""
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)
         answer = await throttle_repair.remove_orphans(
-            body.ids, validate_only=body.validate_only, asker=asker_of(body)
+            body.ids, validate_only=body.validate_only, requester=requester_of(body)
         )
         return change_json(answer)

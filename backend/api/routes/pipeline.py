@@ -50,21 +50,21 @@ Most = Annotated[int, Query(ge=1, le=10_000, description="so many rows at most")
 
 def install(app: FastAPI, backend: Backend) -> None:
     """Add the routes."""
-    _standing(app, backend)
+    _status_routes(app, backend)
     _present(app, backend)
     _past(app, backend)
 
 
-def _standing(app: FastAPI, backend: Backend) -> None:
+def _status_routes(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
 
     @views.get("/v1/pipeline", response_model=PipelineStatus)
     async def pipeline() -> Any:
         """Whether the data pipeline has delivered anything, how old it is, and what to do."""
-        return await asyncio.to_thread(standing, backend)
+        return await asyncio.to_thread(pipeline_status, backend)
 
 
-def standing(backend: Backend) -> PipelineStatus:
+def pipeline_status(backend: Backend) -> PipelineStatus:
     """How the pipeline stands; may take some milliseconds."""
     recording, results = backend.recording, backend.results
     found: tuple[TableStatus, ...] = ()
@@ -76,7 +76,7 @@ def standing(backend: Backend) -> PipelineStatus:
     seen = PipelineFacts(
         folder=None if results is None else results.folder,
         samples_folder=backend.settings.recording.folder,
-        samples=None if recording is None else samples_of(recording.standing),
+        samples=None if recording is None else samples_of(recording.status),
         process=backend.pipeline_process(),
         now_ms=backend.clock.now_ms(),
         tables=found,
@@ -127,12 +127,16 @@ def _past(app: FastAPI, backend: Backend) -> None:
         return backend.clock.now_ms() - hours * HOUR_MS
 
     @views.get("/v1/pipeline/course", response_model=TransferAnswer)
-    async def course(hours: Hours = 72, points: Annotated[int, Query(ge=2, le=2_000)] = 300) -> Any:
+    async def transfer_history(
+        hours: Hours = 72, points: Annotated[int, Query(ge=2, le=2_000)] = 300
+    ) -> Any:
         """What copies lacked and how fast they went, over days, down-sampled."""
         results = backend.results
         if results is None:
             return TransferAnswer(TableStatus(RATES.name), TransferHistory())
-        return TransferAnswer(*await asyncio.to_thread(results.course, since_ms(hours), points))
+        return TransferAnswer(
+            *await asyncio.to_thread(results.transfer_history, since_ms(hours), points)
+        )
 
     @views.get("/v1/pipeline/stalls", response_model=Rows[StallRow])
     async def stalls(

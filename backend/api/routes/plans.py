@@ -44,7 +44,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         await refuse_other_cluster(backend, body.cluster_id)
         question = body.request()
         picture = await asyncio.to_thread(picture_of, await backend.snapshot())
-        answer = await _while_asked(request, planners.answer(picture, question, _asker()))
+        answer = await _while_asked(request, planners.answer(picture, question, _requester()))
         return await asyncio.to_thread(plan_answer_json, answer)
 
     @views.post(
@@ -59,11 +59,11 @@ def install(app: FastAPI, backend: Backend) -> None:
         await refuse_other_cluster(backend, body.cluster_id, wanted.cluster_id)
         question = body.request(dict(wanted.replicas))
         picture = await asyncio.to_thread(picture_of, await backend.snapshot())
-        answer = await _while_asked(request, planners.answer(picture, question, _asker()))
+        answer = await _while_asked(request, planners.answer(picture, question, _requester()))
         return await asyncio.to_thread(rehearsal_answer_json, answer)
 
 
-def _asker() -> str:
+def _requester() -> str:
     """Who takes turns with others; those who are not told apart are one."""
     caller = CURRENT_CALLER.get()
     return ANYBODY if caller is LOCAL else caller.id

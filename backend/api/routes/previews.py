@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.models.previews import BlastRadiusModel, PreviewRequestModel
-from kshunt.backend.api.service import engine_json
+from kshunt.backend.api.service import operations_json
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.request_values import partitions_of, plan_of, rates_of, replicas_of
 from kshunt.backend.errors import BadInput
@@ -27,7 +27,7 @@ def install(app: FastAPI, backend: Backend) -> None:
     async def preview(body: PreviewRequestModel) -> Any:
         """What an action would touch; nothing is changed."""
         radius = await backend.previews.radius(await _request(backend, body))
-        return engine_json.radius_json(radius)
+        return operations_json.radius_json(radius)
 
 
 async def _request(backend: Backend, body: PreviewRequestModel) -> Request:

@@ -31,11 +31,11 @@ from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import check_preview, refuse_other_cluster
 from kshunt.backend.api.service.replica_rows import stuck_in
 from kshunt.backend.api.service.request_values import (
-    asker_of,
     caps_of,
     order_of,
     partitions_of,
     plan_of,
+    requester_of,
     timeout_s_of,
 )
 from kshunt.backend.domain.reassignment.progress import with_causes
@@ -118,14 +118,14 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             caps=caps_of(body.caps),
             order=order_of(body.caps),
-            asker=asker_of(body),
+            requester=requester_of(body),
         )
         await refuse_other_cluster(backend, body.cluster_id, body.plan.cluster_id)
         await check_preview(
             backend, body, previews.start(request.plan, request.throttle_bytes_per_s)
         )
         # In addition to what moves, a plan leads moves elsewhere, or throttles them anew.
-        backend.claims.require_moves(request.plan.replicas, request.asker)
+        backend.claims.require_moves(request.plan.replicas, request.requester)
         answer = await backend.reassignments.start(request)
         return await offload(len(answer.results), change_json, answer)
 
@@ -137,12 +137,12 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         await check_preview(
             backend, body, await previews.cancel(partitions) if body.preview else None
         )
-        backend.claims.require_moves(partitions, asker_of(body))
+        backend.claims.require_moves(partitions, requester_of(body))
         answer = await backend.reassignments.cancel(
             partitions,
             preserve_throttles=body.preserve_throttles,
             validate_only=body.validate_only,
             timeout_s=timeout_s_of(body.timeout_ms),
-            asker=asker_of(body),
+            requester=requester_of(body),
         )
         return await offload(len(answer.results), change_json, answer)

@@ -19,7 +19,7 @@ from kshunt.backend.api.models.replicas import (
 )
 from kshunt.backend.api.schema.base import Json
 from kshunt.backend.api.schema.frames.writer import MEDIA_TYPE, FrameWriter, with_rows
-from kshunt.backend.api.service import engine_json
+from kshunt.backend.api.service import operations_json
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.frame_feed import FrameFeed
 from kshunt.backend.api.service.replica_rows import RowFilter, matching_rows, row_json
@@ -113,4 +113,4 @@ def _status(app: FastAPI, backend: Backend) -> None:
 
 
 def _statuses_json(lags: Sequence[ReplicaLag]) -> list[Json]:
-    return [engine_json.status_json(lag) for lag in lags]
+    return [operations_json.status_json(lag) for lag in lags]

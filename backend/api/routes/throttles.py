@@ -27,10 +27,10 @@ from kshunt.backend.api.service.change_checks import (
     require_active,
 )
 from kshunt.backend.api.service.request_values import (
-    asker_of,
     partitions_of,
     rates_of,
     replicas_of,
+    requester_of,
     timeout_s_of,
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
@@ -75,13 +75,13 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         wanted = rates_of(body.rates)
         await refuse_other_cluster(backend, body.cluster_id)
         await check_preview(backend, body, previews.throttle(wanted, {}))
-        backend.claims.require_rates(wanted, asker_of(body))
+        backend.claims.require_rates(wanted, requester_of(body))
         answer = await backend.throttles.alter_rates(
             wanted,
             validate_only=body.validate_only,
             auto_remove=body.auto_remove_throttle,
             timeout_s=timeout_s_of(body.timeout_ms),
-            asker=asker_of(body),
+            requester=requester_of(body),
         )
         return change_json(answer)
 
@@ -95,13 +95,13 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         wanted = await replicas_of(backend, body.replicas)
         await refuse_other_cluster(backend, body.cluster_id)
         await check_preview(backend, body, previews.throttle({}, wanted))
-        backend.claims.require_lists(wanted, asker_of(body))
+        backend.claims.require_lists(wanted, requester_of(body))
         answer = await backend.throttles.alter_replicas(
             wanted,
             validate_only=body.validate_only,
             auto_remove=body.auto_remove_throttle,
             timeout_s=timeout_s_of(body.timeout_ms),
-            asker=asker_of(body),
+            requester=requester_of(body),
         )
         return change_json(answer)
 
@@ -112,7 +112,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         answer = await backend.steering.adopt(
             None if body.partitions is None else partitions_of(body.partitions),
             validate_only=body.validate_only,
-            asker=asker_of(body),
+            requester=requester_of(body),
         )
         return change_json(answer)
 
@@ -134,10 +134,10 @@ def _prior(app: FastAPI, backend: Backend) -> None:
         answer = ChangeAnswer(body.validate_only, None, ())
         if not body.discard:
             answer = await backend.throttle_repair.restore_prior(
-                copy.lost, validate_only=body.validate_only, asker=asker_of(body)
+                copy.lost, validate_only=body.validate_only, requester=requester_of(body)
             )
         elif copy.lost and not body.validate_only:
-            await backend.registry.tell(discarded_line(len(copy.lost), asker_of(body)))
+            await backend.registry.tell(discarded_line(len(copy.lost), requester_of(body)))
         if not body.validate_only:
             copy.forget_lost()
         return change_json(answer)

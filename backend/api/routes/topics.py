@@ -36,7 +36,7 @@ from kshunt.backend.api.schema.topics import described_json, summary_json
 from kshunt.backend.api.service import two_person_changes
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import asker_of, once, timeout_s_of
+from kshunt.backend.api.service.request_values import once, requester_of, timeout_s_of
 from kshunt.backend.domain.shrink.facts import COPY_RATE_BYTES_PER_S
 from kshunt.backend.domain.throttles.configs import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S
 from kshunt.backend.domain.topics.alteration import AlteredTopic
@@ -132,7 +132,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             wanted,
             validate_only=body.validate_only,
             timeout_s=timeout_s_of(body.timeout_ms),
-            asker=asker_of(body),
+            requester=requester_of(body),
         )
         return change_json(answer)
 

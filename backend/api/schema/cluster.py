@@ -42,14 +42,14 @@ def read_log_dir(document: Mapping[str, Any]) -> LogDir:
     )
 
 
-def read_standing(document: Mapping[str, Any]) -> BackendStatus:
+def read_backend_status(document: Mapping[str, Any]) -> BackendStatus:
     """From the answer of `/v1/backend`."""
-    acting = document["acting"] or {}
+    active = document["acting"] or {}
     return BackendStatus(
         backend=document["backend"],
         duty=document["duty"],
-        acting=acting.get("backend", ""),
-        host=acting.get("host", ""),
+        acting=active.get("backend", ""),
+        host=active.get("host", ""),
         remarks=tuple(document["remarks"]),
         unreadable=tuple(
             f"{one['key']} ({one['why']}): {one['detail']}" for one in document["unreadable"]

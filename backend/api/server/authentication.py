@@ -106,7 +106,7 @@ class _TokenBucket:
     at_s: float
 
 
-class Gate:
+class AuthenticationLayer:
     """The layer; see the module's text."""
 
     def __init__(

@@ -34,7 +34,7 @@ from kshunt.backend.api.forwarding.peers import Origin
 from kshunt.backend.api.http.request_bodies import RequestBodies
 from kshunt.backend.api.http.route_roles import Declared
 from kshunt.backend.api.server.app import create_app
-from kshunt.backend.api.server.authentication import AccessPolicy, Credentials, Gate
+from kshunt.backend.api.server.authentication import AccessPolicy, AuthenticationLayer, Credentials
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.clock import Clock
 from kshunt.backend.errors import ConfigError
@@ -208,12 +208,14 @@ def check_reach(listen: Listen, credentials: Sequence[Credentials]) -> None:
 
 def gated(
     app: FastAPI, backend: Backend, policy: AccessPolicy, peers: Collection[Origin] = ()
-) -> Gate:
+) -> AuthenticationLayer:
     """The application of a backend behind what lets callers in, and what passes changes on."""
     declared, membership = Declared(app), backend.membership
     forward = Forward(app, declared, membership, backend.keys, reach=policy.reach, peers=peers)
     arrivals = ForwardedRequests(backend.keys, lambda: membership.me, policy.reach, backend.clock)
-    return Gate(RequestBodies(forward, declared), declared, policy, backend.clock, arrivals)
+    return AuthenticationLayer(
+        RequestBodies(forward, declared), declared, policy, backend.clock, arrivals
+    )
 
 
 async def serve(
@@ -239,8 +241,8 @@ async def serve(
     backend.peers = frozenset(peers)
     policy = AccessPolicy(listen.path is not None, credentials, listen.file.mode != ALONE)
     backend.demands_credentials = not policy.open
-    gate = gated(create_app(backend, secured=not policy.open), backend, policy, peers)
-    activity = OpenRequests(gate, backend.clock)
+    application = gated(create_app(backend, secured=not policy.open), backend, policy, peers)
+    activity = OpenRequests(application, backend.clock)
     config = uvicorn.Config(
         activity,
         log_config=None,

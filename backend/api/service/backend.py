@@ -25,9 +25,9 @@ from kshunt.backend.api.schema.base import Json
 from kshunt.backend.api.schema.operations import operation_json
 from kshunt.backend.api.schema.presence import present_json
 from kshunt.backend.api.schema.proposals import proposal_json
-from kshunt.backend.api.service.engine_json import with_waiting_plan
 from kshunt.backend.api.service.event_log import EventLog
 from kshunt.backend.api.service.loop_delay import LoopDelay
+from kshunt.backend.api.service.operations_json import with_waiting_plan
 from kshunt.backend.api.service.presence import EVENT_S, PresenceBoard
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.metadata import ClusterInfo, TopicPartition
@@ -103,7 +103,7 @@ class Recording(Protocol):
     needs."""
 
     @property
-    def standing(self) -> RecorderStatus:
+    def status(self) -> RecorderStatus:
         """How it goes."""
         ...
 
@@ -258,7 +258,7 @@ class Backend:
             asyncio.create_task(self.membership.run(), name="membership"),
             asyncio.create_task(self._watch(), name="operations"),
             asyncio.create_task(self._look_round(), name="presence"),
-            asyncio.create_task(self._keep_copies(), name="copies"),
+            asyncio.create_task(self._save_copies(), name="copies"),
             asyncio.create_task(self.loop_delay.run(), name="loop delay"),
         ]
         if self.record is not None:
@@ -345,12 +345,12 @@ class Backend:
         self.cluster_id = await self.queries.cluster_id()
         return self.cluster_id
 
-    async def _keep_copies(self) -> None:
+    async def _save_copies(self) -> None:
         """Keep on this host what must survive the journal."""
         while True:
             await self.clock.wait_s(LOOK_S)
             if self.membership.duty is LeaseState.ACT:
-                await self.second_copy.keep(self.membership.state)
+                await self.second_copy.save(self.membership.state)
 
     def _moving(self) -> dict[TopicPartition, str]:
         """Which operation of ours moves a partition, or has just done so; any thread may ask."""
@@ -376,8 +376,8 @@ class Backend:
         shrink = self.registry.shrink(operation.id)
         actions = self._offered(actions_of(operation, work, shrink))
         if shrink is not None:
-            course = self.shrink_runner.progress(operation, shrink).as_json()
-            details = {**operation.details, "shrink": course}
+            progress = self.shrink_runner.progress(operation, shrink).as_json()
+            details = {**operation.details, "shrink": progress}
             return replace(operation, actions=actions, details=details)
         waiting = 0 if work is None or operation.state.ended else len(work.waiting)
         return replace(operation, actions=actions, waiting=waiting)

@@ -23,7 +23,7 @@ INLINE_MAX: Final = 500
 """Entries that are read on the event loop: it takes two milliseconds."""
 
 
-def asker_of(body: Intent) -> Requester:
+def requester_of(body: Intent) -> Requester:
     """Who asks, and why. Whom credentials name is not asked for a name."""
     return Requester(CURRENT_CALLER.get().name or body.who, body.reason)
 

@@ -30,7 +30,7 @@ class StreamPlaces:
     """Counts the open replica streams; there are `Limits.streams` places."""
 
     def __init__(self) -> None:
-        self._taken = 0
+        self._open_count = 0
 
     def take(self) -> None:
         """Take a place.
@@ -38,12 +38,12 @@ class StreamPlaces:
         Raises:
             TooManyStreams: all are taken.
         """
-        if self._taken >= LIMITS.streams:
+        if self._open_count >= LIMITS.streams:
             raise TooManyStreams(
-                f"{self._taken} replica streams are open, and this backend serves no more.",
+                f"{self._open_count} replica streams are open, and this backend serves no more.",
                 advice="Close a dashboard, or start another backend.",
             )
-        self._taken += 1
+        self._open_count += 1
 
     async def held(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The stream, whose place is free again when it ends or its reader goes away."""
@@ -51,7 +51,7 @@ class StreamPlaces:
             async for part in stream:
                 yield part
         finally:
-            self._taken -= 1
+            self._open_count -= 1
 
 
 async def replica_stream(

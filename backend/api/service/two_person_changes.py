@@ -29,7 +29,12 @@ from kshunt.backend.api.schema.proposals import proposal_json
 from kshunt.backend.api.schema.shrinks import deleted_json
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import refuse_other_cluster
-from kshunt.backend.api.service.request_values import asker_of, once, partitions_of, timeout_s_of
+from kshunt.backend.api.service.request_values import (
+    once,
+    partitions_of,
+    requester_of,
+    timeout_s_of,
+)
 from kshunt.backend.domain.audit.lines import Touched
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
@@ -85,7 +90,9 @@ class _Kind:
     """Whether a request, by the answer to its check, loses nothing and only takes a loss back."""
 
 
-async def _unclean(backend: Backend, _: str, body: UncleanRequestModel, asker: Requester) -> Json:
+async def _unclean(
+    backend: Backend, _: str, body: UncleanRequestModel, requester: Requester
+) -> Json:
     partitions = partitions_of(body.partitions)
     answer = await backend.unclean.elect(
         partitions,
@@ -93,7 +100,7 @@ async def _unclean(backend: Backend, _: str, body: UncleanRequestModel, asker: R
         validate_only=body.validate_only,
         last_seen=last_seen_ends(backend.hub.latest, partitions),
         timeout_s=timeout_s_of(body.timeout_ms),
-        asker=asker,
+        requester=requester,
     )
     return unclean_json(answer)
 
@@ -108,10 +115,12 @@ def _every_name(body: UncleanRequestModel) -> None:
     check_confirmation(sorted(set(partitions_of(body.partitions))), body.confirm)
 
 
-async def _shrink(backend: Backend, topic: str, body: ShrinkRequestModel, asker: Requester) -> Json:
+async def _shrink(
+    backend: Backend, topic: str, body: ShrinkRequestModel, requester: Requester
+) -> Json:
     return change_json(
         await backend.shrinks.start(
-            body.request(topic), validate_only=body.validate_only, asker=asker
+            body.request(topic), validate_only=body.validate_only, requester=requester
         )
     )
 
@@ -122,10 +131,14 @@ def _about_shrink(_: Backend, topic: str, body: ShrinkRequestModel) -> _About:
     return _About(words, Touched.of(topics=(topic,)))
 
 
-async def _cut_over(backend: Backend, id: str, body: ConfirmRequestModel, asker: Requester) -> Json:
-    backend.claims.require((id,), asker)
+async def _cut_over(
+    backend: Backend, id: str, body: ConfirmRequestModel, requester: Requester
+) -> Json:
+    backend.claims.require((id,), requester)
     return change_json(
-        await backend.shrinks.confirm(id, body.typed, validate_only=body.validate_only, asker=asker)
+        await backend.shrinks.confirm(
+            id, body.typed, validate_only=body.validate_only, requester=requester
+        )
     )
 
 
@@ -135,7 +148,7 @@ def _about_cut_over(backend: Backend, id: str, body: ConfirmRequestModel) -> _Ab
 
 
 async def _delete(
-    backend: Backend, _: str, body: DeletePartitionsRequestModel, asker: Requester
+    backend: Backend, _: str, body: DeletePartitionsRequestModel, requester: Requester
 ) -> Json:
     wanted = {one.topic: DeletePartitions(one.total_count, one.delay_ms) for one in body.topics}
     once(len(wanted), len(body.topics), "topic")
@@ -143,7 +156,7 @@ async def _delete(
         wanted,
         validate_only=body.validate_only,
         timeout_s=timeout_s_of(body.timeout_ms),
-        asker=asker,
+        requester=requester,
     )
     return deleted_json(answer)
 
@@ -195,13 +208,13 @@ async def request_change(backend: Backend, action: str, subject: str, body: Any)
     if not body.validate_only:
         await backend.ready()
     if body.validate_only or not backend.approvals.takes_two(kind.guarded):
-        return await kind.run(backend, subject, body, asker_of(body))
+        return await kind.run(backend, subject, body, requester_of(body))
     kind.confirmed(body)
-    deed = TwoPersonChange(backend, action, subject, body, asker_of(body))
+    deed = TwoPersonChange(backend, action, subject, body, requester_of(body))
     document = await deed.check()
     if kind.only_rescues(document):
         # Its time may run out while a second person is looked for.
-        return await kind.run(backend, subject, body, asker_of(body))
+        return await kind.run(backend, subject, body, requester_of(body))
     foreseen = deed.foreseen(document)
     about = kind.about(backend, subject, body)
     draft = ProposalDraft(
@@ -217,13 +230,13 @@ class TwoPersonChange:
     """One such change; a `kshunt.backend.operations.review.approvals.Deed`."""
 
     def __init__(
-        self, backend: Backend, action: str, subject: str, body: Any, asker: Requester
+        self, backend: Backend, action: str, subject: str, body: Any, requester: Requester
     ) -> None:
         self._backend = backend
         self._kind = _KINDS[action]
         self._subject = subject
         self._body = body
-        self._asker = asker
+        self._requester = requester
 
     @classmethod
     def of(cls, backend: Backend, proposal: ProposedChange, approver: Person) -> TwoPersonChange:
@@ -234,7 +247,7 @@ class TwoPersonChange:
         """
         proposer = proposal.proposer.name
         people = (proposer, approver.name)
-        asker = Requester(requester_and_approver(*people), proposal.reason, proposal.id, people)
+        requester = Requester(requester_and_approver(*people), proposal.reason, proposal.id, people)
         try:
             body = _KINDS[proposal.action].model.model_validate(dict(proposal.body))
         except (KeyError, ValidationError):
@@ -242,7 +255,7 @@ class TwoPersonChange:
                 f"Proposal {proposal.id} is of another version of kshunt. {NOTHING}",
                 advice="Propose anew.",
             ) from None
-        return cls(backend, proposal.action, proposal.subject, body, asker)
+        return cls(backend, proposal.action, proposal.subject, body, requester)
 
     async def foresee(self) -> ProposalEffect:
         """What it would do.
@@ -260,7 +273,7 @@ class TwoPersonChange:
         """
         await refuse_other_cluster(self._backend, self._body.cluster_id)
         checked = self._body.model_copy(update={"validate_only": True})
-        return await self._kind.run(self._backend, self._subject, checked, self._asker)
+        return await self._kind.run(self._backend, self._subject, checked, self._requester)
 
     def foreseen(self, document: Json) -> ProposalEffect:
         """What such an answer says.
@@ -278,13 +291,13 @@ class TwoPersonChange:
         fingerprint = blake2b(text.encode(), digest_size=8).hexdigest()
         return ProposalEffect((*lines[:LINES_MAX], *more), tuple(document["notes"]), fingerprint)
 
-    async def carry_out(self, asker: Requester) -> ProposalResult:
+    async def carry_out(self, requester: Requester) -> ProposalResult:
         """Do it, as the request that was recorded.
 
         Raises:
             KshuntError: it was refused, or it is not known what became of it.
         """
-        document = await self._kind.run(self._backend, self._subject, self._body, asker)
+        document = await self._kind.run(self._backend, self._subject, self._body, requester)
         items = list(_items(document))
         failed = [f"{name}: {said}" for name, said, code in items if code]
         words = f"{len(items) - len(failed)} of {len(items)} done"

@@ -13,7 +13,7 @@ from kshunt.backend.embedded.controller.decision import Decision, ItemResult, Ka
 from kshunt.backend.embedded.controller.partition_change_builder import (
     PartitionChangeBuilder,
     draft,
-    is_going,
+    is_being_deleted,
     records_of,
 )
 from kshunt.backend.embedded.controller.throttle_removal import with_removal
@@ -90,7 +90,7 @@ def unfence_broker(image: ClusterImage, broker: int) -> Decision[int]:
     waiting = (
         draft(image, topic, number, online=online)
         for topic, number, partition in image.hosted(broker)
-        if partition.leader == NO_LEADER and not is_going(partition)
+        if partition.leader == NO_LEADER and not is_being_deleted(partition)
     )
     changes = records_of(_completed(waiting))
     records = with_removal(image, [BrokerUnfenced(broker), *changes])
@@ -170,7 +170,7 @@ def _assigned(
         raise Refused(KafkaError.LOG_DIR_NOT_FOUND, message)
     change = draft(image, topic, item.partition)
     change.log_dirs[broker.id] = log_dir
-    if not is_going(partition):
+    if not is_being_deleted(partition):
         if log_dir in broker.offline_dirs:
             change.shrink([broker.id])
         change.complete()
@@ -188,7 +188,7 @@ def _without(
     hit = (
         draft(image, topic, number, online=online)
         for topic, number, partition in image.hosted(broker)
-        if lost(partition.log_dir(broker) or NO_DIR) and not is_going(partition)
+        if lost(partition.log_dir(broker) or NO_DIR) and not is_being_deleted(partition)
     )
     return records_of(_completed(hit, gone=(broker,)))
 

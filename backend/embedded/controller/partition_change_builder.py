@@ -153,7 +153,7 @@ def records_of(drafts: Iterable[PartitionChangeBuilder]) -> Iterator[PartitionCh
     return (change for change in (one.record() for one in drafts) if change is not None)
 
 
-def is_going(partition: PartitionImage) -> bool:
+def is_being_deleted(partition: PartitionImage) -> bool:
     """True for a partition whose data is being deleted (KIP-694's mode None): it has no leader."""
     return partition.mode is PartitionMode.NONE
 

@@ -14,7 +14,7 @@ from kshunt.backend.embedded.controller.partition_change_builder import (
     DirChooser,
     PartitionChangeBuilder,
     draft,
-    is_going,
+    is_being_deleted,
     records_of,
 )
 from kshunt.backend.embedded.controller.replica_placement import check_replicas
@@ -78,7 +78,7 @@ def partition_draft(image: ClusterImage, item: TopicPartition) -> PartitionChang
     topic: TopicImage | None = image.topic(item.topic)
     if topic is None or item.partition not in topic.partitions:
         raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {item}.")
-    if is_going(topic.partitions[item.partition]):
+    if is_being_deleted(topic.partitions[item.partition]):
         message = f"The partition {item} is being deleted."
         raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, message)
     return draft(image, topic, item.partition)
@@ -110,7 +110,7 @@ def retarget(change: PartitionChangeBuilder, target: tuple[int, ...], dirs: DirC
     present = change.old.replicas
     adding = tuple(sorted(broker for broker in target if broker not in present))
     removing = tuple(sorted(broker for broker in present if broker not in target))
-    _keep(change, (*target, *removing))
+    _keep_replicas(change, (*target, *removing))
     change.adding, change.removing = adding, removing
     for broker in adding:
         if broker not in change.log_dirs:
@@ -123,12 +123,12 @@ def _cancel(change: PartitionChangeBuilder, item: TopicPartition) -> None:
     if not change.old.reassigning:
         message = f"The partition {item} is not being reassigned."
         raise Refused(KafkaError.NO_REASSIGNMENT_IN_PROGRESS, message)
-    _keep(change, change.old.original)
+    _keep_replicas(change, change.old.original)
     change.adding = change.removing = ()
     change.complete()
 
 
-def _keep(change: PartitionChangeBuilder, replicas: tuple[int, ...]) -> None:
+def _keep_replicas(change: PartitionChangeBuilder, replicas: tuple[int, ...]) -> None:
     """Restrict a partition to these replicas.
 
     Where none of them is in sync that would be an unclean election, which is done only if the
@@ -166,7 +166,11 @@ def _check_factor(
 
 def completed(image: ClusterImage) -> list[PartitionChanged]:
     """The ends of moves whose target replicas are all in sync."""
-    moving = [draft(image, topic, number) for topic, number, p in image.moving() if not is_going(p)]
+    moving = [
+        draft(image, topic, number)
+        for topic, number, p in image.moving()
+        if not is_being_deleted(p)
+    ]
     for change in moving:
         change.complete()
     return list(records_of(moving))

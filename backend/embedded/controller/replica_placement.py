@@ -43,7 +43,7 @@ def striped_placement(request: PlacementRequest, random: Random) -> list[tuple[i
     return [tuple(replicas) for replicas in lists]
 
 
-def asked_by(principal: str, placement: Placement) -> Placement:
+def with_principal(principal: str, placement: Placement) -> Placement:
     """The same placement, which is told who asks, as Kafka writes it: `User:alice`."""
 
     def placed(request: PlacementRequest, random: Random) -> Sequence[tuple[int, ...]]:

@@ -119,8 +119,8 @@ def move_records(
 ) -> list[Record]:
     """Steps 2 to 6; without a throttle, or with nothing to copy, the moves alone."""
     moves: list[Record] = list(records_of(drafts))
-    going_on = any(change.adding or change.removing for change in drafts)
-    if rate_bytes_per_s is None or not going_on:
+    is_moving = any(change.adding or change.removing for change in drafts)
+    if rate_bytes_per_s is None or not is_moving:
         return with_removal(image, moves)
     topics = tuple(sorted({item.topic for item in targets}))
     brokers = tuple(sorted(_taking_part(drafts, targets)))

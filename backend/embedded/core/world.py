@@ -13,8 +13,8 @@ from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.embedded.controller.decision import Decision
 from kshunt.backend.embedded.controller.replica_placement import (
     Placement,
-    asked_by,
     striped_placement,
+    with_principal,
 )
 from kshunt.backend.embedded.core.cluster_core import Core
 from kshunt.backend.embedded.security.authorizer import Authorizer
@@ -54,7 +54,7 @@ class World:
 
     def placement_for(self, principal: str) -> Placement:
         """What chooses brokers for the new partitions that a principal asks for (KIP-660)."""
-        return asked_by(principal, self._placement)
+        return with_principal(principal, self._placement)
 
     def commit(self, decision: Decision[Item]) -> Decision[Item]:
         """`Core.commit`; whoever waits looks again.

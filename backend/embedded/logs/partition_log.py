@@ -220,7 +220,7 @@ class PartitionLog:
         if not self._entries:
             self._start = max(self._start, header.base_offset)
         self._epochs.assign(header.leader_epoch, header.base_offset)
-        return self._keep(data, header)
+        return self._store(data, header)
 
     def append_counted(
         self, count: int, record_bytes: int, first_ms: int, last_ms: int, leader_epoch: int
@@ -257,9 +257,11 @@ class PartitionLog:
     def _place(self, data: bytes, header: Header, leader_epoch: int) -> Appended:
         self._epochs.assign(leader_epoch, self._end)
         placed = log_batch.placed(data, self._end, leader_epoch)
-        return self._keep(placed, header._replace(base_offset=self._end, leader_epoch=leader_epoch))
+        return self._store(
+            placed, header._replace(base_offset=self._end, leader_epoch=leader_epoch)
+        )
 
-    def _keep(self, data: bytes, header: Header) -> Appended:
+    def _store(self, data: bytes, header: Header) -> Appended:
         end = header.last_offset + 1
         self._entries.append(StoredBatch(header.base_offset, end, data, header.max_ms))
         self._end = end

@@ -41,7 +41,7 @@ from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.security.principals import WILDCARD
 from kshunt.backend.errors import BadInput
 
-KEPT_MAX: Final = 100_000
+DECISIONS_MAX: Final = 100_000
 """Answers that are kept; after as many, all are forgotten."""
 
 
@@ -90,7 +90,7 @@ class Authorizer:
         self._allow_if_no_acl = allow_if_no_acl
         self._seen = -1
         self._by_kind: dict[ResourceKind, _Index] = {}
-        self._kept: dict[tuple[Client, Operation, ResourceKind, str], bool] = {}
+        self._decisions: dict[tuple[Client, Operation, ResourceKind, str], bool] = {}
 
     def allows(self, client: Client, operation: Operation, kind: ResourceKind, name: str) -> bool:
         """Whether a client may do something with a resource."""
@@ -98,11 +98,11 @@ class Authorizer:
             return True
         self._look()
         question = (client, operation, kind, name)
-        found = self._kept.get(question)
+        found = self._decisions.get(question)
         if found is None:
-            if len(self._kept) >= KEPT_MAX:
-                self._kept.clear()
-            found = self._kept[question] = self._decided(*question)
+            if len(self._decisions) >= DECISIONS_MAX:
+                self._decisions.clear()
+            found = self._decisions[question] = self._decided(*question)
         return found
 
     def allows_any(self, client: Client, operation: Operation, kind: ResourceKind) -> bool:
@@ -141,7 +141,7 @@ class Authorizer:
         if self._seen == self._image.acl_changes:
             return
         self._seen = self._image.acl_changes
-        self._kept.clear()
+        self._decisions.clear()
         self._by_kind = {}
         for acl in self._image.acls:
             self._by_kind.setdefault(acl.kind, _Index()).add(acl)

@@ -45,9 +45,11 @@ class ZooKeeperParts:
         return self._journal
 
     @asynccontextmanager
-    async def recovering(self, seat: Membership) -> AsyncIterator[None]:
+    async def recovering(self, membership: Membership) -> AsyncIterator[None]:
         """Meanwhile throttles go that ZooKeeper says shall go; see `removal`."""
-        recovery = Recovery(self._session, seat, self._clock, self._explained, self._patience_s)
+        recovery = Recovery(
+            self._session, membership, self._clock, self._explained, self._patience_s
+        )
         task = asyncio.create_task(recovery.run(), name="removal")
         try:
             yield

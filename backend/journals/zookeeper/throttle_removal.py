@@ -179,13 +179,13 @@ class Recovery:
     def __init__(
         self,
         session: Session,
-        seat: Membership,
+        membership: Membership,
         clock: Clock,
         explained: Callable[[], Removal],
         patience_s: float = PATIENCE_S,
     ) -> None:
         """`explained`: the names that the journal's records explain."""
-        self._session, self._seat, self._clock = session, seat, clock
+        self._session, self._membership, self._clock = session, membership, clock
         self._explained = explained
         self._patience_s = patience_s
         self._since_s: dict[str | int, float] = {}
@@ -217,17 +217,17 @@ class Recovery:
             self._since_s = {}
             return
         now_s = self._clock.monotonic_s()
-        standing: list[str | int] = [*names.topics, *names.brokers]
-        self._since_s = {name: self._since_s.get(name, now_s) for name in standing}
+        present: list[str | int] = [*names.topics, *names.brokers]
+        self._since_s = {name: self._since_s.get(name, now_s) for name in present}
         due = {n for n, since_s in self._since_s.items() if now_s - since_s >= self._patience_s}
-        keeper = self._seat.keeper
-        if keeper is None or not due:
+        lease_manager = self._membership.lease_manager
+        if lease_manager is None or not due:
             return
-        if keeper.duty is LeaseState.ACT:
+        if lease_manager.duty is LeaseState.ACT:
             await self._remove(found, Removal(names.topics & due, names.brokers & due))
-        elif keeper.duty is not LeaseState.FOLLOW:
+        elif lease_manager.duty is not LeaseState.FOLLOW:
             # What is to be done here is a need to act.
-            keeper.want()
+            lease_manager.want()
 
     async def _moves(self) -> bool:
         """By the seed's rule where its znode is there, whatever it names; else by what moves."""
@@ -246,7 +246,7 @@ class Recovery:
         Raises:
             Conflict: some keep their throttles; the others do not.
         """
-        self._seat.guard()
+        self._membership.guard()
         why = {topic: await self._unset_topic(topic) for topic in sorted(due.topics)}
         why_brokers = {
             broker: await self._unset(config_znodes.broker_entity(broker), _NO_RATES)

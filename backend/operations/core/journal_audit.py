@@ -73,7 +73,7 @@ def _entries(count: int, kind: str = "") -> str:
     return many(count, f"{kind}entry", f"{kind}entries")
 
 
-def discarded_line(records: int, asker: Requester) -> AuditEntry:
+def discarded_line(records: int, requester: Requester) -> AuditEntry:
     """An operator wants no values of before from a journal that was lost."""
     words = f"{many(records, 'throttle record')} of a lost journal discarded"
     return AuditEntry(
@@ -81,7 +81,7 @@ def discarded_line(records: int, asker: Requester) -> AuditEntry:
         number=0,
         event=AuditEvent.PRIOR_DISCARDED,
         kind=KIND,
-        who=asker.who,
-        reason=asker.reason,
+        who=requester.who,
+        reason=requester.reason,
         outcome=f"{words}; the settings stay as they are",
     )

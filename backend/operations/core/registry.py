@@ -152,7 +152,7 @@ class Registry:
         kind: OperationKind,
         summary: str,
         *,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
         partitions: tuple[TopicPartition, ...] = (),
         throttle_bytes_per_s: int | None = None,
         auto_remove_throttle: bool = True,
@@ -168,9 +168,12 @@ class Registry:
             partitions=partitions,
             throttle_bytes_per_s=throttle_bytes_per_s,
             auto_remove_throttle=auto_remove_throttle,
-            details={**(details or {}), **({"proposal": asker.proposal} if asker.proposal else {})},
-            who=asker.who,
-            reason=asker.reason,
+            details={
+                **(details or {}),
+                **({"proposal": requester.proposal} if requester.proposal else {}),
+            },
+            who=requester.who,
+            reason=requester.reason,
         )
 
     async def begin(
@@ -178,7 +181,7 @@ class Registry:
         kind: OperationKind,
         summary: str,
         *,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
         details: Mapping[str, Any] | None = None,
         ownership: Ownership | None = None,
     ) -> Operation:
@@ -187,7 +190,7 @@ class Registry:
         Raises:
             NotActive, JournalFenced, JournalUnavailable: it was not written; nothing may be done.
         """
-        operation = self.draft(kind, summary, asker=asker, details=details)
+        operation = self.draft(kind, summary, requester=requester, details=details)
         await self.put(operation, ownership=ownership)
         return operation
 
@@ -259,7 +262,7 @@ class Registry:
             return {}
         return {operation.id: replace(team, claim=None)}
 
-    async def keep(self, ownership: Ownership) -> None:
+    async def save_ownership(self, ownership: Ownership) -> None:
         """Write whose the throttles are.
 
         Raises:

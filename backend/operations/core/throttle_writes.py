@@ -166,7 +166,7 @@ class ThrottleWriter:
         topics = {} if written is None else written.topics
         gone = (t for t, r in topics.items() if r.error_code == UNKNOWN_TOPIC_OR_PARTITION)
         present = replace(await self.present(), gone_topics=frozenset(gone))
-        await self._registry.keep(self._registry.ownership.confirm(present))
+        await self._registry.save_ownership(self._registry.ownership.confirm(present))
         return present
 
     async def told(

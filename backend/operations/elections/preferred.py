@@ -172,7 +172,7 @@ class Elections:
         validate_only: bool,
         pacing: Pacing = AT_ONCE,
         timeout_s: float | None = None,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ElectionAnswer:
         """Elect the preferred leader of the partitions, or of every partition if None.
 
@@ -196,7 +196,7 @@ class Elections:
             return await offload(len(outcomes), _previewed, cluster, there)
         if not outcomes:
             return ElectionAnswer(False, None, (), there.notes)
-        operation = await self._begin(outcomes, pacing, asker)
+        operation = await self._begin(outcomes, pacing, requester)
         async with failing_on_error(self._registry, operation):
             outcomes |= await self._elected(there.asked, pacing, time_s, operation)
             found = await offload(len(outcomes), _told, outcomes)
@@ -205,14 +205,14 @@ class Elections:
         return answer
 
     async def _begin(
-        self, outcomes: Mapping[TopicPartition, ItemResult], pacing: Pacing, asker: Requester
+        self, outcomes: Mapping[TopicPartition, ItemResult], pacing: Pacing, requester: Requester
     ) -> Operation:
         """The intent, noted before the first effect."""
         paced = pacing.batch_size is not None
         return await self._registry.begin(
             OperationKind.ELECTION,
             f"preferred election of {many(len(outcomes), 'partition')}: {listed(outcomes, 3)}",
-            asker=asker,
+            requester=requester,
             details={"batch_size": pacing.batch_size, "pause_s": pacing.pause_s} if paced else {},
         )
 
@@ -437,7 +437,7 @@ class _Prospects:
 
 def _prospects(assignment: Assignment, wanted: Sequence[TopicPartition] | None) -> _Prospects:
     states, led_count = _relevant(assignment, wanted)
-    going = sorted(p for p, state in states.items() if is_being_deleted(state))
+    being_deleted = sorted(p for p, state in states.items() if is_being_deleted(state))
     if wanted is None:
         states = {p: state for p, state in states.items() if not is_being_deleted(state)}
     outcomes = {partition: foreseen(state) for partition, state in states.items()}
@@ -452,8 +452,8 @@ def _prospects(assignment: Assignment, wanted: Sequence[TopicPartition] | None) 
         if led_count
         else ()
     )
-    if going and wanted is None:
-        notes += (f"Left out, as they are being deleted: {listed(going, 10)}.",)
+    if being_deleted and wanted is None:
+        notes += (f"Left out, as they are being deleted: {listed(being_deleted, 10)}.",)
     return _Prospects(states, outcomes, asked, notes)
 
 

@@ -163,7 +163,7 @@ class UncleanElections:
         validate_only: bool,
         last_seen: Ends,
         timeout_s: float | None = None,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> UncleanAnswer:
         """Elect any replica that is up as leader of these partitions; see the module's text.
 
@@ -187,7 +187,7 @@ class UncleanElections:
         summary = f"UNCLEAN election of {many(len(wanted), 'partition')}: {listed(wanted, 3)}"
         details = {str(loss.partition): str(loss) for loss in losses}
         operation = await self._registry.begin(
-            OperationKind.ELECTION, summary, asker=asker, details=details
+            OperationKind.ELECTION, summary, requester=requester, details=details
         )
         async with failing_on_error(self._registry, operation):
             outcomes = dict(foreseen)

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from typing import Any, Final
 
-from kshunt.backend.access.cluster_keys import ClusterKeys, Purpose, Signature, Verdict
+from kshunt.backend.access.cluster_keys import ClusterKeys, Purpose, Signature, SignatureVerdict
 from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.journal.entries import (
@@ -83,7 +83,7 @@ Parts = Callable[[int], bytes | None]
 class Seal:
     """What a head's signature says."""
 
-    verdict: Verdict | None
+    verdict: SignatureVerdict | None
     """None: it has none."""
     number: int = -1
     key_id: str = ""
@@ -372,7 +372,7 @@ def claimed(key: str, value: bytes, part: Parts, cluster_id: str, seal: Seal) ->
 
 def disbelieved(key: str, value: bytes, found: Entry | Unreadable, seal: Seal) -> Unreadable:
     """Why an entry that we did not sign is set aside."""
-    if seal.verdict is Verdict.VALID:
+    if seal.verdict is SignatureVerdict.VALID:
         detail = "A backend of this cluster wrote it, and has replaced or removed it since."
         return Unreadable(key, UnreadableReason.REPLAYED, detail, _digest(value))
     if isinstance(found, Unreadable):
@@ -382,7 +382,7 @@ def disbelieved(key: str, value: bytes, found: Entry | Unreadable, seal: Seal) -
             "It is not signed: an earlier kshunt wrote it, or somebody else.",
             UnreadableReason.UNSIGNED,
         )
-    elif seal.verdict is Verdict.UNKNOWN_KEY:
+    elif seal.verdict is SignatureVerdict.UNKNOWN_KEY:
         detail = f"It is signed with the key {seal.key_id}, which this backend does not have."
         why = UnreadableReason.UNKNOWN_KEY
     else:

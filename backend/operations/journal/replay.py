@@ -45,7 +45,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from kshunt.backend.access.cluster_keys import ClusterKeys, Verdict
+from kshunt.backend.access.cluster_keys import ClusterKeys, SignatureVerdict
 from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.operations.journal.audit_chain import Chained, chained, line_hash
 from kshunt.backend.operations.journal.entries import (
@@ -214,7 +214,7 @@ class JournalReplay:
             self._drop_claim(name)
             return
         seal = seal_of(name, value, self._cluster_id, self._keys)
-        if seal.verdict is not Verdict.VALID or seal.number <= self._numbers.get(name, -1):
+        if seal.verdict is not SignatureVerdict.VALID or seal.number <= self._numbers.get(name, -1):
             self._claim(name, UnprovenHead(value, seal))
             return
         self._drop_claim(name)
@@ -409,7 +409,7 @@ class JournalReplay:
                 claim.entry = claimed(
                     key, claim.value, claim.parts.get, self._cluster_id, claim.seal
                 )
-            return None if claim.seal.verdict is Verdict.VALID else claim.entry
+            return None if claim.seal.verdict is SignatureVerdict.VALID else claim.entry
         return opened(key, head.value, head.parts.get, self._cluster_id) if head else None
 
     def unsigned(self) -> Collection[str]:
@@ -436,7 +436,7 @@ class JournalReplay:
             if ours is not None and ours.value == value:
                 return None
             seal = seal_of(name, value, self._cluster_id, self._keys)
-            if seal.verdict is not Verdict.VALID:
+            if seal.verdict is not SignatureVerdict.VALID:
                 self.take(key, value)
         elif value is not None:
             if ours is not None and ours.parts.get(int(name[-4:])) == value:

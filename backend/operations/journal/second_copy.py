@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from kshunt.backend.access.cluster_keys import ClusterKeys, Verdict
+from kshunt.backend.access.cluster_keys import ClusterKeys, SignatureVerdict
 from kshunt.backend.clock import Clock
 from kshunt.backend.files import make_folder, replace_file
 from kshunt.backend.operations.journal.entries import Body, JournalState, Kind
@@ -91,7 +91,7 @@ def read_file(path: Path, cluster_id: str, keys: ClusterKeys) -> Remembered | No
         content = path.read_bytes().rstrip(b"\n")
     except OSError:
         return None
-    if seal_of(KEY, content, cluster_id, keys).verdict is not Verdict.VALID:
+    if seal_of(KEY, content, cluster_id, keys).verdict is not SignatureVerdict.VALID:
         return None
     found = json.loads(content)
     return Remembered(found["journal"], found["newest"], found["throttles"])
@@ -137,7 +137,7 @@ class SecondCopy:
         """An operator has used or discarded what was lost."""
         self.lost = {}
 
-    async def keep(self, state: JournalState) -> None:
+    async def save(self, state: JournalState) -> None:
         """Write the file, if there is news and nothing in it is still asked about."""
         remembered = Remembered.of(state)
         if self.lost or remembered == self._written or not self._cluster_id:

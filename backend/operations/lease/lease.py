@@ -113,7 +113,7 @@ class Lease:
     """When the last complete reading of the journal began."""
     beat_at: ProcessTime | None = None
     """When the last acknowledged heartbeat was sent."""
-    acts_from_s: float = 0.0
+    active_from_s: float = 0.0
     """By the monotonic clock: not before this."""
     beaten_to_it: bool = False
     """True after a loss until a heartbeat is heard. Who won has perhaps not sent one yet: were it
@@ -142,7 +142,7 @@ class Lease:
         """The backend has become the writer, and found this heartbeat."""
         over = found is None or (found == self.heard and self._silent(now))
         wait_s = 0.0 if over else self.terms.silence_s
-        return replace(self, writes=True, beat_at=None, acts_from_s=now.monotonic_s + wait_s)
+        return replace(self, writes=True, beat_at=None, active_from_s=now.monotonic_s + wait_s)
 
     def beaten(self, sent: ProcessTime) -> Lease:
         """A heartbeat that was sent then is acknowledged."""
@@ -178,7 +178,7 @@ class Lease:
         return self.writes and late
 
     def _writers_duty(self, now: ProcessTime) -> LeaseState:
-        if self.beat_at is None or now.monotonic_s < self.acts_from_s:
+        if self.beat_at is None or now.monotonic_s < self.active_from_s:
             return LeaseState.WAIT
         fresh = now.since_at_least_s(self.beat_at) <= self.terms.act_within_s
         return LeaseState.ACT if fresh else LeaseState.PAUSE

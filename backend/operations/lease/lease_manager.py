@@ -157,7 +157,7 @@ class LeaseManager:
         return self._journal.state
 
     @property
-    def acting(self) -> ActiveEntry:
+    def active(self) -> ActiveEntry:
         """Who acts, as far as the journal says; perhaps one that is long gone."""
         return self._journal.state.heartbeat
 

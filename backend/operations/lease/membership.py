@@ -45,32 +45,32 @@ class Membership:
         self._changed = changed
         self._terms = terms
         self._journal: Journal | None = None
-        self._keeper: LeaseManager | None = None
+        self._lease_manager: LeaseManager | None = None
 
     @property
-    def keeper(self) -> LeaseManager | None:
+    def lease_manager(self) -> LeaseManager | None:
         """The lease's keeper; None until the cluster is known."""
-        return self._keeper
+        return self._lease_manager
 
     @property
     def duty(self) -> LeaseState:
         """What this backend has to do now."""
-        return LeaseState.FOLLOW if self._keeper is None else self._keeper.duty
+        return LeaseState.FOLLOW if self._lease_manager is None else self._lease_manager.duty
 
     @property
     def state(self) -> JournalState:
         """What the journal holds, as far as it was read or written."""
-        return JournalState() if self._keeper is None else self._keeper.state
+        return JournalState() if self._lease_manager is None else self._lease_manager.state
 
     @property
-    def acting(self) -> ActiveEntry:
+    def active(self) -> ActiveEntry:
         """Who acts, as far as the journal says."""
-        return None if self._keeper is None else self._keeper.acting
+        return None if self._lease_manager is None else self._lease_manager.active
 
     @property
     def actor(self) -> Heartbeat | None:
         """The other backend that is known to act at this moment."""
-        return None if self._keeper is None else self._keeper.actor
+        return None if self._lease_manager is None else self._lease_manager.actor
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Membership:
         if self._journal is None:
             return ()
         remarks = (*self._journal.remarks, *self._journal.state.remarks)
-        trouble = None if self._keeper is None else self._keeper.trouble
+        trouble = None if self._lease_manager is None else self._lease_manager.trouble
         return remarks if trouble is None else (*remarks, str(trouble))
 
     @property
@@ -89,25 +89,25 @@ class Membership:
     @property
     def patience_s(self) -> float:
         """For how much longer the one that acts has to be silent for this one to take over."""
-        return 0.0 if self._keeper is None else self._keeper.patience_s
+        return 0.0 if self._lease_manager is None else self._lease_manager.patience_s
 
     async def other(self, timeout_s: float) -> Heartbeat | None:
         """The other backend that acts, if any; waits while that is not known."""
         until_s = self._clock.monotonic_s() + timeout_s
-        while self._keeper is None and self._clock.monotonic_s() < until_s:
+        while self._lease_manager is None and self._clock.monotonic_s() < until_s:
             await self._clock.wait_s(GLANCE_S)
-        if self._keeper is None:
+        if self._lease_manager is None:
             return None
-        return await self._keeper.other(until_s - self._clock.monotonic_s())
+        return await self._lease_manager.other(until_s - self._clock.monotonic_s())
 
     async def run(self) -> None:
         """Keep the seat, until cancelled."""
         journal = self._open_journal(await self._identified(), self.me.backend)
         self._journal = journal
-        self._keeper = LeaseManager(
+        self._lease_manager = LeaseManager(
             journal, self.me, self._clock, self._changed, self._terms, unfinished=has_unfinished
         )
-        await self._keeper.run()
+        await self._lease_manager.run()
 
     async def _identified(self) -> str:
         while True:
@@ -119,8 +119,8 @@ class Membership:
 
     async def release(self) -> None:
         """Leave the seat to others at once; after `run` was cancelled."""
-        if self._keeper is not None:
-            await self._keeper.release()
+        if self._lease_manager is not None:
+            await self._lease_manager.release()
         if self._journal is not None:
             await self._journal.close()
 
@@ -132,11 +132,11 @@ class Membership:
             JournalUnusable, NotAuthorized, WrongCluster: the journal needs an operator's help.
         """
         until_s = self._clock.monotonic_s() + timeout_s
-        while self._keeper is None:
+        while self._lease_manager is None:
             if self._clock.monotonic_s() >= until_s:
                 self.require()
             await self._clock.wait_s(GLANCE_S)
-        await self._keeper.ready(until_s - self._clock.monotonic_s())
+        await self._lease_manager.ready(until_s - self._clock.monotonic_s())
 
     def require(self) -> None:
         """Return only where this backend may change the cluster now.
@@ -144,9 +144,9 @@ class Membership:
         Raises:
             NotActive: it may not.
         """
-        if self._keeper is None:
+        if self._lease_manager is None:
             raise NotActive("The cluster has not been reached yet. Nothing was changed.")
-        self._keeper.require()
+        self._lease_manager.require()
 
     def guard(self) -> None:
         """Stop what this backend began while it acted, and what another may have taken over since.
@@ -157,13 +157,13 @@ class Membership:
         Raises:
             NotActive: another backend acts, or may act.
         """
-        if self._keeper is not None and self._keeper.duty not in _ALONE:
-            self._keeper.require()
+        if self._lease_manager is not None and self._lease_manager.duty not in _ALONE:
+            self._lease_manager.require()
 
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
     ) -> None:
         """Write to the journal; as `LeaseManager.append`."""
         self.require()
-        if self._keeper is not None:
-            await self._keeper.append(entries, replacing=replacing)
+        if self._lease_manager is not None:
+            await self._lease_manager.append(entries, replacing=replacing)

@@ -80,14 +80,14 @@ class Pause:
     record: PauseRecord
     held: frozenset[Copy]
     """Copies at the floor once this is written, and those whose broker is down."""
-    going_on: Mapping[Copy, str]
+    not_held: Mapping[Copy, str]
     """Copies that no rate can hold without holding others, each with the reason."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """One sentence for each broker on which copies go on."""
         by_reason: dict[str, set[str]] = {}
-        for (partition, _), reason in self.going_on.items():
+        for (partition, _), reason in self.not_held.items():
             by_reason.setdefault(reason, set()).add(str(partition))
         return tuple(
             f"{reason}; {listed(sorted(names), 3)} goes on at the present rate."
@@ -140,21 +140,21 @@ def pause_writes(
     copies = copies_of(ours, view)
     before = record or PauseRecord()
     arrived = _arrived(share, copies, view)
-    going_on: dict[Copy, str] = {}
+    not_held: dict[Copy, str] = {}
     held: set[Copy] = set()
     hold: set[int] = set()
     for broker in sorted({broker for _, broker in copies}):
         here = {copy for copy in copies if copy[1] == broker}
         reason = _cannot_hold(broker, here | arrived, view)
         if reason:
-            going_on |= dict.fromkeys(here, reason)
+            not_held |= dict.fromkeys(here, reason)
             continue
         held |= here
         if broker in view.live:
             hold.add(broker)
     topics, added = _lists(held, arrived, view, before)
     rates, priors = _rates(hold, view.throttles, before)
-    return Pause(topics, rates, PauseRecord(priors, added), frozenset(held), going_on)
+    return Pause(topics, rates, PauseRecord(priors, added), frozenset(held), not_held)
 
 
 def resume_writes(record: PauseRecord, present: Throttles) -> Resume:

@@ -177,12 +177,12 @@ def next_batch(queue: Queue, view: ClusterView, claimed: Iterable[Move] = ()) ->
     held: dict[TopicPartition, WaitingMove] = {}
     ready: list[Move] = []
     arrived: list[TopicPartition] = []
-    gate = _gate(queue, view)
+    blocked_by = _blocked_by(queue, view)
     for partition in queue.waiting:
         target = queue.plan[partition]
         if _arrived(partition, target, view):
             arrived.append(partition)
-        elif found := _why_not(partition, target, queue, view, gate):
+        elif found := _why_not(partition, target, queue, view, blocked_by):
             held[partition] = found
         else:
             ready.append(view.move_to(partition, target))
@@ -235,7 +235,7 @@ def _why_not(
     target: tuple[int, ...],
     queue: Queue,
     view: ClusterView,
-    gate: WaitingMove | None,
+    blocked_by: WaitingMove | None,
 ) -> WaitingMove | None:
     if partition not in view.partitions:
         return WaitingMove(Why.GONE, "nothing: the cluster has no such partition any more")
@@ -243,8 +243,8 @@ def _why_not(
         return WaitingMove(Why.PAUSED, "the operation to be resumed")
     move = view.move_to(partition, target)
     found = judge(move, view)
-    if found is None and gate is not None and not heals(move, view):
-        found = gate
+    if found is None and blocked_by is not None and not heals(move, view):
+        found = blocked_by
     if found is not None and found.why in ACCEPTABLE and partition in queue.accepted:
         return None
     return found
@@ -320,7 +320,7 @@ def _nothing_to_spare(
 # The rest of the cluster
 
 
-def _gate(queue: Queue, view: ClusterView) -> WaitingMove | None:
+def _blocked_by(queue: Queue, view: ClusterView) -> WaitingMove | None:
     """What holds every move that does not heal: partitions of others under min.insync.replicas."""
     elsewhere = sorted(view.under_min_isr - queue.plan.keys())
     if not elsewhere:

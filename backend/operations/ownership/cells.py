@@ -288,7 +288,7 @@ class ListShare:
 
     pairs: Pairs
     """Replicas that it needs listed."""
-    going: Pairs = frozenset()
+    given_up: Pairs = frozenset()
     """Replicas that it gives up: decided, and not yet seen to be gone."""
     auto_remove: bool = True
     state: ShareState = ShareState.HELD
@@ -326,7 +326,7 @@ class ListCell:
     def held_pairs(self) -> Pairs:
         """What running operations need listed or are about to take off."""
         held = (s for s in self.shares.values() if s.state is ShareState.HELD)
-        return _union(s.pairs | s.going for s in held)
+        return _union(s.pairs | s.given_up for s in held)
 
     @property
     def wanted(self) -> ReplicaSet:
@@ -340,7 +340,7 @@ class ListCell:
         wanted = self.wanted
         if wanted.everything:
             return frozenset()
-        return _union(s.going for s in self.shares.values()) - wanted.pairs
+        return _union(s.given_up for s in self.shares.values()) - wanted.pairs
 
     def missing(self, found: ReplicaSet) -> ReplicaSet:
         """What somebody else has taken out."""
@@ -354,7 +354,9 @@ class ListCell:
         prior = self.prior or ReplicaSet()
         if found.everything or prior.everything:
             return found - prior
-        ours = (s.pairs | s.going for s in self.shares.values() if s.state is not ShareState.PAST)
+        ours = (
+            s.pairs | s.given_up for s in self.shares.values() if s.state is not ShareState.PAST
+        )
         return ReplicaSet(found.pairs - prior.pairs - _union(ours))
 
     def restarted(self, found: ReplicaSet | None) -> ListCell:
@@ -378,7 +380,9 @@ class ListCell:
         cell = self if self.live else self.restarted(found)
         cell = cell._noticed(share.pairs, found)
         former = cell.shares.get(operation_id, ListShare(frozenset()))
-        share = replace(share, pairs=share.pairs | former.pairs, going=former.going - share.pairs)
+        share = replace(
+            share, pairs=share.pairs | former.pairs, given_up=former.given_up - share.pairs
+        )
         covered = cell.prior is not None and cell.prior.everything
         pending = frozenset() if covered else cell.pending | share.pairs
         return replace(cell._replaced(operation_id, share), pending=pending)
@@ -409,13 +413,13 @@ class ListCell:
         if not share.auto_remove and not undo:
             state = ShareState.HELD if keep else ShareState.LEFT
             return self._replaced(operation_id, replace(share, state=state))
-        going = share.pairs - keep
+        given_up = share.pairs - keep
         cell = self._replaced(
             operation_id,
             replace(
                 share,
-                pairs=share.pairs - going,
-                going=share.going | going,
+                pairs=share.pairs - given_up,
+                given_up=share.given_up | given_up,
                 state=ShareState.HELD,
             ),
         )
@@ -427,8 +431,8 @@ class ListCell:
     def as_found(self, found: ReplicaSet) -> ListCell | None:
         """What is known after reading; None where nothing is left to know."""
         cell = self.looked_at(found)
-        gone = _union(s.going for s in cell.shares.values()) - (cell.removable & found.pairs)
-        shares = {o: replace(s, going=s.going - gone) for o, s in cell.shares.items()}
+        gone = _union(s.given_up for s in cell.shares.values()) - (cell.removable & found.pairs)
+        shares = {o: replace(s, given_up=s.given_up - gone) for o, s in cell.shares.items()}
         stay = {o: s for o, s in shares.items() if _stays(s, found)}
         pending = frozenset() if found.everything else cell.pending - found.pairs
         return replace(cell, shares=stay, pending=pending) if stay or pending else None
@@ -460,13 +464,15 @@ class ListCell:
         prior = cell.prior or ReplicaSet()
         cell = replace(cell, prior=prior - ReplicaSet(taken))
         former = cell.shares.get(operation_id, ListShare(frozenset()))
-        return cell._replaced(operation_id, ListShare(former.pairs | taken, former.going - taken))
+        return cell._replaced(
+            operation_id, ListShare(former.pairs | taken, former.given_up - taken)
+        )
 
 
 def _stays(share: ListShare, found: ReplicaSet) -> bool:
     """True while there is something to know of a share."""
     if share.state is ShareState.HELD:
-        return bool(share.pairs or share.going)
+        return bool(share.pairs or share.given_up)
     return any(pair in found for pair in share.pairs)
 
 

@@ -100,7 +100,7 @@ def _list_shares(cell: ListCell, who: Callable[[str], str]) -> Iterable[Share]:
     for id, share in sorted(cell.shares.items()):
         if share.state is ShareState.PAST:
             continue
-        ending = not share.pairs and bool(share.going)
+        ending = not share.pairs and bool(share.given_up)
         state = ShareState.ENDING if ending else share.state
-        pairs = share.going if ending else share.pairs
+        pairs = share.given_up if ending else share.pairs
         yield Share(id, who(id), str(ReplicaSet(pairs)), state.value)

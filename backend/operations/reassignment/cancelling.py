@@ -124,7 +124,7 @@ class Cancellations:
         preserve_throttles: bool,
         validate_only: bool,
         timeout_s: float,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Return partitions to their original replicas.
 
@@ -150,7 +150,7 @@ class Cancellations:
             operation = await self._registry.begin(
                 OperationKind.CANCEL,
                 f"cancel {many(len(wanted), 'partition')}: {listed(wanted, 3)}",
-                asker=asker,
+                requester=requester,
                 details=await offload(size, wish.details),
             )
             return await self._carry_out(operation, wish, wanted, {}, ongoing, timeout_s)
@@ -265,7 +265,7 @@ class Cancellations:
         for operation, work in self._unfinished():
             if work.cancelled.isdisjoint(wanted):
                 continue
-            operation, work = await self._going_on(operation, work, outcomes)
+            operation, work = await self._unmarked(operation, work, outcomes)
             if work.cancelled and not preserve_throttles:
                 problems += await self._reduce(operation, work, in_doubt)
             elif work.all_cancelled:
@@ -273,7 +273,7 @@ class Cancellations:
                 await self._registry.put(operation, replace(work, auto_remove=False), stays_on)
         return problems
 
-    async def _going_on(
+    async def _unmarked(
         self, operation: Operation, work: ReassignmentWork, outcomes: Results
     ) -> tuple[Operation, ReassignmentWork]:
         """Without the marks of what did not return and will not."""

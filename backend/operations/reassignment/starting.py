@@ -81,7 +81,7 @@ class ReassignRequest:
     caps: Caps | None = None
     """Moves in flight; None: everything at once, as KIP-179 and Kafka's own tool have it."""
     order: Order = Order.LARGEST_FIRST
-    asker: Requester = UNKNOWN_REQUESTER
+    requester: Requester = UNKNOWN_REQUESTER
 
 
 class Reassignments:
@@ -189,7 +189,7 @@ class Reassignments:
         return self._registry.draft(
             OperationKind.REASSIGN,
             f"move {many(len(plan), 'partition')} of {listed(plan.topics, 3)}",
-            asker=request.asker,
+            requester=request.requester,
             partitions=tuple(plan.replicas),
             throttle_bytes_per_s=request.throttle_bytes_per_s,
             auto_remove_throttle=request.auto_remove_throttle,
@@ -276,7 +276,7 @@ class Reassignments:
         preserve_throttles: bool,
         validate_only: bool,
         timeout_s: float,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Return partitions to their original replicas; see `Cancellations.cancel`."""
         return await self._cancellations.cancel(
@@ -284,7 +284,7 @@ class Reassignments:
             preserve_throttles=preserve_throttles,
             validate_only=validate_only,
             timeout_s=timeout_s,
-            asker=asker,
+            requester=requester,
         )
 
 

@@ -90,7 +90,7 @@ class ProposedAction(Protocol):
         """
         ...
 
-    async def carry_out(self, asker: Requester) -> ProposalResult:
+    async def carry_out(self, requester: Requester) -> ProposalResult:
         """Do it.
 
         Raises:
@@ -255,7 +255,7 @@ class Approvals:
         self, used: ProposedChange, by: Person, deed: ProposedAction
     ) -> tuple[ProposedChange, ProposalResult]:
         try:
-            done = await deed.carry_out(_asker(used, by))
+            done = await deed.carry_out(_requester(used, by))
         except KshuntError as error:
             # Where it is not known whether its operation was written, `tidy` finds that out: one
             # that was is gone on with.
@@ -346,7 +346,7 @@ class Approvals:
         await self._registry.put_proposal(proposal, line)
 
 
-def _asker(used: ProposedChange, by: Person) -> Requester:
+def _requester(used: ProposedChange, by: Person) -> Requester:
     """Both, as one who asks."""
     said = [used.reason, f"approved: {used.settled_reason}" if used.settled_reason else ""]
     return Requester(

@@ -284,8 +284,8 @@ def _cancel(request: CancelRequest, view: ClusterView) -> _Found:
 def _pause(request: PauseRequest, view: ClusterView) -> _Found:
     pause = pause_writes(request.partitions, view, request.share)
     return _Found(
-        partitions={partition for partition, _ in pause.held | pause.going_on.keys()},
-        brokers={broker for _, broker in pause.held | pause.going_on.keys()},
+        partitions={partition for partition, _ in pause.held | pause.not_held.keys()},
+        brokers={broker for _, broker in pause.held | pause.not_held.keys()},
         throttles_set=[
             *(f"broker {broker}" for broker in sorted(pause.rates)),
             *(f"topic {topic}" for topic in sorted(pause.topics)),
@@ -298,7 +298,9 @@ def _elect(request: ElectRequest, view: ClusterView) -> _Found:
     wanted = view.partitions.keys() if request.partitions is None else set(request.partitions)
     found = _Found()
     unable = []
-    going = [p for p in wanted if p in view.partitions and is_being_deleted(view.partitions[p])]
+    being_deleted = [
+        p for p in wanted if p in view.partitions and is_being_deleted(view.partitions[p])
+    ]
     for partition in wanted:
         state = view.partitions.get(partition)
         if state is None or is_being_deleted(state) or state.leader == state.replicas[0]:
@@ -314,9 +316,9 @@ def _elect(request: ElectRequest, view: ClusterView) -> _Found:
             f"The preferred replica of {listed(sorted(unable), 3)} is not in sync; "
             "there the leader stays."
         )
-    if going and request.partitions is not None:
+    if being_deleted and request.partitions is not None:
         found.holds.append(
-            f"{listed(sorted(going), 3)} is being deleted, and stays without leader."
+            f"{listed(sorted(being_deleted), 3)} is being deleted, and stays without leader."
         )
     if gone := sorted(wanted - view.partitions.keys()):
         found.holds.append(f"The cluster does not have {listed(gone, 3)}.")

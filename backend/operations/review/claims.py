@@ -37,7 +37,7 @@ class Claims:
         self._one = asyncio.Lock()
         """What is written depends on what was there."""
 
-    async def claim(self, operation_id: str, asker: Requester, *, take_over: bool) -> Operation:
+    async def claim(self, operation_id: str, requester: Requester, *, take_over: bool) -> Operation:
         """Say that somebody steers an operation, which is returned.
 
         Raises:
@@ -48,25 +48,25 @@ class Claims:
         """
         async with self._one:
             operation = self._operation(operation_id)
-            if not asker.who.strip():
+            if not requester.who.strip():
                 raise BadInput("Who claims an operation has to say a name; nothing was written.")
             if operation.state.ended:
                 raise Conflict(f"Operation {operation_id} is {operation.state}: nobody steers it.")
             team = self._registry.team(operation_id)
-            event, words = AuditEvent.CLAIMED, f"{asker.who} steers it"
-            if team.claim is not None and team.claim.who != asker.who:
+            event, words = AuditEvent.CLAIMED, f"{requester.who} steers it"
+            if team.claim is not None and team.claim.who != requester.who:
                 if not take_over:
                     raise _held(operation_id, team.claim)
-                if not asker.reason.strip():
+                if not requester.reason.strip():
                     raise BadInput(
                         f"{team.claim.who} steers operation {operation_id}. To take it over say "
                         "why; nothing was written."
                     )
                 event, words = AuditEvent.CLAIM_TAKEN, f"taken over from {team.claim.who}"
-            claim = Claim(asker.who, self._clock.now_ms(), asker.reason)
-            return await self._put(operation, replace(team, claim=claim), event, asker, words)
+            claim = Claim(requester.who, self._clock.now_ms(), requester.reason)
+            return await self._put(operation, replace(team, claim=claim), event, requester, words)
 
-    async def release(self, operation_id: str, asker: Requester) -> Operation:
+    async def release(self, operation_id: str, requester: Requester) -> Operation:
         """Say that nobody steers an operation any more, which is returned.
 
         Raises:
@@ -78,13 +78,17 @@ class Claims:
             operation, team = self._operation(operation_id), self._registry.team(operation_id)
             if team.claim is None:
                 raise Conflict(f"Nobody has claimed operation {operation_id}.")
-            if team.claim.who != asker.who:
+            if team.claim.who != requester.who:
                 raise _held(operation_id, team.claim)
             return await self._put(
-                operation, replace(team, claim=None), AuditEvent.RELEASED, asker, "nobody steers it"
+                operation,
+                replace(team, claim=None),
+                AuditEvent.RELEASED,
+                requester,
+                "nobody steers it",
             )
 
-    async def note(self, operation_id: str, text: str, asker: Requester) -> Operation:
+    async def note(self, operation_id: str, text: str, requester: Requester) -> Operation:
         """Remark on an operation, which is returned, for everybody and for the audit.
 
         Raises:
@@ -94,21 +98,21 @@ class Claims:
         """
         async with self._one:
             operation, team = self._operation(operation_id), self._registry.team(operation_id)
-            note = Note(asker.who, self._clock.now_ms(), note_text(text))
+            note = Note(requester.who, self._clock.now_ms(), note_text(text))
             if len(team.notes) >= LIMITS.notes_per_operation:
                 raise Conflict(
                     f"Operation {operation_id} has {len(team.notes)} notes, and takes no more. "
                     "Nothing was written."
                 )
             after = replace(team, notes=(*team.notes, note))
-            return await self._put(operation, after, AuditEvent.NOTED, asker, note.text)
+            return await self._put(operation, after, AuditEvent.NOTED, requester, note.text)
 
     async def _put(
-        self, operation: Operation, team: Team, event: AuditEvent, asker: Requester, words: str
+        self, operation: Operation, team: Team, event: AuditEvent, requester: Requester, words: str
     ) -> Operation:
         self._registry.require()
         line = AuditEntry(
-            *(0, 0, event, operation.id, operation.kind.value, asker.who, asker.reason),
+            *(0, 0, event, operation.id, operation.kind.value, requester.who, requester.reason),
             outcome=words,
         )
         await self._registry.put_team(operation, team, line)
@@ -122,7 +126,7 @@ class Claims:
 
     # What a claim holds back
 
-    def require(self, operation_ids: Iterable[str], asker: Requester) -> None:
+    def require(self, operation_ids: Iterable[str], requester: Requester) -> None:
         """Return only where nobody else steers one of these operations.
 
         Raises:
@@ -132,32 +136,32 @@ class Claims:
             operation = self._registry.get(operation_id)
             claim = self._registry.team(operation_id).claim
             ended = operation is None or operation.state.ended
-            if claim is not None and not ended and claim.who not in asker.names:
+            if claim is not None and not ended and claim.who not in requester.names:
                 raise _held(operation_id, claim)
 
-    def require_rates(self, brokers: Collection[int], asker: Requester) -> None:
+    def require_rates(self, brokers: Collection[int], requester: Requester) -> None:
         """As `require`, of the operations that throttle one of these brokers."""
         rates = self._registry.ownership.rates
         self.require(
             (id for cell_id, cell in rates.items() if cell_id[0] in brokers for id in cell.shares),
-            asker,
+            requester,
         )
 
-    def require_lists(self, topics: Collection[str], asker: Requester) -> None:
+    def require_lists(self, topics: Collection[str], requester: Requester) -> None:
         """As `require`, of the operations that throttle replicas of one of these topics."""
         lists = self._registry.ownership.lists
         self.require(
             (id for cell_id, cell in lists.items() if cell_id[0] in topics for id in cell.shares),
-            asker,
+            requester,
         )
 
-    def require_moves(self, partitions: Collection[TopicPartition], asker: Requester) -> None:
+    def require_moves(self, partitions: Collection[TopicPartition], requester: Requester) -> None:
         """As `require`, of the operations that move one of these partitions."""
         wanted = set(partitions)
         known = self._registry.known
         steered = (id for id in self._registry.unfinished if self._registry.team(id).claim)
         moving = ((id, known.works[id].moves) for id in steered if id in known.works)
-        self.require((id for id, moves in moving if not wanted.isdisjoint(moves)), asker)
+        self.require((id for id, moves in moving if not wanted.isdisjoint(moves)), requester)
 
 
 def _held(operation_id: str, claim: Claim) -> Conflict:

@@ -118,11 +118,11 @@ async def copy_rest(step: ShrinkStep) -> None:
     if work.verified is not None and work.verified.positions == work.sealed:
         await step.enter()
         return
-    standing = await step.run(copying(step, work.sealed))
-    if standing is None:
+    status = await step.run(copying(step, work.sealed))
+    if status is None:
         copying_words(step)
-    elif standing.ended == "failed":
-        await step.fail(standing.words)
+    elif status.ended == "failed":
+        await step.fail(status.words)
     else:
         await step.enter()
 
@@ -291,10 +291,10 @@ def _back(step: ShrinkStep, *, verify: bool = False) -> JobCommand:
 
 async def copy_back(step: ShrinkStep) -> None:
     """Copy everything into the topic that was created anew."""
-    standing = await step.run(_back(step))
-    if standing is None:
+    status = await step.run(_back(step))
+    if status is None:
         copying_words(step)
-    elif standing.ended == "complete":
+    elif status.ended == "complete":
         await step.enter()
 
 
@@ -307,14 +307,14 @@ async def verify_back(step: ShrinkStep) -> None:
             await step.enter()
         return
     command = _back(step, verify=True)
-    standing = await step.run(command)
-    if standing is None or standing.ended != "complete" or standing.verified is None:
-        if step.live.standing.running:
+    status = await step.run(command)
+    if status is None or status.ended != "complete" or status.verified is None:
+        if step.live.status.running:
             step.wait(f"{work.copy} and {work.topic} are compared")
         return
-    equal = bool(standing.verified["equal"])
-    words = "" if equal else difference(standing)
-    await step.put(verified_back=outcome_of(step, command, standing), differs=words)
+    equal = bool(status.verified["equal"])
+    words = "" if equal else difference(status)
+    await step.put(verified_back=outcome_of(step, command, status), differs=words)
 
 
 # The groups

@@ -58,10 +58,10 @@ class RepartitionJob(Protocol):
     """A process that copies or compares, and ends with the backend."""
 
     async def start(self, command: JobCommand) -> None:
-        """Start it; how it goes is in `standing`."""
+        """Start it; how it goes is in `status`."""
         ...
 
-    def standing(self) -> JobStatus:
+    def status(self) -> JobStatus:
         """How it goes."""
         ...
 

@@ -122,7 +122,7 @@ class ProcessJob:
     settings: JobSettings
     line: Callable[[JobSettings, JobCommand], Sequence[str]] = command_line
     """The command line of a run."""
-    _standing: JobStatus = field(default_factory=JobStatus)
+    _status: JobStatus = field(default_factory=JobStatus)
     _rates: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_RATE_OF))
     """Records and seconds of the last batches."""
     _process: Process | None = None
@@ -133,9 +133,9 @@ class ProcessJob:
     """Its last words on standard error, with an error of ours before any other."""
 
     async def start(self, command: JobCommand) -> None:
-        """See `RepartitionJob.start`; what hinders the start is told by `standing`."""
+        """See `RepartitionJob.start`; what hinders the start is told by `status`."""
         await self.end()
-        self._standing, self._told, self._error = JobStatus(running=True), False, ""
+        self._status, self._told, self._error = JobStatus(running=True), False, ""
         self._rates.clear()
         try:
             await asyncio.to_thread(_write_files, command)
@@ -150,9 +150,9 @@ class ProcessJob:
         self._process = process
         self._task = asyncio.create_task(self._watched(process), name=command.operation)
 
-    def standing(self) -> JobStatus:
-        """See `RepartitionJob.standing`."""
-        return self._standing
+    def status(self) -> JobStatus:
+        """See `RepartitionJob.status`."""
+        return self._status
 
     async def end(self) -> None:
         """See `RepartitionJob.end`."""
@@ -186,7 +186,7 @@ class ProcessJob:
             # Its Java may outlive it.
             await child_processes.ended(process, 0.0)
             self._note(running=False)
-        if self._standing.ended is None:
+        if self._status.ended is None:
             # Whatever ended it so, the next one goes on.
             if self._told:
                 self._note(ended="stopped")
@@ -231,7 +231,7 @@ class ProcessJob:
                 self._note(
                     records_done=self._passed(said),
                     records_per_s=_rate(self._rates),
-                    bytes=self._standing.bytes + int(said["bytes"]),
+                    bytes=self._status.bytes + int(said["bytes"]),
                     positions=_positions(said),
                 )
             case "ended":
@@ -243,7 +243,7 @@ class ProcessJob:
                 self._failed(said)
 
     def _passed(self, said: Mapping[str, Any]) -> int:
-        return max(0, (self._standing.records_total or 0) - int(said["left"]))
+        return max(0, (self._status.records_total or 0) - int(said["left"]))
 
     def _failed(self, said: Mapping[str, Any]) -> None:
         words = f"{said['message']} {said['advice']}".strip()
@@ -254,7 +254,7 @@ class ProcessJob:
         )
 
     def _note(self, **changes: Any) -> None:
-        self._standing = replace(self._standing, **changes)
+        self._status = replace(self._status, **changes)
 
 
 def _positions(said: Mapping[str, Any]) -> Offsets:

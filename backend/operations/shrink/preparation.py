@@ -141,11 +141,11 @@ async def copy(step: ShrinkStep) -> None:
         step.live.done |= {"created"}
     if step.work.until is None:
         await step.put(until=await step.ends(step.work.topic), rounds=step.work.rounds + 1)
-    standing = await step.run(copying(step))
-    if standing is None:
+    status = await step.run(copying(step))
+    if status is None:
         copying_words(step)
-    elif standing.ended == "failed":
-        await step.fail(standing.words)
+    elif status.ended == "failed":
+        await step.fail(status.words)
     else:
         await _copied(step)
 
@@ -293,13 +293,13 @@ def copying(step: ShrinkStep, until: Offsets | None = None) -> JobCommand:
 
 def copying_words(step: ShrinkStep) -> None:
     """Say how a copy goes, unless something else is to be said."""
-    standing = step.live.standing
-    if not standing.running:
+    status = step.live.status
+    if not status.running:
         return
-    if standing.records_done is None or standing.records_total is None:
+    if status.records_done is None or status.records_total is None:
         step.wait("the job is starting")
         return
-    left = max(0, standing.records_total - standing.records_done)
+    left = max(0, status.records_total - status.records_done)
     step.wait(f"{many(left, 'record')} left to copy")
 
 
@@ -333,23 +333,23 @@ def verifying(step: ShrinkStep) -> JobCommand:
 
 async def compared(step: ShrinkStep, command: JobCommand) -> Compared | None:
     """What a comparison found; None while it has not ended, or where it has put an end to all."""
-    standing = await step.run(command)
-    if standing is None:
-        if step.live.standing.running:
+    status = await step.run(command)
+    if status is None:
+        if step.live.status.running:
             step.wait(f"{command.source} and {command.target} are compared")
         return None
-    if standing.verified is None:
+    if status.verified is None:
         await step.fail("the verification said nothing")
         return None
-    if not standing.verified["equal"]:
-        await step.fail(difference(standing))
+    if not status.verified["equal"]:
+        await step.fail(difference(status))
         return None
-    return outcome_of(step, command, standing)
+    return outcome_of(step, command, status)
 
 
-def outcome_of(step: ShrinkStep, command: JobCommand, standing: JobStatus) -> Compared:
+def outcome_of(step: ShrinkStep, command: JobCommand, status: JobStatus) -> Compared:
     """What a comparison says, for the journal."""
-    said = standing.verified or {}
+    said = status.verified or {}
     found = Compared(
         _numbers(said["positions"]),
         _numbers(said["target_ends"]),
@@ -364,9 +364,9 @@ def _numbers(offsets: Mapping[Any, Any]) -> Offsets:
     return {int(p): int(at) for p, at in sorted(offsets.items(), key=lambda one: int(one[0]))}
 
 
-def difference(standing: JobStatus) -> str:
+def difference(status: JobStatus) -> str:
     """How two topics differ, with the buckets of keys."""
-    found = standing.verified or {}
+    found = status.verified or {}
     buckets = [one["bucket"] for one in found.get("differing", ())]
     parts = [
         f"{found.get('source_records'):,} records in the first, "

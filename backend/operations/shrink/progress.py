@@ -134,8 +134,8 @@ def _under_way(work: ShrinkWork, live: ShrinkMemory, phase: ShrinkPhase) -> Phas
 
 
 def _copying(live: ShrinkMemory, phase: ShrinkPhase) -> PhaseShown:
-    standing = live.standing
-    done, total, rate = standing.records_done, standing.records_total, standing.records_per_s
+    status = live.status
+    done, total, rate = status.records_done, status.records_total, status.records_per_s
     if done is None or total is None:
         return PhaseShown(phase, "now", live.words)
     eta = None

@@ -72,7 +72,11 @@ class Shrinks:
         self._checks = checks
 
     async def start(
-        self, request: ShrinkRequest, *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
+        self,
+        request: ShrinkRequest,
+        *,
+        validate_only: bool,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Begin to shrink a topic; the engine does the rest.
 
@@ -90,7 +94,7 @@ class Shrinks:
             draft = self._registry.draft(
                 OperationKind.SHRINK,
                 _summary(request),
-                asker=asker,
+                requester=requester,
                 partitions=tuple(
                     TopicPartition(request.topic, number)
                     for number in range(request.total_count, check.current)
@@ -114,7 +118,7 @@ class Shrinks:
         typed: str,
         *,
         validate_only: bool = False,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Let it go on with what cannot be taken back; `typed` is the topic's name.
 
@@ -135,39 +139,41 @@ class Shrinks:
                 notes = () if work.past_no_return else tuple(_then(work.request, work.copy))
                 return ChangeAnswer(True, operation_id, (result,), notes)
             self._registry.require()
-            words = _by(asker)
-            if asker.proposal:
-                words = f"{words} (proposal {asker.proposal})"
+            words = _by(requester)
+            if requester.proposal:
+                words = f"{words} (proposal {requester.proposal})"
             after = replace(work, confirmed=words, accepted=bool(work.differs))
             await self._registry.put(operation, shrink=after)
         result = Result(work.topic, 0, "NONE", f"goes on: {words}")
         return ChangeAnswer(False, operation_id, (result,))
 
     async def pause(
-        self, operation_id: str, *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
+        self, operation_id: str, *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
     ) -> ChangeAnswer:
         """Let the job end after its batch; nothing is taken back."""
         words = "the job ends after its batch; what was copied is kept"
-        return await self._steer(operation_id, "pause", State.PAUSING, words, validate_only, asker)
+        return await self._steer(
+            operation_id, "pause", State.PAUSING, words, validate_only, requester
+        )
 
     async def resume(
-        self, operation_id: str, *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
+        self, operation_id: str, *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
     ) -> ChangeAnswer:
         """Let it go on."""
         words = "goes on from what was copied"
         return await self._steer(
-            operation_id, "resume", State.RESUMING, words, validate_only, asker
+            operation_id, "resume", State.RESUMING, words, validate_only, requester
         )
 
     async def cancel(
-        self, operation_id: str, *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
+        self, operation_id: str, *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
     ) -> ChangeAnswer:
         """Take all of it back."""
         work = self._registry.shrink(operation_id)
         words = "all of it is taken back"
         words += "" if work is None else f"; {work.topic} stays as it is, and {work.copy} goes"
         return await self._steer(
-            operation_id, "cancel", State.CANCELLING, words, validate_only, asker
+            operation_id, "cancel", State.CANCELLING, words, validate_only, requester
         )
 
     async def _steer(
@@ -177,13 +183,13 @@ class Shrinks:
         state: OperationState,
         words: str,
         validate_only: bool,
-        asker: Requester,
+        requester: Requester,
     ) -> ChangeAnswer:
         async with self._context.lock:
             operation, work = self._found(operation_id, action)
             if not validate_only:
                 self._registry.require()
-                after = self._context.to(operation, state, f"{state.value} for {_by(asker)}")
+                after = self._context.to(operation, state, f"{state.value} for {_by(requester)}")
                 cancelled = work.cancelled or state is State.CANCELLING
                 await self._registry.put(after, shrink=replace(work, cancelled=cancelled))
         return ChangeAnswer(validate_only, operation_id, (Result(work.topic, 0, "NONE", words),))
@@ -335,6 +341,6 @@ def _agreed_to(work: ShrinkWork) -> str:
     return f"{then} ({work.phase})" + (f", although {work.differs}" if work.differs else "")
 
 
-def _by(asker: Requester) -> str:
-    words = asker.who or "an operator"
-    return f"{words}: {asker.reason}" if asker.reason else words
+def _by(requester: Requester) -> str:
+    words = requester.who or "an operator"
+    return f"{words}: {requester.reason}" if requester.reason else words

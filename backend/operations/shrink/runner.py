@@ -79,7 +79,7 @@ class ShrinkRunner:
         live = self._of(operation.id, work)
         step = ShrinkStep(self._tools, operation, work, live)
         try:
-            await self._taken(step)
+            await self._take_step(step)
         except (NotActive, JournalFenced, JournalUnavailable):
             raise
         except KshuntError as error:
@@ -102,7 +102,7 @@ class ShrinkRunner:
             self._live[operation_id] = live = fresh
         return live
 
-    async def _taken(self, step: ShrinkStep) -> None:
+    async def _take_step(self, step: ShrinkStep) -> None:
         match step.operation.state:
             case State.STARTING | State.RUNNING:
                 await _PHASES[step.work.phase](step)

@@ -85,9 +85,9 @@ class ShrinkMemory:
     """Steps of the phase that were seen to hold since this backend took it over."""
 
     @property
-    def standing(self) -> JobStatus:
+    def status(self) -> JobStatus:
         """How the job goes."""
-        return JobStatus() if self.job is None else self.job.standing()
+        return JobStatus() if self.job is None else self.job.status()
 
     async def let_go(self) -> None:
         """End what runs for it."""
@@ -257,21 +257,21 @@ class ShrinkStep:
                 return None
             live.job, live.command = self.tools.job(), command
             await live.job.start(command)
-        standing = live.standing
-        if standing.ended is None:
+        status = live.status
+        if status.ended is None:
             return None
         await live.end_job()
-        if standing.ended == "complete":
+        if status.ended == "complete":
             live.failures = 0
-            return standing
+            return status
         live.failures += 1
         live.again_s = self.now_s + min(PAUSE_S * 2 ** (live.failures - 1), PAUSE_MOST_S)
         # A comparison that cannot be made has found nothing; what was copied is kept for it.
-        goes_on = standing.retriable or self.work.past_no_return or command.verify
-        if standing.ended == "failed" and not goes_on:
-            return standing
-        why = standing.words or "it was ended by somebody else"
-        self.wait(f"the job begins again in a moment: {why}", _help(standing))
+        goes_on = status.retriable or self.work.past_no_return or command.verify
+        if status.ended == "failed" and not goes_on:
+            return status
+        why = status.words or "it was ended by somebody else"
+        self.wait(f"the job begins again in a moment: {why}", _help(status))
         return None
 
     async def behind(self, what: str, call: Callable[[], Awaitable[Any]]) -> Any:
@@ -294,9 +294,9 @@ class ShrinkStep:
         return task.result()
 
 
-def _help(standing: JobStatus) -> str:
+def _help(status: JobStatus) -> str:
     """Whose help it needs, where the same again may not succeed."""
-    return "operator" if standing.ended == "failed" and not standing.retriable else ""
+    return "operator" if status.ended == "failed" and not status.retriable else ""
 
 
 def checked(what: str, outcome: ItemResult) -> None:

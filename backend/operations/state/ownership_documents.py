@@ -91,7 +91,7 @@ def _list_document(cell: ListCell) -> Document:
         "shares": {
             operation_id: {
                 "pairs": _text(share.pairs),
-                "going": _text(share.going),
+                "going": _text(share.given_up),
                 "auto_remove": share.auto_remove,
                 "state": share.state.value,
             }

@@ -94,7 +94,7 @@ class ThrottleChanges:
         validate_only: bool,
         auto_remove: bool = False,
         timeout_s: float | None = None,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """KIP-179, alterInterbrokerThrottledRates, with results by broker.
 
@@ -125,7 +125,7 @@ class ThrottleChanges:
             operation = self._registry.draft(
                 OperationKind.THROTTLED_RATES,
                 f"rates of {many(len(rates), 'broker')}: {listed(sorted(rates))}",
-                asker=asker,
+                requester=requester,
                 details={str(broker): rate_words(rate) for broker, rate in rates.items()},
             )
             written, more = await self._set_rates(operation, fit, passing, ours, wait_s)
@@ -267,7 +267,7 @@ class ThrottleChanges:
         validate_only: bool,
         auto_remove: bool = False,
         timeout_s: float | None = None,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """KIP-179, alterInterbrokerThrottledReplicas, with results by topic.
 
@@ -302,7 +302,7 @@ class ThrottleChanges:
             operation = self._registry.draft(
                 OperationKind.THROTTLED_REPLICAS,
                 f"throttled replicas of {many(len(replicas), 'topic')}: {listed(replicas)}",
-                asker=asker,
+                requester=requester,
                 details={
                     t: f"leaders {r.leaders}, followers {r.followers}" for t, r in replicas.items()
                 },
@@ -335,7 +335,7 @@ class ThrottleChanges:
             for one in drift(ownership, present)
             if isinstance(one, ListDrift) and one.topic in topics
         ]
-        await self._registry.keep(accept(ownership, meant, present).after)
+        await self._registry.save_ownership(accept(ownership, meant, present).after)
 
 
 def _passing_or_none(passing: Passing | None, auto_remove: bool) -> Shares | None:

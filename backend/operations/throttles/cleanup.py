@@ -31,7 +31,7 @@ class Clearing:
 
     topics: Mapping[str, ThrottledReplicas]
     brokers: tuple[int, ...]
-    kept: Mapping[int, str]
+    left_alone: Mapping[int, str]
     """Brokers that the partitions were throttled on and that keep their rates, and the reason."""
 
     def __bool__(self) -> bool:
@@ -54,23 +54,23 @@ def cleared_by(
     for topic, wanted in numbers.items():
         lists = present.replicas.get(topic, NO_REPLICAS)
         left = ThrottledReplicas(
-            _kept(lists.leaders, wanted, _needed(ownership, topic, ListKey.LEADERS)),
-            _kept(lists.followers, wanted, _needed(ownership, topic, ListKey.FOLLOWERS)),
+            _reduced(lists.leaders, wanted, _needed(ownership, topic, ListKey.LEADERS)),
+            _reduced(lists.followers, wanted, _needed(ownership, topic, ListKey.FOLLOWERS)),
         )
         if left != lists:
             topics[topic] = left
             freed |= _brokers(lists) - _brokers(left)
     busy = {broker for (broker, _), cell in ownership.rates.items() if cell.live}
     rated = {b for b, throttle in present.rates.items() if throttle.rate != NO_RATE}
-    kept = {}
+    left_alone = {}
     for broker in sorted(freed & rated):
         listing = [t for t, r in present.replicas.items() if broker in _brokers(topics.get(t, r))]
         if broker in busy:
-            kept[broker] = "an operation that runs needs it"
+            left_alone[broker] = "an operation that runs needs it"
         elif listing:
-            kept[broker] = f"throttled replicas of {listed(listing, 3)} name it"
-    brokers = tuple(sorted((freed & rated) - kept.keys()))
-    return Clearing(topics, brokers, kept)
+            left_alone[broker] = f"throttled replicas of {listed(listing, 3)} name it"
+    brokers = tuple(sorted((freed & rated) - left_alone.keys()))
+    return Clearing(topics, brokers, left_alone)
 
 
 def _needed(ownership: Ownership, topic: str, key: ListKey) -> Pairs:
@@ -78,7 +78,7 @@ def _needed(ownership: Ownership, topic: str, key: ListKey) -> Pairs:
     return frozenset() if cell is None else cell.held_pairs
 
 
-def _kept(lists: ReplicaSet, partitions: set[int], owned: Pairs) -> ReplicaSet:
+def _reduced(lists: ReplicaSet, partitions: set[int], owned: Pairs) -> ReplicaSet:
     if lists.everything:
         return lists
     ours = {pair for pair in lists.pairs if pair[0] in partitions}
@@ -114,5 +114,7 @@ async def clear_unowned(
         validate_only=False,
         timeout_s=timeout_s,
     )
-    stays = [f"Broker {broker} keeps its rates: {why}." for broker, why in clearing.kept.items()]
+    stays = [
+        f"Broker {broker} keeps its rates: {why}." for broker, why in clearing.left_alone.items()
+    ]
     return clearing, (*failures(topics), *failures(brokers), *stays)

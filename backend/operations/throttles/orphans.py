@@ -105,7 +105,7 @@ class Removal:
     """
 
     writes: Settings
-    kept: Mapping[Orphan, str]
+    left_alone: Mapping[Orphan, str]
     """The reason, by orphan."""
 
 
@@ -240,7 +240,7 @@ def removal(chosen: Iterable[Orphan], situation: OrphanFacts) -> Removal:
     """What to write so that the chosen orphans are gone, as far as they still are orphans."""
     rates: dict[RateCellId, int | None] = {}
     gone: dict[ListCellId, ReplicaSet] = {}
-    kept: dict[Orphan, str] = {}
+    left_alone: dict[Orphan, str] = {}
     still_rates, still_replicas = _still(situation)
     for orphan in chosen:
         if isinstance(orphan, OrphanRate):
@@ -248,16 +248,16 @@ def removal(chosen: Iterable[Orphan], situation: OrphanFacts) -> Removal:
             if still_rates.get(cell) == orphan.rate_bytes_per_s:
                 rates[cell] = _remembered(orphan, situation.ownership)
             else:
-                kept[orphan] = _why_rate(orphan, situation)
+                left_alone[orphan] = _why_rate(orphan, situation)
             continue
         place = orphan.topic, orphan.key
         loose = _common(orphan.replicas, still_replicas.get(place, ReplicaSet()))
         if loose:
             gone[place] = gone.get(place, ReplicaSet()) | loose
         if loose != orphan.replicas:
-            kept[orphan] = f"{_count(orphan, loose)}: in use by a move now, or changed since"
+            left_alone[orphan] = f"{_count(orphan, loose)}: in use by a move now, or changed since"
     lists = {place: situation.present.lists[place] - loose for place, loose in gone.items()}
-    return Removal(Settings(rates, lists), kept)
+    return Removal(Settings(rates, lists), left_alone)
 
 
 def _remembered(orphan: OrphanRate, ownership: Ownership) -> int | None:

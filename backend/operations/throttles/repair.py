@@ -86,7 +86,7 @@ class ThrottleRepair:
         *,
         ours: bool,
         validate_only: bool,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Put our throttle back where it drifted (`ours`), or keep what somebody else set.
 
@@ -109,7 +109,7 @@ class ThrottleRepair:
             operation = await self._registry.begin(
                 OperationKind.DRIFT,
                 f"drift {verb}: {listed(chosen.values(), 3) or 'it was gone already'}",
-                asker=asker,
+                requester=requester,
                 details={one: str(found) for one, found in chosen.items()},
                 ownership=step.after,
             )
@@ -126,7 +126,7 @@ class ThrottleRepair:
         return orphans(await self._situation())
 
     async def remove_orphans(
-        self, ids: Collection[str], *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
+        self, ids: Collection[str], *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
     ) -> ChangeAnswer:
         """Take off orphan throttles, as far as they still are.
 
@@ -141,14 +141,14 @@ class ThrottleRepair:
             chosen = still_there(orphans(situation), ids)
             answers = _answers(chosen, ids, "removed")
             plan = removal(chosen.values(), situation)
-            kept = tuple(f"{orphan_words(one)}: {why}" for one, why in plan.kept.items())
+            kept = tuple(f"{orphan_words(one)}: {why}" for one, why in plan.left_alone.items())
             if validate_only:
                 return ChangeAnswer(True, None, answers, kept)
             self._registry.require()
             operation = await self._registry.begin(
                 OperationKind.ORPHANS,
                 f"remove {many(len(chosen), 'orphan throttle')}",
-                asker=asker,
+                requester=requester,
                 details={one: orphan_words(orphan) for one, orphan in chosen.items()},
             )
             written = await self._context.throttling.write(plan.writes, situation.present)
@@ -172,7 +172,11 @@ class ThrottleRepair:
         )
 
     async def restore_prior(
-        self, lost: Mapping[str, Body], *, validate_only: bool, asker: Requester = UNKNOWN_REQUESTER
+        self,
+        lost: Mapping[str, Body],
+        *,
+        validate_only: bool,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Bring back what was there before the throttles of ownership records that were lost.
 
@@ -202,7 +206,7 @@ class ThrottleRepair:
             operation = await self._registry.begin(
                 OperationKind.ORPHANS,
                 f"bring back {many(len(results), 'setting')} of a lost journal",
-                asker=asker,
+                requester=requester,
                 ownership=Ownership(
                     {**step.after.rates, **ours.rates}, {**step.after.lists, **ours.lists}
                 ),

@@ -31,7 +31,7 @@ class Alterations:
         *,
         validate_only: bool,
         timeout_s: float,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Alter topics, with results by topic.
 
@@ -52,7 +52,7 @@ class Alterations:
             operation = await registry.begin(
                 OperationKind.ALTER_TOPICS,
                 f"alter {many(len(topics), 'topic')}: {listed(sorted(topics), 3)}",
-                asker=asker,
+                requester=requester,
                 details={name: _words(topic) for name, topic in topics.items()},
             )
             registry.require()

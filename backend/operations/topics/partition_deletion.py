@@ -38,7 +38,7 @@ class PartitionDeletions:
         *,
         validate_only: bool,
         timeout_s: float,
-        asker: Requester = UNKNOWN_REQUESTER,
+        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ShrinkAnswer:
         """Let topics keep their first partitions, with results by partition.
 
@@ -60,7 +60,7 @@ class PartitionDeletions:
             operation = registry.draft(
                 OperationKind.DELETE_PARTITIONS,
                 _summary(topics),
-                asker=asker,
+                requester=requester,
                 partitions=tuple(p for p, one in foreseen.items() if one.ok),
                 details={name: shrink_words(wanted) for name, wanted in topics.items()},
             )
@@ -94,11 +94,13 @@ class PartitionDeletions:
         timeout_s: float,
     ) -> tuple[str, ...]:
         """The seed's, where anything goes: who cancels a deletion needs no warning."""
-        going = {p.topic for p, one in foreseen.items() if one.mode is not PartitionMode.READ_WRITE}
-        if not going:
+        leaving = {
+            p.topic for p, one in foreseen.items() if one.mode is not PartitionMode.READ_WRITE
+        }
+        if not leaving:
             return ()
         described = await self._context.admin.describe_topics(
-            sorted(going & set(topics)), configs=False, min_isr=False, timeout_s=timeout_s
+            sorted(leaving & set(topics)), configs=False, min_isr=False, timeout_s=timeout_s
         )
         changing = any(topic.changing for topic in described.topics)
         return tuple(shrink_warnings(ShrinkSupport.ENABLED, changing=changing))

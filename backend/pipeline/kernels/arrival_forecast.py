@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from kshunt.backend.pipeline.kernels.fluid import Copies, Floats, FluidRun, Ints, course, shares
+from kshunt.backend.pipeline.kernels.fluid import Copies, Floats, FluidRun, Ints, fluid_run, shares
 from kshunt.backend.pipeline.kernels.ticks import Mask, Tick, mean
 
 YOUNG_S: Final = 30.0
@@ -250,7 +250,7 @@ def _run(tick: Tick, rows: Ints, runs: Mask, passes: Ints, capacity: Floats) -> 
         after = np.repeat(written[:, None], 3, axis=1)
         # A follower that leaves with the move makes room for the one that has come.
         after[:, 0] *= np.maximum(1 - leaving, 0)
-        return course(Copies(tick.remaining[some], written, passes[runs], after), capacity)
+        return fluid_run(Copies(tick.remaining[some], written, passes[runs], after), capacity)
 
     written = np.nan_to_num(tick.written[some])
     found = go(written)

@@ -56,7 +56,7 @@ class FluidRun:
     """The resource that gives it no more; the last one where nothing limits it."""
 
 
-def course(copies: Copies, capacity: Floats) -> FluidRun:
+def fluid_run(copies: Copies, capacity: Floats) -> FluidRun:
     """Let them run. `capacity` has shape (resources,), B/s, its last one inf."""
     groups, group = np.unique(copies.passes, axis=0, return_inverse=True)
     group = group.reshape(-1)

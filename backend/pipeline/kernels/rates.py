@@ -262,10 +262,10 @@ class _Rows:
         ]
         both = (self.last_known[ends], self.first[ends])
         counters = [take(values, at) for at in both for values in self.pool]
-        marks = [self._kept(window, ends) for window in range(len(self.settings.windows))]
+        marks = [self._marks_since(window, ends) for window in range(len(self.settings.windows))]
         return State(s.rid[ends], s.at[ends], np.array(of_last + counters), marks)
 
-    def _kept(self, window: int, ends: Ints) -> tuple[Ints, Ints]:
+    def _marks_since(self, window: int, ends: Ints) -> tuple[Ints, Ints]:
         """Marks that a window of a later tick may start at: the last before it, and later."""
         until = self.s.at[ends] - self.settings.windows[window][1]
         counts, where = self.marks[window].since(until, ends)

@@ -116,8 +116,8 @@ def work(batches: Iterable[Any], batch: WorkerBatch) -> Iterator[Any]:
         rate_step.rows_of(rows, looked.closed, closed, batch.rates),
         rate_step.rows_of(rows, looked.open, opened, batch.rates),
     )
-    _keep(batch, STATE, buckets, _carried(_seen_since(closed.state, batch.forget_ms)))
-    _keep(batch, PENDING, buckets, rows.take(pa.array(looked.open)))
+    _write_state(batch, STATE, buckets, _carried(_seen_since(closed.state, batch.forget_ms)))
+    _write_state(batch, PENDING, buckets, rows.take(pa.array(looked.open)))
     yield _found({**looked.counts, "rows": sum(map(len, new))})
     yield from _written(batch, buckets, RATES, "at", tables)
     yield from _written(batch, buckets, STALLS, "end", _stalls(batch, buckets, tables))
@@ -143,7 +143,7 @@ def _stalls(batch: WorkerBatch, buckets: list[int], rates: _Tables) -> _Tables:
     settled = replace(batch.stalling, newest_ms=batch.closed_ms - batch.late_ms)
     closed = _islands(rates.closed, former, settled)
     state = closed.filter(closed.column("open")).select(stalls.STATE.names)
-    _keep(batch, STALLS, buckets, state)
+    _write_state(batch, STALLS, buckets, state)
     ended = closed.filter(pc.invert(closed.column("open")))
     opened = _islands(rates.open, state, batch.stalling)
     long = ints(opened.column("at")) - ints(opened.column("start")) >= batch.stalling.stall_ms
@@ -292,7 +292,7 @@ def _former(batch: WorkerBatch, what: str, buckets: Iterable[int], schema: Any) 
     return found
 
 
-def _keep(batch: WorkerBatch, what: str, buckets: Iterable[int], rows: Any) -> None:
+def _write_state(batch: WorkerBatch, what: str, buckets: Iterable[int], rows: Any) -> None:
     """Let rows be what is remembered of some buckets."""
     folder = Path(batch.kept, what)
     folder.mkdir(parents=True, exist_ok=True)

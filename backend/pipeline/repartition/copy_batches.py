@@ -79,7 +79,7 @@ class CopiedBatch:
     seconds: float
 
 
-def course(
+def copy_cuts(
     start: Positions, until: Positions, ends: Positions, cuts: Sequence[Positions]
 ) -> CopyCuts:
     """The course of a copy.

@@ -145,7 +145,7 @@ def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said) -
         SETTINGS,
         begun,
         copy,
-        course,
+        copy_cuts,
         left_of,
     )
     from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
@@ -153,7 +153,9 @@ def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said) -
     topics = Topics(clients)
     plan = _plan(options, clients, topics)
     until = {} if options.until is None else read_offsets(options.until)
-    way = course(topics.starts(plan.source), until, topics.ends(plan.source), _cuts(options.cuts))
+    way = copy_cuts(
+        topics.starts(plan.source), until, topics.ends(plan.source), _cuts(options.cuts)
+    )
     positions = begun(topics, plan, way)
     stopping = threading.Event()
     say.started(way, positions, left_of(positions, way))

@@ -125,8 +125,8 @@ class _Verification:
 
     def verified(self, source: Side, target: Side) -> Verified:
         try:
-            ours = self._placed(self._kept(source, "source"), of_source=True)
-            copied = self._placed(self._kept(target, "target"), of_source=False)
+            ours = self._placed(self._numbers_of(source, "source"), of_source=True)
+            copied = self._placed(self._numbers_of(target, "target"), of_source=False)
             self._write_map(ours, copied)
             return compared(ours, copied.where(self._counts(source)))
         except Exception as error:
@@ -139,7 +139,7 @@ class _Verification:
             for name in ("source", "target"):
                 shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def _kept(self, side: Side, name: str) -> DataFrame:
+    def _numbers_of(self, side: Side, name: str) -> DataFrame:
         """The numbers of each record, in files: topics are read once."""
         path = str(self.folder / name)
         numbers(self._read(side)).write.mode("overwrite").parquet(path)

@@ -199,7 +199,7 @@ class OperationHistory:
     """Copies in the ISR by then."""
 
 
-def course_of(rows: Rows, copies: Copies) -> OperationHistory:
+def history_of(rows: Rows, copies: Copies) -> OperationHistory:
     """The course from the first copy on, to the last sample of one."""
     copied = np.flatnonzero(rows.copied)
     if not len(copied):

@@ -32,8 +32,8 @@ from kshunt.backend.pipeline.reports.operation_history import (
     OperationHistory,
     Rows,
     copies_of,
-    course_of,
     elections,
+    history_of,
     isr_losses,
     pairs_of,
     rows_of,
@@ -70,7 +70,7 @@ class OperationFigures:
     material: Material
     rows: Rows
     copies: Copies
-    course: OperationHistory
+    history: OperationHistory
     began_ms: float
     ended_ms: float | None
     """When its last copy came into the ISR; None where one has not."""
@@ -88,7 +88,7 @@ class OperationFigures:
         newest = material.results_newest_ms or began
         unseen = ~np.isfinite(copies.arrived_ms) & (copies.last_ms < newest - GAP_S * 1000)
         lost = int(unseen.sum())
-        return cls(material, rows, copies, course_of(rows, copies), began, ended, lost)
+        return cls(material, rows, copies, history_of(rows, copies), began, ended, lost)
 
     @property
     def seen_ms(self) -> float:
@@ -207,7 +207,7 @@ def _all(count: int) -> str:
 
 
 def _held(told: OperationFigures) -> str:
-    permitted = told.course.permitted_bytes_per_s
+    permitted = told.history.permitted_bytes_per_s
     held = np.isfinite(permitted)
     if not held.any():
         return "none held all of it"
@@ -222,24 +222,24 @@ def _held(told: OperationFigures) -> str:
 
 
 def _progress(told: OperationFigures) -> list[Block]:
-    course = told.course
-    if not len(course.at_ms):
+    history = told.history
+    if not len(history.at_ms):
         return []
     plot = Plot(
-        "Bytes that remain", course.at_ms, BYTES, [Line("remaining", course.remaining_bytes)]
+        "Bytes that remain", history.at_ms, BYTES, [Line("remaining", history.remaining_bytes)]
     )
-    places = np.unique(np.linspace(0, len(course.at_ms) - 1, MOMENTS).round().astype(int))
+    places = np.unique(np.linspace(0, len(history.at_ms) - 1, MOMENTS).round().astype(int))
     rows = []
     for since, place in zip([0, *places[:-1].tolist()], places.tolist(), strict=True):
         part = slice(since, place + 1) if place else slice(0, 1)
         rows.append(
             (
-                clock(float(course.at_ms[place])),
-                duration_text((float(course.at_ms[place]) - told.began_ms) / 1000),
-                bytes_text(float(course.remaining_bytes[place])),
-                rate_text(float(course.rate_bytes_per_s[part].mean())),
-                _permitted(float(course.permitted_bytes_per_s[place])),
-                f"{int(course.arrived[place])} of {len(told.copies)}",
+                clock(float(history.at_ms[place])),
+                duration_text((float(history.at_ms[place]) - told.began_ms) / 1000),
+                bytes_text(float(history.remaining_bytes[place])),
+                rate_text(float(history.rate_bytes_per_s[part].mean())),
+                _permitted(float(history.permitted_bytes_per_s[place])),
+                f"{int(history.arrived[place])} of {len(told.copies)}",
             )
         )
     names = ("UTC", "after", "remaining", "rate since", "permitted", "in the ISR")
@@ -251,16 +251,16 @@ def _permitted(rate: float) -> str:
 
 
 def _speed(told: OperationFigures) -> list[Block]:
-    course = told.course
-    if not len(course.at_ms):
+    history = told.history
+    if not len(history.at_ms):
         return []
-    lines = [Line("copied", course.rate_bytes_per_s)]
+    lines = [Line("copied", history.rate_bytes_per_s)]
     words = "What all copies together fetched."
-    if np.isfinite(course.permitted_bytes_per_s).any():
-        lines.append(Line("permitted", course.permitted_bytes_per_s, limit=True))
+    if np.isfinite(history.permitted_bytes_per_s).any():
+        lines.append(Line("permitted", history.permitted_bytes_per_s, limit=True))
         words += " Permitted is the lesser of what the leaders may send and the followers may fetch"
         words += "; where it is not drawn, something was not throttled."
-    plot = Plot("Rate against throttle", course.at_ms, RATE, lines)
+    plot = Plot("Rate against throttle", history.at_ms, RATE, lines)
     return [Heading("Rate and throttle"), plot, Paragraph(words)]
 
 

@@ -46,16 +46,16 @@ def as_svg(plot: Plot, number: int) -> str:
         return "<p>Nothing is known of it.</p>"
     marks = value_marks(max(known), plot.unit)
     frame = _Frame(float(plot.times_ms[0]), float(plot.times_ms[-1]), marks[-1])
-    kept = _kept(plot.times_ms)
+    thinned = _thinned(plot.times_ms)
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="plot{number}">',
         f'<title id="plot{number}">{escape(visible(plot.title))}</title>',
         *_axes(plot, frame, marks),
     ]
     if plot.band is not None:
-        parts.append(_area(plot, frame, kept))
+        parts.append(_area(plot, frame, thinned))
     for place, line in enumerate(plot.lines):
-        points = _runs(plot.times_ms[kept], line.values[kept])
+        points = _runs(plot.times_ms[thinned], line.values[thinned])
         parts += [_polyline(run, frame, _class(line, place)) for run in points]
     parts += [*_legend(plot), "</svg>"]
     return "\n".join(parts)
@@ -65,7 +65,7 @@ def _class(line: Line, place: int) -> str:
     return "limit" if line.limit else f"line{place}"
 
 
-def _kept(times: Floats) -> NDArray[np.int64]:
+def _thinned(times: Floats) -> NDArray[np.int64]:
     even = np.linspace(0, len(times) - 1, min(len(times), POINTS))
     found: NDArray[np.int64] = even.round().astype(np.int64)
     return found
@@ -112,11 +112,11 @@ def _points(run: Sequence[tuple[float, float]], frame: _Frame) -> str:
     return " ".join(f"{frame.x(at_ms):.1f},{frame.y(value):.1f}" for at_ms, value in run)
 
 
-def _area(plot: Plot, frame: _Frame, kept: NDArray[np.int64]) -> str:
+def _area(plot: Plot, frame: _Frame, thinned: NDArray[np.int64]) -> str:
     assert plot.band is not None
-    low, high = (line.values[kept] for line in plot.band)
+    low, high = (line.values[thinned] for line in plot.band)
     both = np.where(np.isfinite(low) & np.isfinite(high), 1.0, np.nan)
-    times = plot.times_ms[kept]
+    times = plot.times_ms[thinned]
     parts = []
     for below, above in zip(_runs(times, low * both), _runs(times, high * both), strict=True):
         ring = [*below, *reversed(above)]

@@ -94,7 +94,7 @@ class Recorder:
         """Not in the sink yet; of the writing thread, but for `_skipped`."""
         self._skipped: Gap | None = None
         self._lock = threading.Lock()
-        self._standing = RecorderStatus()
+        self._status = RecorderStatus()
         self._added_ms = UNKNOWN
         """Of the newest snapshot whose rows wait or are written."""
         self._said: tuple[type[Exception], int | None] | None = None
@@ -110,10 +110,10 @@ class Recorder:
         self._keeping: asyncio.Future[None] | None = None
 
     @property
-    def standing(self) -> RecorderStatus:
+    def status(self) -> RecorderStatus:
         """How it goes; any thread may ask."""
         pending = self._pending
-        return replace(self._standing, rows_waiting=pending.rows, rows_dropped=pending.rows_dropped)
+        return replace(self._status, rows_waiting=pending.rows, rows_dropped=pending.rows_dropped)
 
     def _made_keeper(self) -> Retention | None:
         settings = self._settings
@@ -154,15 +154,15 @@ class Recorder:
                     await self._full.wait()
             self._full.clear()
             await loop.run_in_executor(self._writer, self._flush)
-            self._keep_sometimes(loop)
+            self._tidy_now_and_then(loop)
 
-    def _keep_sometimes(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _tidy_now_and_then(self, loop: asyncio.AbstractEventLoop) -> None:
         now_s = self._clock.monotonic_s()
         busy = self._keeping is not None and not self._keeping.done()
         if self._keeper is not None and self._open and not busy and now_s >= self._keeping_due_s:
             self._keeping_due_s = now_s + self._settings.keeping_s
-            keep = partial(self._keep, self._keeper)
-            self._keeping = loop.run_in_executor(self._tidier, keep)
+            apply = partial(self._apply_retention, self._keeper)
+            self._keeping = loop.run_in_executor(self._tidier, apply)
 
     async def _end(self) -> None:
         self._ending.set()
@@ -243,7 +243,7 @@ class Recorder:
             self._open = True
             for gap in found:
                 log.warning("Recording of samples: %s", gap.text)
-            self._note(gaps=(*self._standing.gaps, *found)[-GAPS_KEPT:])
+            self._note(gaps=(*self._status.gaps, *found)[-GAPS_KEPT:])
 
     def _write_pending(self) -> None:
         left = self._pending.take()
@@ -280,12 +280,12 @@ class Recorder:
             log.warning("Recording of samples: %s", gap.text)
         self._gaps += found
         self._count(rows_lost=sum(gap.rows or 0 for gap in found if gap.why is Why.LOST))
-        self._note(gaps=(*self._standing.gaps, *found)[-GAPS_KEPT:])
+        self._note(gaps=(*self._status.gaps, *found)[-GAPS_KEPT:])
 
     def _well(self, written_ms: int) -> None:
         self._gaps.clear()
         self._said = None
-        if self._standing.problem and not self._broken:
+        if self._status.problem and not self._broken:
             log.info("Samples are recorded again.")
         self._note(written_ms=written_ms, **({} if self._broken else {"problem": ""}))
 
@@ -304,10 +304,10 @@ class Recorder:
             )
         self._note(problem=problem)
 
-    def _keep(self, keeper: Retention) -> None:
+    def _apply_retention(self, retention: Retention) -> None:
         # An edge: files that cannot be tidied up are no reason to record no more.
         try:
-            keeper.keep(self._clock.now_ms(), self._clock.monotonic_s())
+            retention.apply(self._clock.now_ms(), self._clock.monotonic_s())
             if isinstance(self._sink, FolderSink):
                 self._sink.forget_gaps(self._clock.now_ms() - self._settings.keep_days * DAY_MS)
         except Exception:
@@ -333,12 +333,12 @@ class Recorder:
 
     def _note(self, **changes: Any) -> None:
         with self._lock:
-            self._standing = replace(self._standing, **changes)
+            self._status = replace(self._status, **changes)
 
     def _count(self, **more: int) -> None:
         with self._lock:
-            sums = {name: getattr(self._standing, name) + count for name, count in more.items()}
-            self._standing = replace(self._standing, **sums)
+            sums = {name: getattr(self._status, name) + count for name, count in more.items()}
+            self._status = replace(self._status, **sums)
 
 
 def _skipped(before: Gap | None, moments: int, from_ms: int, to_ms: int) -> Gap:

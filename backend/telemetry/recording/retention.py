@@ -85,7 +85,7 @@ class Retention:
     _said: set[str] = field(default_factory=set)
     _last: tuple[int, float] | None = None
 
-    def keep(self, now_ms: int, monotonic_s: float) -> None:
+    def apply(self, now_ms: int, monotonic_s: float) -> None:
         """Drop what is too old, and put together what is over.
 
         Nothing is dropped at the first look, nor at the first one after the clock was set: a

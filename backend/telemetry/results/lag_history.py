@@ -51,7 +51,9 @@ def together(rows: Any) -> Any:
     return found.rename_columns(["minute", "first", "last", *_SUMS])
 
 
-def course_of(rows: Any, since_ms: int, most: int, reached_ms: int | None) -> TransferHistory:
+def transfer_history(
+    rows: Any, since_ms: int, most: int, reached_ms: int | None
+) -> TransferHistory:
     """At most so many points, from the rows of minutes; while nothing was copied there is none."""
     if rows is None or not len(rows):
         return TransferHistory(since_ms=reached_ms)

@@ -45,14 +45,14 @@ class PipelineFacts:
     """Why the results cannot be read; empty where they can."""
 
 
-def samples_of(standing: RecorderStatus) -> SamplesStatus:
+def samples_of(status: RecorderStatus) -> SamplesStatus:
     """What a recorder says of itself."""
     return SamplesStatus(
-        None if standing.written_ms == UNKNOWN else standing.written_ms,
-        standing.problem,
-        standing.rows_dropped + standing.rows_lost,
-        standing.moments_skipped,
-        tuple(SampleGap(gap.from_ms, gap.to_ms, gap.text) for gap in standing.gaps),
+        None if status.written_ms == UNKNOWN else status.written_ms,
+        status.problem,
+        status.rows_dropped + status.rows_lost,
+        status.moments_skipped,
+        tuple(SampleGap(gap.from_ms, gap.to_ms, gap.text) for gap in status.gaps),
     )
 
 
@@ -60,40 +60,40 @@ def status_of(seen: PipelineFacts) -> PipelineStatus:
     """Whether there are results, how old they are, and what to do about it."""
     if seen.folder is None and seen.samples is not None:
         reason = "Samples go to a topic, and nobody said where results are."
-        return _standing(seen, PipelineState.ABSENT, reason, "kshunt serve --results DIR")
+        return _status(seen, PipelineState.ABSENT, reason, "kshunt serve --results DIR")
     if seen.folder is None:
-        return _standing(seen, PipelineState.ABSENT, ABSENT.reason, ABSENT.command)
+        return _status(seen, PipelineState.ABSENT, ABSENT.reason, ABSENT.command)
     if seen.unreadable:
-        return _standing(seen, PipelineState.FAILED, seen.unreadable)
+        return _status(seen, PipelineState.FAILED, seen.unreadable)
     if seen.process is not None and not seen.process.running:
         error = seen.process.last_error or "It is being started."
-        return _standing(seen, PipelineState.RESTARTING, error)
+        return _status(seen, PipelineState.RESTARTING, error)
     if _newest_ms(seen) is None:
         return _nothing(seen)
     if seen.process is None and seen.tables and not _streams(seen):
         reason = "A backfill made them, and nothing keeps them up."
-        return _standing(seen, PipelineState.STANDING, reason, _run(seen))
+        return _status(seen, PipelineState.STANDING, reason, _run(seen))
     behind_s = _behind_s(seen)
     if behind_s is not None and behind_s * 1000 > STALE_MS:
         if seen.process is not None and seen.now_ms - seen.process.since_ms < STALE_MS:
-            return _standing(seen, PipelineState.RUNNING, "It has begun, and catches up.")
+            return _status(seen, PipelineState.RUNNING, "It has begun, and catches up.")
         reason = "Results do not follow the samples."
         command = "" if seen.process is not None else _run(seen)
-        return _standing(seen, PipelineState.LATE, reason, command)
-    return _standing(seen, PipelineState.RUNNING)
+        return _status(seen, PipelineState.LATE, reason, command)
+    return _status(seen, PipelineState.RUNNING)
 
 
 def _nothing(seen: PipelineFacts) -> PipelineStatus:
     if seen.process is not None:
-        return _standing(seen, PipelineState.RUNNING, "It has begun, and delivered nothing yet.")
+        return _status(seen, PipelineState.RUNNING, "It has begun, and delivered nothing yet.")
     if seen.samples is not None:
         reason = "Samples are recorded, and nothing makes results of them."
-        return _standing(seen, PipelineState.ABSENT, reason, _run(seen))
+        return _status(seen, PipelineState.ABSENT, reason, _run(seen))
     reason = f"There are no results in {seen.folder}."
-    return _standing(seen, PipelineState.ABSENT, reason, _run(seen))
+    return _status(seen, PipelineState.ABSENT, reason, _run(seen))
 
 
-def _standing(
+def _status(
     seen: PipelineFacts, state: PipelineState, reason: str = "", command: str = ""
 ) -> PipelineStatus:
     return PipelineStatus(

@@ -54,14 +54,14 @@ class PipelineSupervisor:
     clock: Clock
     pause_s: float = PAUSE_S
     """Before it is started again for the first time."""
-    _standing: PipelineProcess = field(init=False)
+    _status: PipelineProcess = field(init=False)
 
     def __post_init__(self) -> None:
-        self._standing = PipelineProcess(running=False, since_ms=self.clock.now_ms())
+        self._status = PipelineProcess(running=False, since_ms=self.clock.now_ms())
 
-    def standing(self) -> PipelineProcess:
+    def status(self) -> PipelineProcess:
         """How it goes; any thread may ask."""
-        return self._standing
+        return self._status
 
     @contextlib.asynccontextmanager
     async def beside(self) -> AsyncIterator[None]:
@@ -85,7 +85,7 @@ class PipelineSupervisor:
             log.warning("The data pipeline has ended, begins again in %.0f s: %s", pause_s, said)
             await self.clock.wait_s(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MOST_S)
-            self._note(restarts=self._standing.restarts + 1)
+            self._note(restarts=self._status.restarts + 1)
 
     async def _once(self) -> str:
         """Start the process and wait for its end; its last words."""
@@ -103,8 +103,8 @@ class PipelineSupervisor:
         return said or f"It ended with {code}, and said nothing."
 
     def _note(self, **changes: object) -> None:
-        since_ms = self.clock.now_ms() if "running" in changes else self._standing.since_ms
-        self._standing = replace(self._standing, since_ms=since_ms, **changes)  # type: ignore[arg-type]
+        since_ms = self.clock.now_ms() if "running" in changes else self._status.since_ms
+        self._status = replace(self._status, since_ms=since_ms, **changes)  # type: ignore[arg-type]
 
 
 async def _words(process: Process) -> str:

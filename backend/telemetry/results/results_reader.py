@@ -54,7 +54,7 @@ from kshunt.backend.pipeline_files.result_files import (
     read_manifest,
 )
 from kshunt.backend.telemetry.results.hours_cache import UNREADABLE, CachedHours, HoursCache
-from kshunt.backend.telemetry.results.lag_history import course_of, summed_up, together
+from kshunt.backend.telemetry.results.lag_history import summed_up, together, transfer_history
 from kshunt.backend.telemetry.results.result_columns import last_of, read_columns, rows_of
 
 T = TypeVar("T")
@@ -318,12 +318,12 @@ class Results:
         of = replace(of, newest_ms=ended if of.made_ms is None else min(ended, of.made_ms))
         return _rows(_with(of, found), summed, QualityRow, 1_000, "", _reached(found, since_ms))
 
-    def course(self, since_ms: int, most: int) -> tuple[TableStatus, TransferHistory]:
+    def transfer_history(self, since_ms: int, most: int) -> tuple[TableStatus, TransferHistory]:
         """Lag and throughput since a moment, in at most so many points."""
         table = result_columns.RATES
         of = self.delivered(table)
         found = self._hours_of(table, "course", summed_up, together).since(since_ms)
-        return _with(of, found), course_of(found.all(), since_ms, most, found.since_ms)
+        return _with(of, found), transfer_history(found.all(), since_ms, most, found.since_ms)
 
     def _of(
         self,

@@ -158,9 +158,9 @@ def diagnose(
     orphans. None has one while no broker at all answers.
     """
     replicas, shape = snapshot.replicas, watched.shape
-    going = replicas.mode == PartitionMode.NONE
-    wants = ~replicas.in_isr & ~replicas.removing & ~shape.leads & ~going
-    if not len(dir_moves) and not (wants | replicas.adding | going).any():
+    being_deleted = replicas.mode == PartitionMode.NONE
+    wants = ~replicas.in_isr & ~replicas.removing & ~shape.leads & ~being_deleted
+    if not len(dir_moves) and not (wants | replicas.adding | being_deleted).any():
         return Diagnosis(snapshot, watched, (), np.zeros(len(replicas), np.uint8))
     if snapshot.unseen_ms:
         # Nobody answers: it is from here that nothing can be seen, and no broker's fault.
@@ -175,7 +175,7 @@ def diagnose(
     too_slow_copy = copies.held & (copies.rate_bytes_per_s <= lowest_rate(copies))
     offline, full = replicas.status == ReplicaStatus.OFFLINE, _disk_full(snapshot)
     found = [
-        (Cause.DELETION_WAITS, going & (down | offline)),
+        (Cause.DELETION_WAITS, being_deleted & (down | offline)),
         (Cause.BROKER_DOWN, wants & down),
         # A broker takes a directory offline when it is full, too.
         (Cause.DISK_FULL, wants & offline & full),

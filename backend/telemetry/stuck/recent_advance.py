@@ -134,7 +134,7 @@ class AdvanceWatch:
         near = np.nan_to_num(messages) * CAUGHT_UP_S
         now = _sample(snapshot, shape, keys, rows, _State(near, due, whole))
         found = self._look_back(now).spread(rows, len(replicas))
-        self._keep(now)
+        self._remember(now)
         return WatchedRows(
             shape=shape,
             began_ms=began_ms,
@@ -207,7 +207,7 @@ class AdvanceWatch:
             looking &= ~judged
         return found
 
-    def _keep(self, now: _Sample) -> None:
+    def _remember(self, now: _Sample) -> None:
         samples = self._samples
         if not samples or now.taken_ms - samples[-1].taken_ms >= STEP_S * 1000:
             samples.append(now)

@@ -101,23 +101,23 @@ def _percent(row: BrokerImpact) -> str:
 
 
 def rehearsal_lines(
-    named: Sequence[tuple[str, Rehearsal, Impact]], now_ms: int, *, course: bool = True
+    named: Sequence[tuple[str, Rehearsal, Impact]], now_ms: int, *, progress: bool = True
 ) -> Iterator[str]:
     """Rehearsals side by side, and the course of each.
 
     Args:
         named: The plan's name (empty where there is one only), its rehearsal and what it does.
         now_ms: Milliseconds since the epoch; the moves would begin then.
-        course: Whether to show how each goes.
+        progress: Whether to show how each goes.
     """
     yield from table(_rehearsal_rows(named, now_ms))
     for name, each, _ in named:
         if each.finish_s is None:
             yield f"{_title(name, each)}: never done. {each.why}"
     for name, each, _ in named:
-        if course:
+        if progress:
             yield ""
-            yield from _course(name, each)
+            yield from _progress_lines(name, each)
     notes = dict.fromkeys(note for _, each, _ in named for note in each.notes)
     if notes:
         yield ""
@@ -172,7 +172,7 @@ def _fullest(rehearsal: Rehearsal, impact: Impact) -> str:
     return f"{size_text(peak)} ({broker})"
 
 
-def _course(name: str, rehearsal: Rehearsal) -> Iterator[str]:
+def _progress_lines(name: str, rehearsal: Rehearsal) -> Iterator[str]:
     yield f"{_title(name, rehearsal)}:"
     line = rehearsal.timeline.thinned(COURSE_POINTS)
     rows: list[Sequence[str]] = [("  after", "left", "into brokers", "busiest", "out of sync")]

@@ -45,7 +45,7 @@ class Two:
 
     asked: str
     """Address of the stand-by."""
-    acts: str
+    active: str
     tokens: dict[str, str] = field(default_factory=dict)
 
     def post(self, path: str, body: object, held: str = "") -> httpx.Response:
@@ -67,7 +67,7 @@ def _http(address: str) -> httpx.Client:
 
 @contextmanager
 def two(
-    folder: Path, acting: tuple[str, ...], standby: tuple[str, ...], authority: str = ""
+    folder: Path, active: tuple[str, ...], standby: tuple[str, ...], authority: str = ""
 ) -> Iterator[Two]:
     """Two backends of a cluster of their own; the first acts. `PORT` and `TOKENS` stand for such
     of theirs; the stand-by believes an authority of its own where one is named."""
@@ -78,7 +78,7 @@ def two(
         cluster = stack.enter_context(running(ClusterSpec(brokers=plain_brokers(3))))
         bootstrap = cluster.bootstrap_servers
         create_topic(bootstrap, "orders", [[1, 2], [2, 3]])
-        for name, options in (("acts", acting), ("asked", standby)):
+        for name, options in (("acts", active), ("asked", standby)):
             port = free_ports(1)[0]
             meant = {"PORT": f"127.0.0.1:{port}", "TOKENS": str(folder / "tokens.json")}
             words = [meant.get(word, word) for word in options]
@@ -140,7 +140,7 @@ def test_a_change_is_not_handed_to_a_backend_that_asks_nobody_who_they_are(lax: 
     assert answer.status_code == 409
     assert "asks callers for no credentials" in answer.json()["detail"]
     assert "--tokens" in answer.json()["advice"]
-    with BackendClient(lax.acts) as client:
+    with BackendClient(lax.active) as client:
         assert "mallory" not in {row.who for row in client.audit()[1] if hasattr(row, "who")}
 
 
@@ -154,10 +154,10 @@ def test_an_operator_keeps_their_name_and_a_viewer_their_role(tmp_path: Path) ->
     with two(tmp_path, TOLD_APART, TOLD_APART) as found:
         answer = found.post("/v1/throttles/rates", {**RATE, "who": "mallory"}, "operator")
         assert answer.status_code == 200, answer.text
-        assert answer.headers[FORWARDED_TO] == found.acts
+        assert answer.headers[FORWARDED_TO] == found.active
         assert found.post("/v1/throttles/rates", RATE, "viewer").status_code == 403
         shown = {"authorization": f"Bearer {found.tokens['viewer']}"}
-        with _http(found.acts) as http:
+        with _http(found.active) as http:
             said = http.get("/v1/audit", headers=shown).json()["entries"]
         assert "mallory" not in {one["who"] for one in said}
         assert {"admin", "operator"} <= {one["who"] for one in said}
@@ -184,8 +184,8 @@ def test_two_private_backends_of_one_user_work_together(tmp_path: Path) -> None:
     with two(tmp_path, (), ()) as found:
         answer = found.post("/v1/throttles/rates", {**RATE, "who": "ada"})
         assert answer.status_code == 200, answer.text
-        assert answer.headers[FORWARDED_TO] == found.acts
-        with BackendClient(found.acts) as client:
+        assert answer.headers[FORWARDED_TO] == found.active
+        with BackendClient(found.active) as client:
             assert "ada" in {row.who for row in client.audit()[1] if hasattr(row, "who")}
 
 

@@ -22,7 +22,7 @@ from kshunt.backend.access.roles import Caller, Role
 from kshunt.backend.access.tokens import TokenFile
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.http.route_roles import OPEN, ROLE, STREAM, Declared
-from kshunt.backend.api.server.authentication import AccessPolicy, Gate
+from kshunt.backend.api.server.authentication import AccessPolicy, AuthenticationLayer
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.audit.lines import AuditEntry
 from kshunt.backend.domain.throttles.configs import ThrottledRate
@@ -257,13 +257,15 @@ async def test_nothing_is_kept_of_those_who_have_no_stream_open() -> None:
     async def nothing(*_: Any) -> None:
         return None
 
-    gate = Gate(app, Declared(FastAPI()), AccessPolicy(credentials=[Everybody()]), SystemClock())
+    layer = AuthenticationLayer(
+        app, Declared(FastAPI()), AccessPolicy(credentials=[Everybody()]), SystemClock()
+    )
     for number in range(50):
         headers = [(b"authorization", b"Bearer %d" % number)]
         scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
-        await gate(scope, nothing, nothing)
+        await layer(scope, nothing, nothing)
     assert len(asked) == 50
-    assert not gate._streams
+    assert not layer._streams
 
 
 def test_one_has_only_so_many_streams(served: Served) -> None:

@@ -166,8 +166,8 @@ async def test_a_backend_whose_journal_is_offline_can_be_looked_at_and_not_asked
     task = asyncio.create_task(backend.membership.run())
     await clock.until(lambda: to_change(backend)["changes"])
     assert backend.membership.duty is LeaseState.IDLE
-    assert backend.membership.keeper is not None
-    backend.membership.keeper.want()
+    assert backend.membership.lease_manager is not None
+    backend.membership.lease_manager.want()
     await clock.until(lambda: backend.membership.duty is LeaseState.ACT)
     assert to_change(backend) == {"journal": True, "changes": True}
     log.failing["append"] = JournalUnavailable("It does not answer.")

@@ -27,7 +27,7 @@ WAITS = ProposedChange(
     *("p1", "shrink", "orders", "shrink orders to 3 partitions", ADA, "too many", 0, 900_000),
     body={"partitions": 3},
 )
-ACTS = Seen(0.0, "kshunt-1", "host-1", acting=True, writes=True, reachable=True)
+ACTS = Seen(0.0, "kshunt-1", "host-1", active=True, writes=True, reachable=True)
 
 
 def settled(state: State, **said: Any) -> ProposedChange:
@@ -69,7 +69,7 @@ def test_what_became_of_it_is_told(after: ProposedChange, words: str) -> None:
 
 def test_only_the_backend_that_acts_tells_and_its_heir_tells_what_waits_again() -> None:
     watch = Watch()
-    follower = replace(ACTS, acting=False, writes=False, proposals=(WAITS,))
+    follower = replace(ACTS, active=False, writes=False, proposals=(WAITS,))
     assert [one.type for one in watch.seen(follower)] == []
     heir = replace(ACTS, proposals=(WAITS,))
     assert [one.type for one in watch.seen(heir)] == ["backend.acts", "proposal.waiting"]

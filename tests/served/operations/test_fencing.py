@@ -74,7 +74,7 @@ async def name_of(client: httpx.AsyncClient) -> str:
     return str((await read(client, "/v1/backend"))["backend"])
 
 
-async def acts(client: httpx.AsyncClient) -> None:
+async def until_active(client: httpx.AsyncClient) -> None:
     async def so() -> bool:
         return str((await read(client, "/v1/backend"))["duty"]) == "act"
 
@@ -85,9 +85,9 @@ async def follows(client: httpx.AsyncClient, actor: str) -> None:
     """Wait until it does, and says that the other one acts."""
 
     async def so() -> bool:
-        standing = await read(client, "/v1/backend")
-        acting = standing["acting"]
-        return standing["duty"] == "follow" and acting is not None and acting["backend"] == actor
+        status = await read(client, "/v1/backend")
+        active = status["acting"]
+        return status["duty"] == "follow" and active is not None and active["backend"] == actor
 
     await asked_until(so, f"it follows {actor}")
 
@@ -118,7 +118,7 @@ async def test_one_that_was_stopped_writes_nothing_after_another_has_taken_over(
         await follows(two, names[0])
         os.kill(pid, signal.SIGSTOP)
         try:
-            await acts(two)
+            await until_active(two)
             written = await asyncio.to_thread(writers, ground)
         finally:
             os.kill(pid, signal.SIGCONT)
@@ -177,7 +177,7 @@ async def test_one_that_wakes_up_in_the_middle_changes_nothing_more(
         before = await asyncio.to_thread(ground.seen)
         names = await name_of(one), await name_of(two)
         started = asyncio.create_task(start(one, ground))
-        await acts(two)
+        await until_active(two)
         try:
             [found] = await moves(two)
             await asked_until(lambda: _in_state(two, "running"), "it goes on")

@@ -190,18 +190,18 @@ def test_a_backend_with_other_keys_stands_aside(where: Where, keys: Path, tmp_pa
     two.mkdir()
     with (
         serving(where.servers, one, "--cluster-keys", str(keys)) as first,
-        BackendClient(first) as acts,
+        BackendClient(first) as active,
     ):
-        change(acts)
+        change(active)
         with (
             serving(where.servers, two, "--cluster-keys", str(other)) as second,
             BackendClient(second) as stranger,
         ):
             with pytest.raises(BackendError, match="Copy the key file"):
                 change(stranger)
-            change(acts)
+            change(active)
             assert stranger._get("/v1/backend")["duty"] == "blocked"
-            assert acts._get("/v1/backend")["duty"] == "act"
+            assert active._get("/v1/backend")["duty"] == "act"
 
 
 def test_an_unsigned_journal_is_acted_on_once_an_operator_says_so(

@@ -44,7 +44,7 @@ def set_to(rate: int) -> FoundRate:
     return FoundRate(rate, Source.DYNAMIC_BROKER)
 
 
-def asked_by(operation_id: str) -> str:
+def requester_of(operation_id: str) -> str:
     return {"a": "ada@bastion"}.get(operation_id, "")
 
 
@@ -58,7 +58,9 @@ def two_operations() -> Ownership:
 
 
 def test_a_setting_says_its_value_its_owners_and_what_comes_back() -> None:
-    rate, listed = owned_throttles(two_operations(), present(set_to(10_000), "0:1,9:9"), asked_by)
+    rate, listed = owned_throttles(
+        two_operations(), present(set_to(10_000), "0:1,9:9"), requester_of
+    )
     assert (rate.setting, rate.broker, rate.topic) == (LEADER_RATE, 1, None)
     assert (rate.value, rate.source) == ("10000 B/s", "DYNAMIC_BROKER_CONFIG")
     assert (rate.prior, rate.prior_source) == ("7000 B/s", "DYNAMIC_DEFAULT_BROKER_CONFIG")
@@ -72,20 +74,20 @@ def test_a_setting_says_its_value_its_owners_and_what_comes_back() -> None:
 
 
 def test_what_somebody_else_did_is_named_and_what_was_not_read_is_unknown() -> None:
-    rate, listed = owned_throttles(two_operations(), present(set_to(99_000), ""), asked_by)
+    rate, listed = owned_throttles(two_operations(), present(set_to(99_000), ""), requester_of)
     assert (rate.value, rate.drift) == ("99000 B/s", "changed")
     assert (listed.value, listed.drift) == ("", "narrowed")
-    rate, listed = owned_throttles(two_operations(), FoundSettings({}, {}), asked_by)
+    rate, listed = owned_throttles(two_operations(), FoundSettings({}, {}), requester_of)
     assert (rate.value, rate.source, rate.drift) == (None, "", "")
     assert listed.value is None
     gone = FoundSettings({}, {}, frozenset({"t"}))
-    assert [one.broker for one in owned_throttles(two_operations(), gone, asked_by)] == [1]
+    assert [one.broker for one in owned_throttles(two_operations(), gone, requester_of)] == [1]
 
 
 def test_what_is_being_taken_off_says_so() -> None:
     now = present(set_to(10_000), "0:1,9:9")
     lifted = two_operations().lift("a", now).after
-    rate, listed = owned_throttles(lifted, now, asked_by)
+    rate, listed = owned_throttles(lifted, now, requester_of)
     assert {share.operation: share.state for share in rate.shares} == {"a": "ending", "b": "held"}
     assert listed.shares == (Share("a", "ada@bastion", "0:1", "ending"),)
 

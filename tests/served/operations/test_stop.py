@@ -197,10 +197,10 @@ async def test_a_backend_that_stands_by_goes_on_at_once(tmp_path: Path) -> None:
                 assert process.wait(STOP_S) == 0
                 left_s = time.monotonic()
 
-                async def acts() -> bool:
+                async def is_active() -> bool:
                     return bool((await read(other, "/v1/backend"))["duty"] == "act")
 
-                await wait_until_async(acts, DEADLINE_S, "the other one acts")
+                await wait_until_async(is_active, DEADLINE_S, "the other one acts")
                 say(f"one that stands by acts after {time.monotonic() - left_s:.1f} s")
                 await hurry(other)
                 assert await ended(other, operation) == "done"
@@ -272,7 +272,7 @@ def _journal(kept: MemoryLog, clock: TestClock, _: str, name: str) -> MemoryJour
 class Failing:
     """A recorder that ends by an error at once."""
 
-    standing = RecorderStatus()
+    status = RecorderStatus()
 
     async def run(self) -> None:
         raise RuntimeError("of a disk")

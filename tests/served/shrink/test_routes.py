@@ -56,7 +56,7 @@ def operation_of(client: BackendClient, id: str) -> Operation:
     return found
 
 
-def course_of(client: BackendClient, id: str) -> ShrinkProgress:
+def progress_of(client: BackendClient, id: str) -> ShrinkProgress:
     return ShrinkProgress.from_json(operation_of(client, id).details["shrink"])
 
 
@@ -84,11 +84,13 @@ def test_a_shrink_is_started_watched_and_taken_back(client: BackendClient, topic
         "too many",
     )
     wait_until(
-        lambda: course_of(client, id).phase is ShrinkPhase.QUIESCE, DEADLINE_S, "it waits for quiet"
+        lambda: progress_of(client, id).phase is ShrinkPhase.QUIESCE,
+        DEADLINE_S,
+        "it waits for quiet",
     )
-    course = course_of(client, id)
-    assert (course.topic, course.current, course.wanted) == (topic, 3, 1)
-    assert not course.past_no_return
+    progress = progress_of(client, id)
+    assert (progress.topic, progress.current, progress.wanted) == (topic, 3, 1)
+    assert not progress.past_no_return
 
     with pytest.raises(BackendError, match="already") as again:
         client.shrink(ShrinkRequest(topic, 2, HOUR_MS))

@@ -47,14 +47,14 @@ DEADLINE_S = 20.0
 
 
 def until(client: BackendClient, fits: Callable[[PipelineStatus], bool]) -> PipelineStatus:
-    """The standing, once it fits."""
+    """The status, once it fits."""
     found = [client.pipeline()]
 
     def fitting() -> bool:
         found[:] = [client.pipeline()]
         return fits(found[0])
 
-    wait_until(fitting, DEADLINE_S, "the standing fits")
+    wait_until(fitting, DEADLINE_S, "the status fits")
     return found[0]
 
 

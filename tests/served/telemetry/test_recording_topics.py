@@ -125,7 +125,7 @@ async def delivered(followed: Followed) -> None:
     """Publish a moment, and wait until the cluster has it."""
     await recorded_moments(followed, 1)
     await wait_until_async(
-        lambda: followed.recorder.standing.written_ms == followed.last.taken_ms,
+        lambda: followed.recorder.status.written_ms == followed.last.taken_ms,
         DEADLINE_S,
         "the cluster has it",
     )
@@ -137,14 +137,14 @@ async def test_what_the_cluster_does_not_take_is_counted_as_lost() -> None:
         async with following(None, sink, brokers_s=1e9) as followed:
             recorder = followed.recorder
             await delivered(followed)
-            before = recorder.standing.rows_lost
+            before = recorder.status.rows_lost
             cluster.call(lambda here: here.stop_broker(1))
             await recorded_moments(followed, 1)
             # Whether the topics can be looked for meanwhile or not: it was handed over.
             await wait_until_async(
-                lambda: recorder.standing.rows_lost == before + 6, DEADLINE_S, "it is counted"
+                lambda: recorder.status.rows_lost == before + 6, DEADLINE_S, "it is counted"
             )
-            assert {gap.why for gap in recorder.standing.gaps} == {Why.LOST}
+            assert {gap.why for gap in recorder.status.gaps} == {Why.LOST}
 
 
 async def test_what_was_handed_over_and_is_let_go_at_the_end_is_counted() -> None:
@@ -156,10 +156,10 @@ async def test_what_was_handed_over_and_is_let_go_at_the_end_is_counted() -> Non
             cluster.call(lambda here: here.stop_broker(1))
             await recorded_moments(followed, 1)
             await wait_until_async(
-                lambda: recorder.standing.rows_written == 8 + 6, DEADLINE_S, "it is handed over"
+                lambda: recorder.status.rows_written == 8 + 6, DEADLINE_S, "it is handed over"
             )
         await wait_until_async(
-            lambda: recorder.standing.rows_lost == 6, DEADLINE_S, "the writer has ended"
+            lambda: recorder.status.rows_lost == 6, DEADLINE_S, "the writer has ended"
         )
 
 

@@ -21,7 +21,7 @@ def snapshots(paths: list[Path]) -> int:
     if not paths:
         return 0
     with closing(RecordingReader(paths)) as reel:
-        return len({point.at_ms for point in reel.course()})
+        return len({point.at_ms for point in reel.history()})
 
 
 async def test_killed_in_the_middle_of_recording_nothing_before_is_lost(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from kshunt.tui.terminal.flow_control import (
     SOON_S,
     WINDOW_BYTES,
     WINDOW_MOST,
-    Taken,
+    UnderWay,
 )
 from kshunt.tui.terminal.screen_diff import ScreenDiff, turned
 from tests.support.terminal import terminal as terminal_of
@@ -267,22 +267,24 @@ def test_a_terminal_that_is_behind_is_not_sent_more() -> None:
 
 
 def test_no_more_is_under_way_than_the_terminal_takes_in() -> None:
-    taken = Taken()
-    assert not taken.sent(ASK_BYTES - 1, 0.0), "a few cells are sent without a question"
-    assert taken.sent(1, 0.0)
-    assert not taken.full(0.0)
-    assert not taken.sent(WINDOW_BYTES, 0.1), "one question at a time"
-    assert taken.full(0.1)
-    taken.answered(SOON_S / 2)
-    assert taken.under_way_bytes == WINDOW_BYTES, "what came after the question is not shown yet"
-    assert not taken.full(0.2)
-    assert taken.window_bytes == 2 * WINDOW_BYTES
-    assert taken.sent(WINDOW_MOST, 1.0)
-    taken.answered(1.0 + LATE_S * 2)
-    assert taken.window_bytes == WINDOW_BYTES, "a slow link has less under way"
-    assert taken.sent(WINDOW_MOST, 5.0)
-    assert taken.full(5.0 + LOST_S)
-    assert not taken.full(5.1 + LOST_S), "an answer that was lost is not waited for"
+    under_way = UnderWay()
+    assert not under_way.sent(ASK_BYTES - 1, 0.0), "a few cells are sent without a question"
+    assert under_way.sent(1, 0.0)
+    assert not under_way.full(0.0)
+    assert not under_way.sent(WINDOW_BYTES, 0.1), "one question at a time"
+    assert under_way.full(0.1)
+    under_way.answered(SOON_S / 2)
+    assert under_way.under_way_bytes == WINDOW_BYTES, (
+        "what came after the question is not shown yet"
+    )
+    assert not under_way.full(0.2)
+    assert under_way.window_bytes == 2 * WINDOW_BYTES
+    assert under_way.sent(WINDOW_MOST, 1.0)
+    under_way.answered(1.0 + LATE_S * 2)
+    assert under_way.window_bytes == WINDOW_BYTES, "a slow link has less under way"
+    assert under_way.sent(WINDOW_MOST, 5.0)
+    assert under_way.full(5.0 + LOST_S)
+    assert not under_way.full(5.1 + LOST_S), "an answer that was lost is not waited for"
 
 
 CHANGING = """

@@ -26,7 +26,7 @@ from aiohttp import (
 from yarl import URL
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
-from kshunt.tui.web.guard import Asked, Guard
+from kshunt.tui.web.guard import Guard, WebRequest
 from tests.support.brokers.config import free_ports
 from tests.support.paths import ROOT
 from tests.support.planted import PLANTED
@@ -39,7 +39,7 @@ PORT = 8096
 HOST = f"127.0.0.1:{PORT}"
 INSIDE = "/s0/"
 """The folder of a guard whose secrets are s0, s1, ..."""
-FINE = Asked(f"{INSIDE}ws", HOST, f"http://{HOST}", None, "s2", terminal=True)
+FINE = WebRequest(f"{INSIDE}ws", HOST, f"http://{HOST}", None, "s2", terminal=True)
 
 
 def guarding(*, secure: bool = False) -> Guard:
@@ -83,7 +83,7 @@ def guarding(*, secure: bool = False) -> Guard:
 )
 def test_who_is_let_in(changes: Mapping[str, str | None], status: int) -> None:
     guard = guarding()
-    assert guard.judge(Asked("/", HOST, None, "s1", None)).session == "s3"
+    assert guard.judge(WebRequest("/", HOST, None, "s1", None)).session == "s3"
     assert guard.token == "s2"
     asked = replace(FINE, **{"cookie": "s3", **changes})  # type: ignore[arg-type]
     assert guard.judge(asked).status == status
@@ -91,7 +91,7 @@ def test_who_is_let_in(changes: Mapping[str, str | None], status: int) -> None:
 
 def test_a_token_lets_one_browser_in() -> None:
     guard = guarding()
-    first = Asked("/", HOST, None, guard.token, None)
+    first = WebRequest("/", HOST, None, guard.token, None)
     assert guard.judge(first).status == 303
     assert guard.judge(first).status == 401
     second = guard.judge(replace(first, token=guard.token))
@@ -104,7 +104,7 @@ def test_each_server_has_secrets_of_its_own() -> None:
     secrets = {text for one in guards for text in (one.token, one.folder)}
     assert len(secrets) == 100
     assert all(len(text) >= 40 for text in secrets)
-    assert guards[0].judge(Asked("/", HOST, None, guards[1].token, None)).status == 401
+    assert guards[0].judge(WebRequest("/", HOST, None, guards[1].token, None)).status == 401
 
 
 def test_over_tls_the_cookie_and_the_page_are_for_tls_alone() -> None:

@@ -24,7 +24,7 @@ from kshunt.backend.api.forwarding.outbound import Forward, Leadership
 from kshunt.backend.api.forwarding.peers import Origin, reached_at
 from kshunt.backend.api.http.route_roles import Declared
 from kshunt.backend.api.server.app import create_app
-from kshunt.backend.api.server.authentication import AccessPolicy, Gate
+from kshunt.backend.api.server.authentication import AccessPolicy, AuthenticationLayer
 from kshunt.backend.api.server.listener import Listen, bind
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.clock import Clock, SystemClock
@@ -56,18 +56,18 @@ class Place:
     """A backend that knows who acts because it was told."""
 
     me: BackendIdentity
-    acting: Heartbeat | None = None
+    active: Heartbeat | None = None
     patience_s: float = 6.0
     duty: LeaseState = LeaseState.ACT
     wins: Heartbeat | None = None
     """Who else begins to act as this one tries to."""
 
     async def other(self, timeout_s: float) -> Heartbeat | None:
-        return self.acting
+        return self.active
 
     async def ready(self, timeout_s: float) -> None:
         if self.wins is not None:
-            self.acting = self.wins
+            self.active = self.wins
             raise NotActive("Another backend acts. Nothing was changed.", active=self.wins)
         self.duty = LeaseState.ACT
 
@@ -140,11 +140,11 @@ def gated(
     peers: Collection[Origin] = (),
     clock: Clock | None = None,
     reached: Any = reached_at,
-) -> Gate:
+) -> AuthenticationLayer:
     """What a backend serves, in front of an application."""
     clock, declared = clock or SystemClock(), Declared(real_app())
     forward = Forward(app, declared, place, keys, reach=policy.reach, peers=peers, reached=reached)
-    return Gate(
+    return AuthenticationLayer(
         forward,
         declared,
         policy,

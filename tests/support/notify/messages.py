@@ -78,7 +78,7 @@ class Desk:
         return Notifier(hooks, keeping, self.clock, self.policy, lambda: f"msg_{next(self.ids)}")
 
     @asynccontextmanager
-    async def telling(self, *targets: WebhookAddress) -> AsyncIterator[Notifier]:
+    async def notifying(self, *targets: WebhookAddress) -> AsyncIterator[Notifier]:
         """A notifier from start to stop."""
         notifier = self.notifier(*targets)
         await notifier.start()

@@ -16,7 +16,7 @@ from kshunt.backend.operations.journal.entries import Body, Entry, Header, Journ
 from kshunt.backend.operations.journal.port import check_append
 from kshunt.backend.operations.review.approvals import Approvals, ProposalDraft, ProposalResult
 from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
-from tests.support.clocks import Standing
+from tests.support.clocks import StoppedClock
 
 EXPIRY_S: Final = 600.0
 RULE: Final = TwoPersonRule(frozenset(TwoPersonKind), EXPIRY_S)
@@ -33,14 +33,14 @@ class Book:
     """The journal, in memory; of one writer."""
 
     state: JournalState = field(default_factory=JournalState)
-    acts: bool = True
+    active: bool = True
     written: int = 0
     """How often anything was."""
     fault: str = ""
     """What happens at the next append: `refused`, `doubt`, `before` or `after` it is committed."""
 
     def require(self) -> None:
-        if not self.acts:
+        if not self.active:
             raise NotActive("Another backend acts. Nothing was changed.")
 
     async def append(
@@ -87,19 +87,21 @@ class Change:
 
     registry: Registry
     effects: Effects
-    clock: Standing
+    clock: StoppedClock
 
     async def foresee(self) -> ProposalEffect:
         return ProposalEffect(("orders-0: lost",), (), self.effects.fingerprint)
 
-    async def carry_out(self, asker: Requester) -> ProposalResult:
+    async def carry_out(self, requester: Requester) -> ProposalResult:
         fault, self.effects.fault = self.effects.fault, ""
         if fault == "refused":
             raise Conflict("Broker 1 leads. Nothing was changed.")
         if fault == "before":
             raise Crash
-        operation = await self.registry.begin(OperationKind.ELECTION, "an election", asker=asker)
-        self.effects.done.append((asker.proposal, self.clock.now_ms(), asker))
+        operation = await self.registry.begin(
+            OperationKind.ELECTION, "an election", requester=requester
+        )
+        self.effects.done.append((requester.proposal, self.clock.now_ms(), requester))
         if fault == "after":
             raise Crash
         await self.registry.move(operation.id, OperationState.DONE, "done")
@@ -110,7 +112,7 @@ class Side:
     """One backend on a journal; made anew after a crash."""
 
     def __init__(
-        self, book: Book, clock: Standing, effects: Effects, rule: TwoPersonRule = RULE
+        self, book: Book, clock: StoppedClock, effects: Effects, rule: TwoPersonRule = RULE
     ) -> None:
         self.book, self.clock, self.effects = book, clock, effects
         self.told: list[ProposedChange] = []
@@ -142,4 +144,4 @@ class Side:
 
 def side() -> Side:
     """A backend on an empty journal."""
-    return Side(Book(), Standing(1_700_000_000_000), Effects())
+    return Side(Book(), StoppedClock(1_700_000_000_000), Effects())

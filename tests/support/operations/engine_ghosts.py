@@ -112,7 +112,7 @@ class Ghosts:
     def owned(self, cell: ListCellId) -> Pairs:
         found = self.list_cell(cell)
         shares = () if found is None else found.shares.values()
-        return NOTHING.union(*(s.pairs | s.going for s in shares if s.state != ShareState.PAST))
+        return NOTHING.union(*(s.pairs | s.given_up for s in shares if s.state != ShareState.PAST))
 
     # Somebody else
 
@@ -292,7 +292,7 @@ class Ghosts:
         )
         taken_back = ghost.kept & NOTHING.union(
             *(
-                share.going
+                share.given_up
                 for o, share in now.shares.items()
                 if (former := was.shares.get(o)) is not None and former.state is ShareState.LEFT
             )

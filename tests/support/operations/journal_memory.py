@@ -158,13 +158,13 @@ async def keeping(
     name: str,
     unfinished: Callable[[JournalState], bool] = lambda state: False,
 ) -> AsyncIterator[LeaseManager]:
-    """A backend whose keeper runs; at the end it is gone, and has told nobody."""
-    keeper = LeaseManager(
+    """A backend whose lease manager runs; at the end it is gone, and has told nobody."""
+    lease_manager = LeaseManager(
         MemoryJournal(log, clock, name), self_of(name), clock, unfinished=unfinished
     )
-    task = asyncio.create_task(keeper.run())
+    task = asyncio.create_task(lease_manager.run())
     try:
-        yield keeper
+        yield lease_manager
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

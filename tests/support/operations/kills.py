@@ -36,7 +36,7 @@ from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.wire.raw import RawRequest
 from tests.support.access.keys import keys_of
 from tests.support.admin import TIMEOUT_S, connected
-from tests.support.audit_checker import Asked, Cluster, lines_of, problems
+from tests.support.audit_checker import Asked, AuditedCluster, lines_of, problems
 from tests.support.clusters import BROKERS
 from tests.support.embedded.background import running
 from tests.support.operations.kill_backend import forked
@@ -88,14 +88,16 @@ class Seen:
             if self.configs.get((name, key)) != before.get((name, key))
         ]
 
-    def as_cluster(self, topic: str) -> Cluster:
+    def as_cluster(self, topic: str) -> AuditedCluster:
         """For the checker of the audit: what is set on brokers and on the topic itself."""
         settings = {
             ("topic" if name == topic else "broker", name, key): value
             for (name, key), (value, source) in self.configs.items()
             if source in OWN and value is not None
         }
-        return Cluster(settings, {(topic, number): at for number, at in self.replicas.items()})
+        return AuditedCluster(
+            settings, {(topic, number): at for number, at in self.replicas.items()}
+        )
 
 
 @dataclass(frozen=True, slots=True)

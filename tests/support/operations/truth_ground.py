@@ -32,7 +32,7 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 from kshunt.backend.admin.rpc.configs import BROKER
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.errors import KshuntError
-from tests.support.audit_checker import Cluster, Json, Setting, lines_of, problems
+from tests.support.audit_checker import AuditedCluster, Json, Setting, lines_of, problems
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
 from tests.support.faults.small_disk import filled
 from tests.support.operations.kill_backend import forked
@@ -76,7 +76,7 @@ def own_settings(admin: AdminClient, kind: ResourceType, name: str) -> dict[str,
     }
 
 
-def cluster_seen(admin: AdminClient, topic: str) -> Cluster:
+def cluster_seen(admin: AdminClient, topic: str) -> AuditedCluster:
     """The throttles of the brokers and of a topic, and where its replicas are."""
     settings: dict[Setting, str] = {}
     for broker in BROKERS:
@@ -85,7 +85,7 @@ def cluster_seen(admin: AdminClient, topic: str) -> Cluster:
     for key, value in own_settings(admin, ResourceType.TOPIC, topic).items():
         settings["topic", topic, key] = value
     partitions = admin.list_topics(topic, 30).topics[topic].partitions
-    return Cluster(settings, {(topic, p.id): tuple(p.replicas) for p in partitions.values()})
+    return AuditedCluster(settings, {(topic, p.id): tuple(p.replicas) for p in partitions.values()})
 
 
 def untrue_of(client: BackendClient, servers: str, topic: str) -> list[str]:
@@ -220,7 +220,7 @@ class Ground:
         """What is set there itself, of throttles."""
         return own_settings(self.admin, kind, name)
 
-    def cluster(self, topic: str) -> Cluster:
+    def cluster(self, topic: str) -> AuditedCluster:
         """The throttles of the brokers and of the topic, and where its replicas are."""
         return cluster_seen(self.admin, topic)
 
@@ -272,7 +272,7 @@ class Ground:
 
         def serves() -> bool:
             with suppress(KshuntError):
-                client.standing()
+                client.backend_status()
                 return True
             return False
 

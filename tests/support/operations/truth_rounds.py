@@ -35,7 +35,7 @@ from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.errors import KshuntError
-from tests.support.audit_checker import Asked, Cluster, Json, Setting, problems
+from tests.support.audit_checker import Asked, AuditedCluster, Json, Setting, problems
 from tests.support.operations.truth_ground import (
     ALTER,
     ALTER_CONFIGS,
@@ -172,7 +172,7 @@ class Round:
         targets = {TopicPartition(self.topic, n): target for n, target in plan.items()}
         answer: ChangeAnswer | None = None
 
-        def acts() -> bool:
+        def takes_plan() -> bool:
             nonlocal answer
             try:
                 answer = self.client.reassign(
@@ -184,7 +184,7 @@ class Round:
                 raise
             return True
 
-        wait_until(acts, DEADLINE_S, "a backend takes the plan")
+        wait_until(takes_plan, DEADLINE_S, "a backend takes the plan")
         assert answer is not None
         return answer
 
@@ -423,7 +423,7 @@ class Round:
                 found["topic", self.topic, key] = ",".join(sorted(pairs))
         return found
 
-    def _compare(self, when: str) -> Cluster:
+    def _compare(self, when: str) -> AuditedCluster:
         """Settings, once the brokers show them."""
         wanted, amiss = self._expected(), ["not looked at"]
         found = self.ground.cluster(self.topic)

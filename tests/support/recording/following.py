@@ -46,8 +46,8 @@ class Followed:
         """Wait until all that was published is written."""
 
         def done() -> bool:
-            standing = self.recorder.standing
-            return standing.rows_written >= 6 * (self.last.version - 1) + 2
+            status = self.recorder.status
+            return status.rows_written >= 6 * (self.last.version - 1) + 2
 
         await wait_until_async(done, DEADLINE_S, "everything is written")
 
@@ -74,12 +74,12 @@ async def following(
 async def recorded_moments(followed: Followed, count: int) -> None:
     """Publish one after the other, each once the one before was taken."""
     for _ in range(count):
-        rows = followed.recorder.standing
+        rows = followed.recorder.status
         before = rows.rows_written + rows.rows_waiting + rows.rows_dropped
         await followed.publish()
 
         def taken(before: int = before) -> bool:
-            now = followed.recorder.standing
+            now = followed.recorder.status
             return now.rows_written + now.rows_waiting + now.rows_dropped >= before + 6
 
         await wait_until_async(taken, DEADLINE_S, "the moment is taken")

@@ -31,9 +31,9 @@ def main(now_ms: int, keep_days: int, folders: list[Path]) -> None:
     for number, folder in enumerate(folders):
         child = os.fork()
         if not child:
-            keeper = Retention(folder, keep_days, 0.0, killed_at(number))
-            keeper.drop(now_ms - keep_days * DAY_MS)
-            keeper.put_together(now_ms)
+            retention = Retention(folder, keep_days, 0.0, killed_at(number))
+            retention.drop(now_ms - keep_days * DAY_MS)
+            retention.put_together(now_ms)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         sys.stdout.write("killed\n" if os.WIFSIGNALED(status) else f"{status}\n")

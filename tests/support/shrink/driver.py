@@ -36,7 +36,7 @@ from kshunt.backend.operations.shrink.step import ShrinkTools
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
 from kshunt.backend.pipeline.kernels.copy_errors import CopyFailed
 from kshunt.backend.pipeline.kernels.copying import Copying, copy_range
-from kshunt.backend.pipeline.repartition.copy_batches import begun, course, next_batch
+from kshunt.backend.pipeline.repartition.copy_batches import begun, copy_cuts, next_batch
 from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
 from kshunt.backend.settings import PlacerSettings, Settings
 from tests.support.shrink.copied_topics import Record, held
@@ -141,17 +141,17 @@ class QuickJob:
 
     servers: str
     trail: Trail
-    _standing: JobStatus = field(default_factory=JobStatus)
+    _status: JobStatus = field(default_factory=JobStatus)
 
     async def start(self, command: JobCommand) -> None:
         what = "verify" if command.verify else "copy"
         self.trail.passes(f"before {what}")
         work = _compared if command.verify else _copied
-        self._standing = await asyncio.to_thread(work, self.servers, command)
+        self._status = await asyncio.to_thread(work, self.servers, command)
         self.trail.passes(f"after {what}")
 
-    def standing(self) -> JobStatus:
-        return self._standing
+    def status(self) -> JobStatus:
+        return self._status
 
     async def end(self) -> None:
         return None
@@ -176,7 +176,7 @@ def _copied(servers: str, command: JobCommand) -> JobStatus:
     try:
         topics, plan = _plan(servers, command)
         ends = topics.ends(command.source)
-        way = course(topics.starts(command.source), command.until or {}, ends, command.cuts)
+        way = copy_cuts(topics.starts(command.source), command.until or {}, ends, command.cuts)
         at = begun(topics, plan, way)
         while (batch := next_batch(at, way, 10_000)) is not None:
             with ThreadPoolExecutor(len(batch.ranges)) as pool:

@@ -40,8 +40,8 @@ async def ended_as(job: RepartitionJob, how: Ended) -> JobStatus:
     """How a job stands once it has ended, and all that it said was heard."""
 
     def is_over() -> bool:
-        return job.standing().ended is not None and not job.standing().running
+        return job.status().ended is not None and not job.status().running
 
     await wait_until_async(is_over, ENDS_S, "the job has ended")
-    assert job.standing().ended == how, job.standing()
-    return job.standing()
+    assert job.status().ended == how, job.status()
+    return job.status()

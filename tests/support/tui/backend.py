@@ -72,7 +72,7 @@ class ScriptedBackend:
             "Touches 3 brokers and 2 topics (6 partitions), 0 partitions at min-ISR.", (), "a-1"
         )
         """The answer to each; a change with another fingerprint is refused."""
-        self.standing = BackendStatus("kshunt-0a1b2c3d", "act", "kshunt-0a1b2c3d", "bastion-1")
+        self.status = BackendStatus("kshunt-0a1b2c3d", "act", "kshunt-0a1b2c3d", "bastion-1")
         self.pipeline = ABSENT
         self.delivered: dict[str, Any] = {}
         """What the data pipeline delivered, by the end of its path: `eta`, `stalls`, …"""
@@ -271,7 +271,7 @@ class ScriptedBackend:
         if path == "/v1/operations":
             return {"operations": [operation_json(o) for o in cluster.operations.values()]}
         if path == "/v1/backend":
-            return standing_json(self.standing)
+            return status_json(self.status)
         if path == "/v1/pipeline":
             return asdict(self.pipeline)
         if path.startswith("/v1/pipeline/"):
@@ -470,19 +470,18 @@ _AFTER = {
 """The state of an operation after each verb, and what can be done then."""
 
 
-def standing_json(standing: BackendStatus) -> Json:
+def status_json(status: BackendStatus) -> Json:
     """As `/v1/backend` writes it."""
-    acting = {"backend": standing.acting, "host": standing.host, "address": "", "started_ms": 0}
+    active = {"backend": status.acting, "host": status.host, "address": "", "started_ms": 0}
     return {
-        "backend": standing.backend,
-        "duty": standing.duty,
-        "acting": acting if standing.acting else None,
+        "backend": status.backend,
+        "duty": status.duty,
+        "acting": active if status.acting else None,
         "journal_topic": "__kshunt_journal",
-        "remarks": list(standing.remarks),
-        "not_offered": [{"what": what, "why": why} for what, why in standing.not_offered],
+        "remarks": list(status.remarks),
+        "not_offered": [{"what": what, "why": why} for what, why in status.not_offered],
         "unreadable": [
-            {"key": key, "why": "damaged", "detail": "It is no JSON."}
-            for key in standing.unreadable
+            {"key": key, "why": "damaged", "detail": "It is no JSON."} for key in status.unreadable
         ],
     }
 

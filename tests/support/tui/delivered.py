@@ -35,7 +35,7 @@ TABLES = (
 )
 
 
-def standing(now_ms: int, **others: Any) -> PipelineStatus:
+def pipeline_status(now_ms: int, **others: Any) -> PipelineStatus:
     """A pipeline that keeps up with its samples."""
     tables = tuple(TableStatus(name, now_ms - 4_000, "stream", now_ms - 3_000) for name in TABLES)
     said: dict[str, Any] = {
@@ -58,11 +58,11 @@ def gap(now_ms: int) -> SampleGap:
 
 def deliver(backend: ScriptedBackend, now_ms: int) -> None:
     """Have the backend say that the pipeline keeps up, and all that it made."""
-    backend.pipeline = standing(now_ms)
+    backend.pipeline = pipeline_status(now_ms)
     of = {name: backend.pipeline.of(name) for name in TABLES}
     operations = tuple(backend.cluster.operations)
     backend.delivered = {
-        "course": TransferAnswer(of["rates"], course(now_ms)),
+        "course": TransferAnswer(of["rates"], transfer_history(now_ms)),
         "eta": Rows(of["eta"], tuple(eta(id, now_ms) for id in operations)),
         "stalls": Rows(of["stalls"], stalls(now_ms), since_ms=now_ms - 86_400_000),
         "causes": Rows(
@@ -104,7 +104,7 @@ def eta(operation_id: str, now_ms: int, **others: Any) -> EtaRow:
     return EtaRow(now_ms - 4_000, operation_id, **{**said, **others})
 
 
-def course(now_ms: int) -> TransferHistory:
+def transfer_history(now_ms: int) -> TransferHistory:
     """Two moves, of which the second goes on."""
     step_ms = 15 * MINUTE_MS
     last = now_ms // step_ms

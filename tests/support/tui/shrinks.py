@@ -139,7 +139,7 @@ def check_of(
     )
 
 
-def course_in(
+def progress_in(
     phase: ShrinkPhase, *, cut_over: CutOver = CutOver.SAME_NAME, **more: Any
 ) -> ShrinkProgress:
     """A course that has come so far."""
@@ -182,10 +182,12 @@ def _shown(phase: ShrinkPhase, at: int, place: int) -> PhaseShown:
     return PhaseShown(phase, "now")
 
 
-def shrink_of(course: ShrinkProgress, actions: tuple[str, ...] = ("pause", "cancel")) -> Operation:
+def shrink_of(
+    progress: ShrinkProgress, actions: tuple[str, ...] = ("pause", "cancel")
+) -> Operation:
     """The operation of a course."""
     state = OperationState.RUNNING
-    if course.needs == "confirm":
+    if progress.needs == "confirm":
         actions = ("confirm", *actions)
     return Operation(
         id="op-1",
@@ -196,13 +198,13 @@ def shrink_of(course: ShrinkProgress, actions: tuple[str, ...] = ("pause", "canc
         who="ada@bastion-1",
         reason="too many partitions",
         actions=actions,
-        details={"shrink": course.as_json()},
+        details={"shrink": progress.as_json()},
     )
 
 
 def waiting() -> Operation:
     """A shrink that waits for its topic's name."""
-    return shrink_of(course_in(ShrinkPhase.CONFIRM, needs="confirm"))
+    return shrink_of(progress_in(ShrinkPhase.CONFIRM, needs="confirm"))
 
 
 @dataclass
@@ -235,7 +237,7 @@ class Shrinking:
             raise self.refuses
         if body["validate_only"]:
             return self._answer(None, validate_only=True)
-        self.show(shrink_of(course_in(ShrinkPhase.QUIESCE)))
+        self.show(shrink_of(progress_in(ShrinkPhase.QUIESCE)))
         return self._answer("op-1")
 
     def _answer(self, id: str | None, *, validate_only: bool = False) -> Json:
@@ -267,7 +269,7 @@ class Shrinking:
             raise Problem(409, "Operation op-1 does not wait for a name.", "Look at it.")
         if body["typed"] != TOPIC:
             raise Problem(422, f"'{body['typed']}' is not {TOPIC}.")
-        self.show(shrink_of(course_in(ShrinkPhase.SEAL)))
+        self.show(shrink_of(progress_in(ShrinkPhase.SEAL)))
         return self._answer("op-1")
 
 

@@ -51,11 +51,11 @@ steps = st.lists(
 
 
 @given(steps)
-def test_the_share_never_goes_back_while_moves_end(course: list[tuple[str, int]]) -> None:
+def test_the_share_never_goes_back_while_moves_end(changes: list[tuple[str, int]]) -> None:
     cluster, batch = moves(), FinishedMoves()
     share = total(cluster, batch).share
     assert share > 0
-    for what, number in course:
+    for what, number in changes:
         name = TopicPartition("t", number)
         if what == SILENT:
             # A new topic before it moves every row's place and number.

@@ -30,8 +30,8 @@ from tests.support.tui.shrinks import (
     check_of,
     choose,
     choose_orders,
-    course_in,
     fill,
+    progress_in,
     shrink_of,
     to_the_name,
     until,
@@ -216,7 +216,7 @@ async def test_the_last_step_is_live_and_its_keys_lead_on(
     await fill(shown)
     await go_through(shown)
     await until(shown, "2 producers still write, the last 8 s ago")
-    shrinking.show(shrink_of(course_in(ShrinkPhase.COPY)))
+    shrinking.show(shrink_of(progress_in(ShrinkPhase.COPY)))
     await shown.publish()
     await until(shown, "45%, ETA 3m00s to 5m00s")
     await shown.pilot.press("y", "u")
@@ -231,7 +231,7 @@ async def test_the_last_step_is_live_and_its_keys_lead_on(
 async def test_pausing_and_cancelling_say_what_becomes_of_a_shrink(
     shown: Shown, shrinking: Shrinking
 ) -> None:
-    shrinking.show(shrink_of(course_in(ShrinkPhase.COPY)))
+    shrinking.show(shrink_of(progress_in(ShrinkPhase.COPY)))
     await shown.press("5")
     await until(shown, "c cancel")
     await shown.press("p")
@@ -267,7 +267,7 @@ async def test_home_says_who_is_waited_for_and_leads_there(
     await until(shown, "Shrink of orders waits for its name to be typed: 5, then y.")
     shrinking.show(
         shrink_of(
-            course_in(
+            progress_in(
                 ShrinkPhase.SEAL, needs="groups", groups=(GroupShown("billing", 2, 7, False),)
             )
         )
@@ -311,7 +311,7 @@ async def test_what_somebody_else_has_confirmed_is_not_agreed_to_again(
 ) -> None:
     await to_the_name(shown, shrinking)
     await shown.write("ord")
-    shrinking.show(shrink_of(course_in(ShrinkPhase.SEAL)))
+    shrinking.show(shrink_of(progress_in(ShrinkPhase.SEAL)))
     await until(shown, "It waits for this no more: it is running, in seal.")
     await shown.write("ers")
     await shown.pilot.press("enter")
@@ -379,8 +379,8 @@ async def test_a_difference_after_the_copy_back_is_asked_about_in_its_own_words(
     shown: Shown, shrinking: Shrinking
 ) -> None:
     words = "orders is not the copy, did producers write it already? 3 records more"
-    course = course_in(ShrinkPhase.VERIFY_BACK, needs="confirm", words=words)
-    shrinking.show(shrink_of(course))
+    progress = progress_in(ShrinkPhase.VERIFY_BACK, needs="confirm", words=words)
+    shrinking.show(shrink_of(progress))
     await shown.press("5")
     await until(shown, "y confirm")
     await shown.press("y")
@@ -432,7 +432,7 @@ async def test_small_terminals_show_what_there_is_room_for(
         await fill(shown)
         await go_through(shown)
         for phase in ShrinkPhase:
-            shrinking.show(shrink_of(course_in(phase)))
+            shrinking.show(shrink_of(progress_in(phase)))
             await shown.publish()
         shrinking.show(waiting())
         await shown.publish()

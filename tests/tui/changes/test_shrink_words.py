@@ -34,8 +34,8 @@ from tests.support.tui.shrinks import (
     check_of,
     choose,
     choose_orders,
-    course_in,
     fill,
+    progress_in,
     shrink_of,
     to_the_name,
     until,
@@ -68,7 +68,7 @@ async def test_frame_of_the_safety_view(framed: Shown) -> None:
     await until(framed, "that is all of it")
     check_frame(named("shrink-safety-below", framed), framed)
     await go_through(framed)
-    shrinking.show(shrink_of(course_in(ShrinkPhase.COPY)))
+    shrinking.show(shrink_of(progress_in(ShrinkPhase.COPY)))
     await framed.publish()
     await until(framed, "45%")
     check_frame(named("shrink-watch", framed), framed)
@@ -113,20 +113,20 @@ def test_a_course_never_takes_more_room_than_it_has(
     phase: ShrinkPhase, room: int, needs: str, groups: int
 ) -> None:
     named = tuple(GroupShown(f"g{n}", n % 3, None, False) for n in range(groups))
-    course = course_in(phase, needs=needs, groups=named, words="w" * 90)
+    progress = progress_in(phase, needs=needs, groups=named, words="w" * 90)
     for glyphs in (UNICODE, ASCII):
-        lines = phase_lines(course, glyphs, room)
+        lines = phase_lines(progress, glyphs, room)
         assert 1 <= len(lines) <= room
         if room > 8:
             assert any(phase.value in line.text for line in lines)
-    assert cut_over_lines(course, "c", room)
-    assert phase.value in brief(course)
+    assert cut_over_lines(progress, "c", room)
+    assert phase.value in brief(progress)
 
 
 @pytest.mark.parametrize("cut_over", list(CutOver))
 def test_every_phase_is_told(cut_over: CutOver) -> None:
-    course = course_in(phases_of(cut_over)[-1], cut_over=cut_over)
-    text = "\n".join(line.text for line in phase_lines(course, ASCII, 40))
+    progress = progress_in(phases_of(cut_over)[-1], cut_over=cut_over)
+    text = "\n".join(line.text for line in phase_lines(progress, ASCII, 40))
     assert all(phase.value in text for phase in phases_of(cut_over))
     assert ("no return" in text) == (cut_over is CutOver.SAME_NAME)
 

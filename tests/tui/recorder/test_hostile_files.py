@@ -55,7 +55,7 @@ def look(path: Path) -> tuple[str, ...]:
             reel.scene_at(time_ms)
         reel.stops()
         tuple(reel.actions())
-        reel.course()
+        reel.history()
         return reel.trouble
 
 

@@ -91,7 +91,7 @@ def same_scene(found: Scene, wanted: Scene) -> bool:
     )
 
 
-def course(cluster: ScriptedCluster, steps: int) -> list[Message]:
+def incident_messages(cluster: ScriptedCluster, steps: int) -> list[Message]:
     """An incident, told step by step."""
     messages: list[Message] = []
     for step in range(steps):
@@ -249,7 +249,7 @@ def whole_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording of a few moments."""
     cluster = incident()
     running_move(cluster)
-    (path,), _ = record(tmp_path_factory.mktemp("whole"), course(cluster, 5))
+    (path,), _ = record(tmp_path_factory.mktemp("whole"), incident_messages(cluster, 5))
     return path
 
 
@@ -347,7 +347,7 @@ def test_kinds_of_a_later_version_are_passed_over(whole_file: Path, tmp_path: Pa
 
 
 def test_a_recording_goes_on_in_a_following_file(tmp_path: Path) -> None:
-    told = course(incident(), 12)
+    told = incident_messages(incident(), 12)
     paths, scenes = record(tmp_path, told, Bounds(file_bytes=9_000))
     assert len(paths) > 2
     with closing(RecordingReader(paths[::-1])) as reel:
@@ -460,10 +460,10 @@ def test_a_named_file_is_never_written_over(tmp_path: Path) -> None:
 def test_a_slow_disk_leaves_out_snapshots_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, write = threading.Event(), recorder_module._write_all
+    released, write = threading.Event(), recorder_module._write_all
 
     def slow(descriptor: int, data: bytes) -> None:
-        assert gate.wait(10)
+        assert released.wait(10)
         write(descriptor, data)
 
     monkeypatch.setattr(recorder_module, "_write_all", slow)
@@ -475,7 +475,7 @@ def test_a_slow_disk_leaves_out_snapshots_and_nothing_else(
         for _ in range(3):
             recorder.take(SnapshotArrived(cluster.step()))
     assert len(recorder._waiting) < 60
-    gate.set()
+    released.set()
     assert recorder.flush(10)
     recorder.stop()
     with closing(RecordingReader(recorder.paths)) as reel:

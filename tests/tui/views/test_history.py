@@ -24,7 +24,7 @@ from kshunt.tui.facts.transfer_history import (
     within,
 )
 from kshunt.tui.text.formatting import ASCII, UNICODE, bytes_text
-from kshunt.tui.text.plots import Series, plot_course
+from kshunt.tui.text.plots import Series, plot_history
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
 from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, moving
 from tests.support.tui.tables import board, choose
@@ -98,11 +98,11 @@ def taken(cluster: ScriptedCluster, seconds: float = 1.0) -> Facts:
 
 
 def test_what_the_backend_remembers_comes_before_what_was_seen() -> None:
-    cluster, course = incident(), TransferHistory()
+    cluster, history = incident(), TransferHistory()
     for _ in range(5):
         cluster.step()
-    course.take(taken(cluster))
-    moments = course.until(cluster.now_ms)
+    history.take(taken(cluster))
+    moments = history.until(cluster.now_ms)
     assert len(moments) == 6
     assert [moment.load is None for moment in moments] == [True] * 5 + [False]
     assert rates(moments)[-1] == pytest.approx(75_000_000)
@@ -111,23 +111,23 @@ def test_what_the_backend_remembers_comes_before_what_was_seen() -> None:
 
 
 def test_a_look_back_adds_nothing_and_shows_what_was() -> None:
-    cluster, course = incident(), TransferHistory()
+    cluster, history = incident(), TransferHistory()
     first = taken(cluster)
-    course.take(first)
-    course.take(taken(cluster))
-    course.take(first)
-    assert len(course.until(cluster.now_ms)) == 2
-    assert len(course.until(first.snapshot.taken_ms)) == 1
+    history.take(first)
+    history.take(taken(cluster))
+    history.take(first)
+    assert len(history.until(cluster.now_ms)) == 2
+    assert len(history.until(first.snapshot.taken_ms)) == 1
 
 
 def test_half_a_day_is_kept_in_bounds() -> None:
-    cluster, course = incident(), TransferHistory()
+    cluster, history = incident(), TransferHistory()
     facts = taken(cluster)
     for second in range(3 * FINE_POINTS):
         snapshot = replace(facts.snapshot, taken_ms=START_MS + second * 1_000, history=())
         facts.snapshot = snapshot
-        course.take(facts)
-    moments = course.until(START_MS + 10**9)
+        history.take(facts)
+    moments = history.until(START_MS + 10**9)
     older = 2 * FINE_POINTS * 1_000 // COARSE_MS
     assert len(moments) == FINE_POINTS + older
     assert [m.at_ms for m in moments] == sorted({m.at_ms for m in moments})
@@ -135,19 +135,19 @@ def test_half_a_day_is_kept_in_bounds() -> None:
 
 
 def test_another_cluster_begins_anew() -> None:
-    cluster, course = incident(), TransferHistory()
-    course.take(taken(cluster))
+    cluster, history = incident(), TransferHistory()
+    history.take(taken(cluster))
     cluster.cluster_id = "another"
     cluster.history.clear()
-    course.take(taken(cluster))
-    assert len(course.until(cluster.now_ms)) == 1
+    history.take(taken(cluster))
+    assert len(history.until(cluster.now_ms)) == 1
 
 
 def test_what_a_broker_receives_and_sends_adds_up() -> None:
-    cluster, course = incident(), TransferHistory()
+    cluster, history = incident(), TransferHistory()
     facts = taken(cluster)
-    course.take(facts)
-    moments = course.until(cluster.now_ms)
+    history.take(facts)
+    moments = history.until(cluster.now_ms)
     series = [broker_history(moments, broker) for broker in cluster.racks]
     fetched = facts.rows.fetched_bytes_per_s[facts.arriving]
     assert sum(received[-1] for received, _ in series) == pytest.approx(float(np.nansum(fetched)))
@@ -156,17 +156,17 @@ def test_what_a_broker_receives_and_sends_adds_up() -> None:
 
 
 def test_a_silent_brokers_rate_is_unknown_and_not_nought() -> None:
-    cluster, course = incident(), TransferHistory()
+    cluster, history = incident(), TransferHistory()
     cluster.silent_lag = {5}
-    course.take(taken(cluster))
-    assert math.isnan(broker_history(course.until(cluster.now_ms), 5)[0][-1])
+    history.take(taken(cluster))
+    assert math.isnan(broker_history(history.until(cluster.now_ms), 5)[0][-1])
 
 
 def test_a_span_ends_at_the_newest_and_a_plot_moves_seldom() -> None:
-    cluster, course = incident(), TransferHistory()
+    cluster, history = incident(), TransferHistory()
     for _ in range(30):
-        course.take(taken(cluster))
-    moments = course.until(cluster.now_ms)
+        history.take(taken(cluster))
+    moments = history.until(cluster.now_ms)
     assert len(within(moments, 10)) == 11
     assert steady(moments)[-1].at_ms % 4_000 == 0
     assert not within((), 10)
@@ -181,7 +181,7 @@ def test_a_plot_has_its_size_and_leaves_out_what_is_unknown(glyphs) -> None:  # 
     times = [START_MS + second * 1_000 for second in range(400)]
     values = [math.nan if 100 < second < 200 else second * 1e6 for second in range(400)]
     limit = Series([2e8] * 400, "-")
-    text = plot_course("Rate", times, [limit, Series(values)], bytes_text, 60, 12, glyphs)
+    text = plot_history("Rate", times, [limit, Series(values)], bytes_text, 60, 12, glyphs)
     lines = text.plain.splitlines()
     assert lines[0] == "Rate, last 6m39s"
     assert len(lines) == 12
@@ -191,15 +191,15 @@ def test_a_plot_has_its_size_and_leaves_out_what_is_unknown(glyphs) -> None:  # 
 
 
 def test_nothing_known_is_said() -> None:
-    nothing = plot_course("Rate", [1, 2], [Series([math.nan] * 2)], bytes_text, 60, 12, UNICODE)
+    nothing = plot_history("Rate", [1, 2], [Series([math.nan] * 2)], bytes_text, 60, 12, UNICODE)
     assert nothing.plain == "Rate: no history yet"
 
 
 def test_an_older_backends_history_has_no_rates() -> None:
-    cluster, course = incident(), TransferHistory()
+    cluster, history = incident(), TransferHistory()
     facts = taken(cluster)
     told = facts.snapshot.history[-1]
     old = HistoryPoint(told.at_ms, told.remaining_bytes, told.moving_replicas)
     facts.snapshot = replace(facts.snapshot, history=(old,))
-    course.take(facts)
-    assert rates(course.until(cluster.now_ms)) == [facts.summary.rate_bytes_per_s]
+    history.take(facts)
+    assert rates(history.until(cluster.now_ms)) == [facts.summary.rate_bytes_per_s]

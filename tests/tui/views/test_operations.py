@@ -22,13 +22,13 @@ from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
 from kshunt.tui.changes.wizard.screen import WizardScreen
 from kshunt.tui.data.operator_identity import who_am_i
 from kshunt.tui.data.questions import (
+    BACKEND_STATUS,
     DRIFT,
     ORPHANS,
     OWNED,
     PIPELINE,
     PRESENCE,
     PROPOSALS,
-    STANDING,
     PollingState,
     due,
 )
@@ -179,8 +179,8 @@ async def test_what_cannot_be_done_is_refused_with_what_can(shown: Shown) -> Non
 
 
 async def test_what_zookeeper_does_not_offer_is_not_blamed_on_the_state(shown: Shown) -> None:
-    shown.backend.standing = replace(
-        shown.backend.standing,
+    shown.backend.status = replace(
+        shown.backend.status,
         not_offered=(("cancel", "no znode stops it"),),
         remarks=("It is read.",),
     )
@@ -188,7 +188,7 @@ async def test_what_zookeeper_does_not_offer_is_not_blamed_on_the_state(shown: S
     shown.backend.cluster.operations["op-1"] = held
     shown.backend.announce(held)
     await look_again(shown)
-    await shown.until(lambda: "It is read." in shown.frame(), "its standing is known")
+    await shown.until(lambda: "It is read." in shown.frame(), "its status is known")
     await shown.until(lambda: "c cancel" not in shown.lines()[-1], "it is not offered")
     await shown.press("c")
     assert shown.said == "ZooKeeper does not offer cancel: no znode stops it. What is: pause."
@@ -417,8 +417,8 @@ async def test_a_long_list_takes_two_lines_of_the_pane_at_most(shown: Shown) -> 
 
 
 async def test_a_backend_that_follows_says_whom(shown: Shown) -> None:
-    shown.backend.standing = replace(
-        shown.backend.standing,
+    shown.backend.status = replace(
+        shown.backend.status,
         acting="kshunt-9f8e7d6c",
         host="bastion-2",
         remarks=("The journal has 1 replica.",),
@@ -433,7 +433,7 @@ async def test_a_backend_that_follows_says_whom(shown: Shown) -> None:
 
 def test_an_idle_cluster_is_asked_for_no_configuration() -> None:
     idle = PollingState(100.0, live=True, running=False, leftovers_matter=False)
-    always = {STANDING, PIPELINE, PRESENCE, PROPOSALS}
+    always = {BACKEND_STATUS, PIPELINE, PRESENCE, PROPOSALS}
     assert set(due(idle, {})) == always
     assert due(replace(idle, live=False), {}) == ()
     busy = replace(idle, running=True, leftovers_matter=True)

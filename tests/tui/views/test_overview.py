@@ -386,8 +386,8 @@ async def test_data_of_no_broker_are_as_old_as_the_last_answer(tmp_path: Path) -
 async def test_what_the_way_to_the_cluster_does_not_offer_is_said_with_why(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", idle(), size=(160, 50), start_view=OVERVIEW) as shown:
         assert "ZooKeeper" not in shown.frame()
-        shown.backend.standing = replace(
-            shown.backend.standing, not_offered=(("unclean election", "no znode asks for one"),)
+        shown.backend.status = replace(
+            shown.backend.status, not_offered=(("unclean election", "no znode asks for one"),)
         )
         shown.time.now += 60
         words = "ZooKeeper does not offer unclean election: no znode asks for one."

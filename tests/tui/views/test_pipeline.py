@@ -31,7 +31,7 @@ from kshunt.tui.views.pipeline_alerts import pipeline_alerts
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, moving
-from tests.support.tui.delivered import deliver, eta, gap, standing
+from tests.support.tui.delivered import deliver, eta, gap, pipeline_status
 
 NOW_MS = 1_760_000_120_000
 
@@ -61,7 +61,7 @@ async def test_tables_without_rows_and_files_that_are_torn_are_said(tmp_path: Pa
         tmp_path / "s", cluster, size=SIZES["160x50"], start_view=HISTORY
     ) as shown:
         torn = TableStatus("stalls", problem="stalls/batch_id=3/part-0.parquet is passed over")
-        found = standing(cluster.now_ms)
+        found = pipeline_status(cluster.now_ms)
         shown.backend.pipeline = replace(found, tables=(*found.tables[:2], torn))
         shown.app.polling.nudge()
         await shown.until(lambda: "Stalls     none in a day" in shown.frame(), "it is shown")
@@ -158,7 +158,7 @@ async def test_it_fits_every_terminal_and_plain_ascii(tmp_path: Path) -> None:
 async def test_results_that_are_late_need_attention(tmp_path: Path) -> None:
     cluster: ScriptedCluster = moving()
     async with dashboard(tmp_path / "s", cluster, start_view=OVERVIEW) as shown:
-        shown.backend.pipeline = standing(
+        shown.backend.pipeline = pipeline_status(
             cluster.now_ms,
             state=PipelineState.LATE,
             behind_s=780.0,
@@ -241,7 +241,7 @@ def test_an_age_does_not_change_each_second(age_ms: int, text: str) -> None:
 
 
 def said(**others: object) -> list[str]:
-    return [item.text for item in pipeline_alerts(standing(NOW_MS, **others), NOW_MS)]
+    return [item.text for item in pipeline_alerts(pipeline_status(NOW_MS, **others), NOW_MS)]
 
 
 def test_a_pipeline_that_keeps_up_needs_nothing() -> None:

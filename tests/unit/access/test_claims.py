@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from kshunt.backend.access.oidc import REREAD_S, Claims, Provider
 from kshunt.backend.access.roles import Role
 from kshunt.backend.errors import ConfigError
-from tests.support.clocks import Standing
+from tests.support.clocks import StoppedClock
 
 ISSUER, AUDIENCE = "https://id.example.org/realm", "kshunt"
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -68,7 +68,7 @@ def provider(tmp_path: Path) -> Provider:
 
 @pytest.fixture
 async def claims(provider: Provider) -> Claims:
-    found = Claims(provider, Standing())
+    found = Claims(provider, StoppedClock())
     await found.start()
     return found
 
@@ -83,7 +83,7 @@ async def test_whom_it_vouches_for_comes_in(claims: Claims) -> None:
 async def test_the_highest_role_counts_wherever_it_stands(provider: Provider) -> None:
     mapped = {"kafka-oncall": Role.OPERATOR, "kafka-owner": Role.ADMIN}
     deep = replace(provider, role_claim="realm_access.roles", roles=mapped)
-    claims = Claims(deep, Standing())
+    claims = Claims(deep, StoppedClock())
     await claims.start()
     held = {"roles": ["kafka-owner", "kafka-oncall", "admin", 7]}
     caller = await claims.caller(signed(realm_access=held))
@@ -137,7 +137,7 @@ async def test_two_long_subjects_are_two_people(claims: Claims) -> None:
 async def test_keys_that_others_can_write_are_not_used(provider: Provider) -> None:
     os.chmod(provider.keys, 0o666)
     with pytest.raises(ConfigError, match="Others can write the file of keys"):
-        await Claims(provider, Standing()).start()
+        await Claims(provider, StoppedClock()).start()
 
 
 async def test_a_shared_secret_signs_nothing(claims: Claims) -> None:
@@ -181,7 +181,7 @@ async def test_keys_are_read_anew_when_the_provider_changes_them(
     provider: Provider, keys: tuple[type[Keys], str]
 ) -> None:
     served, url = keys
-    clock = Standing()
+    clock = StoppedClock()
     claims = Claims(replace(provider, keys=url), clock)
     await claims.start()
     served.content = jwks(new=OTHER).encode()
@@ -199,7 +199,7 @@ async def test_keys_that_were_read_count_while_the_provider_is_away(
     provider: Provider, keys: tuple[type[Keys], str]
 ) -> None:
     served, url = keys
-    clock = Standing()
+    clock = StoppedClock()
     claims = Claims(replace(provider, keys=url), clock)
     await claims.start()
     served.status = 500
@@ -214,7 +214,7 @@ async def test_keys_that_were_read_count_while_the_provider_is_away(
 async def test_what_is_no_set_of_keys_stops_the_start(provider: Provider, content: str) -> None:
     write(provider.keys, content)
     with pytest.raises(ConfigError):
-        await Claims(provider, Standing()).start()
+        await Claims(provider, StoppedClock()).start()
     write(provider.keys, None)
     with pytest.raises(ConfigError, match="cannot be read"):
-        await Claims(provider, Standing()).start()
+        await Claims(provider, StoppedClock()).start()

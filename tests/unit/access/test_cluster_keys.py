@@ -12,7 +12,7 @@ from kshunt.backend.access.cluster_keys import (
     ClusterKeys,
     Purpose,
     Signature,
-    Verdict,
+    SignatureVerdict,
     default_path,
     named_path,
     read_keys,
@@ -26,21 +26,27 @@ from tests.support.access.keys import rotated
 def test_a_signature_is_good_for_its_text_and_its_purpose_only() -> None:
     keys = ClusterKeys.new()
     signature = keys.sign(Purpose.JOURNAL, b"text")
-    assert keys.verify(Purpose.JOURNAL, b"text", signature) is Verdict.VALID
-    assert keys.verify(Purpose.JOURNAL, b"texts", signature) is Verdict.FORGED
-    assert keys.verify(Purpose.REQUEST, b"text", signature) is Verdict.FORGED
+    assert keys.verify(Purpose.JOURNAL, b"text", signature) is SignatureVerdict.VALID
+    assert keys.verify(Purpose.JOURNAL, b"texts", signature) is SignatureVerdict.FORGED
+    assert keys.verify(Purpose.REQUEST, b"text", signature) is SignatureVerdict.FORGED
     assert keys.verify(Purpose.JOURNAL, b"text", Signature(signature.key_id, "\udc80ü")) is (
-        Verdict.FORGED
+        SignatureVerdict.FORGED
     )
-    assert ClusterKeys.new().verify(Purpose.JOURNAL, b"text", signature) is Verdict.UNKNOWN_KEY
+    assert (
+        ClusterKeys.new().verify(Purpose.JOURNAL, b"text", signature)
+        is SignatureVerdict.UNKNOWN_KEY
+    )
 
 
 def test_a_key_can_be_replaced_while_the_old_one_still_verifies() -> None:
     old = ClusterKeys.new()
     both = rotated(old)
-    assert both.verify(Purpose.JOURNAL, b"x", old.sign(Purpose.JOURNAL, b"x")) is Verdict.VALID
+    assert (
+        both.verify(Purpose.JOURNAL, b"x", old.sign(Purpose.JOURNAL, b"x"))
+        is SignatureVerdict.VALID
+    )
     assert old.verify(Purpose.JOURNAL, b"x", both.sign(Purpose.JOURNAL, b"x")) is (
-        Verdict.UNKNOWN_KEY
+        SignatureVerdict.UNKNOWN_KEY
     )
     many = old
     for _ in range(KEYS_MAX + 5):

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from kshunt.backend.access.refused_tokens import LINES_PER_MINUTE, UNKNOWN, RefusedTokens, peer_of
 from kshunt.backend.access.roles import Caller, Role
 from kshunt.backend.api.http.route_roles import Declared
-from kshunt.backend.api.server.authentication import AccessPolicy, Gate
+from kshunt.backend.api.server.authentication import AccessPolicy, AuthenticationLayer
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.settings import LIMITS
 
@@ -114,7 +114,7 @@ class OneToken:
 
 async def test_the_gate_asks_no_more_for_a_peer_that_tries(clock: Moved) -> None:
     app, known = FastAPI(), OneToken()
-    gate = Gate(app, Declared(app), AccessPolicy(credentials=[known]), clock)
+    layer = AuthenticationLayer(app, Declared(app), AccessPolicy(credentials=[known]), clock)
 
     async def status(token: str, client: str = "10.0.0.5") -> int:
         got: list[Any] = []
@@ -136,7 +136,7 @@ async def test_the_gate_asks_no_more_for_a_peer_that_tries(clock: Moved) -> None
             "headers": headers,
             "client": (client, 1),
         }
-        await gate(scope, receive, send)
+        await layer(scope, receive, send)
         return int(got[0]["status"])
 
     assert await status("good") == 404

@@ -181,29 +181,29 @@ def caller_of(way_in: str, held: str) -> Caller | None:
 class Setting:
     """A backend that is asked, and perhaps another one that acts."""
 
-    def __init__(self, asked: str, acting: str, folder: Path) -> None:
-        self.asked, self.acting = asked, acting
+    def __init__(self, asked: str, active: str, folder: Path) -> None:
+        self.asked, self.active = asked, active
         self.here, self.there = Application("asked"), Application("acting")
         place = place_of("asked", asked, folder)
-        if acting:
-            actor = place_of("acting", acting, folder)
-            place.acting = beat(actor.me)
-            other = gated(self.there, actor, policy_of(acting))
-            self.gate = gated(
+        if active:
+            actor = place_of("acting", active, folder)
+            place.active = beat(actor.me)
+            other = gated(self.there, actor, policy_of(active))
+            self.layer = gated(
                 *(self.here, place, policy_of(asked)),
                 reached=lambda _: ("http://kshunt", httpx.ASGITransport(other)),
             )
         else:
-            self.gate = gated(self.here, place, policy_of(asked))
+            self.layer = gated(self.here, place, policy_of(asked))
 
     @property
     def is_laxer(self) -> bool:
         """Whether who acts demands less than who is asked, or takes no caller without a name."""
         ranks = {"open": 0, "socket": 1, "tokens": 2, "two-person": 3}
-        lets_fewer_in = self.acting in ASKS or self.acting == "socket"
+        lets_fewer_in = self.active in ASKS or self.active == "socket"
         unnamed = self.asked not in ASKS
-        crosses = unnamed and (self.acting in ASKS or (self.asked == "open" and lets_fewer_in))
-        loses = self.asked in ASKS and ranks[self.acting] < ranks[self.asked]
+        crosses = unnamed and (self.active in ASKS or (self.asked == "open" and lets_fewer_in))
+        loses = self.asked in ASKS and ranks[self.active] < ranks[self.asked]
         return crosses or loses
 
     async def ask(self, method: str, case: Case, held: str) -> int:
@@ -211,9 +211,9 @@ class Setting:
         shown = _headers(("authorization", f"Bearer {held}")) if held else ()
         body = b'{"who": "mallory", "reason": "x"}'
         # A bucket of its own for each request: how often one may ask is not the question here.
-        self.gate._buckets.clear()
+        self.layer._buckets.clear()
         answer = await call(
-            *(self.gate, method, case.raw_path),
+            *(self.layer, method, case.raw_path),
             query=case.query,
             headers=(*shown, *case.headers, (b"content-type", b"application/json")),
             body=body,
@@ -222,7 +222,7 @@ class Setting:
 
     def check(self, method: str, case: Case, held: str, name: str) -> None:
         """What reached an application is within the role, and in the name, of whoever asked."""
-        about = (method, case.raw_path, held or "nobody", name, self.asked, self.acting)
+        about = (method, case.raw_path, held or "nobody", name, self.asked, self.active)
         expected = caller_of(self.asked, credential(case, held))
         for app in (self.here, self.there):
             for one in app.requests:
@@ -241,12 +241,12 @@ class Setting:
         self.there.requests.clear()
 
 
-SETTINGS = [(asked, acting) for asked in DOORS for acting in ("", *DOORS)]
+SETTINGS = [(asked, active) for asked in DOORS for active in ("", *DOORS)]
 
 
-@pytest.mark.parametrize(("asked", "acting"), SETTINGS)
-async def test_nobody_gets_more_than_their_role(asked: str, acting: str, tmp_path: Path) -> None:
-    setting = Setting(asked, acting, tmp_path)
+@pytest.mark.parametrize(("asked", "active"), SETTINGS)
+async def test_nobody_gets_more_than_their_role(asked: str, active: str, tmp_path: Path) -> None:
+    setting = Setting(asked, active, tmp_path)
     handed_on = answered = 0
     for method, path in routes():
         for name, variant in VARIANTS.items():
@@ -257,7 +257,7 @@ async def test_nobody_gets_more_than_their_role(asked: str, acting: str, tmp_pat
                 answered += case.plain and status == 202
                 setting.check(method, case, held, name)
     assert answered
-    assert (handed_on > 0) == (bool(acting) and not setting.is_laxer)
+    assert (handed_on > 0) == (bool(active) and not setting.is_laxer)
 
 
 @pytest.mark.parametrize("asked", DOORS)

@@ -14,7 +14,7 @@ from kshunt.backend.access.tokens import TokenFile, read_tokens
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.errors import BadInput, ConfigError
 from kshunt.backend.tools import tokens as tool
-from tests.support.clocks import Standing
+from tests.support.clocks import StoppedClock
 from tests.support.tools import run_with
 
 HOUR_MS = 3_600_000
@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 
 async def test_a_token_lets_in_whoever_holds_it(path: Path) -> None:
-    clock = Standing()
+    clock = StoppedClock()
     made, text = TokenFile(path, clock).create("ada", Role.OPERATOR)
     caller = await TokenFile(path, clock).caller(text)
     assert caller is not None
@@ -35,7 +35,7 @@ async def test_a_token_lets_in_whoever_holds_it(path: Path) -> None:
 
 
 def test_the_file_is_of_no_use_to_who_reads_it(path: Path) -> None:
-    _, text = TokenFile(path, Standing()).create("ada", Role.OPERATOR)
+    _, text = TokenFile(path, StoppedClock()).create("ada", Role.OPERATOR)
     assert text.split("_", 2)[2] not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -54,14 +54,14 @@ def test_the_file_is_of_no_use_to_who_reads_it(path: Path) -> None:
     ],
 )
 async def test_nothing_else_does(path: Path, change: object) -> None:
-    tokens = TokenFile(path, Standing())
+    tokens = TokenFile(path, StoppedClock())
     _, text = tokens.create("ada", Role.VIEWER)
     assert callable(change)
     assert await tokens.caller(change(text)) is None
 
 
 async def test_it_expires_and_is_revoked_at_once(path: Path) -> None:
-    clock = Standing()
+    clock = StoppedClock()
     reader, writer = TokenFile(path, clock), TokenFile(path, clock)
     _, brief = writer.create("brief", Role.VIEWER, HOUR_MS)
     made, lasting = writer.create("lasting", Role.ADMIN)
@@ -77,7 +77,7 @@ async def test_it_expires_and_is_revoked_at_once(path: Path) -> None:
 
 
 def test_names_are_unique_among_the_valid(path: Path) -> None:
-    tokens = TokenFile(path, Standing())
+    tokens = TokenFile(path, StoppedClock())
     tokens.create("ada", Role.VIEWER)
     with pytest.raises(BadInput, match="There is a valid token named ada"):
         tokens.create("Ada", Role.VIEWER)
@@ -93,7 +93,7 @@ def test_names_are_unique_among_the_valid(path: Path) -> None:
 
 
 def test_others_must_not_read_the_file(path: Path) -> None:
-    TokenFile(path, Standing()).create("ada", Role.VIEWER)
+    TokenFile(path, StoppedClock()).create("ada", Role.VIEWER)
     path.chmod(0o640)
     with pytest.raises(ConfigError, match="Others can read"):
         read_tokens(path)

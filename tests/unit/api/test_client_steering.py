@@ -17,7 +17,7 @@ from kshunt.backend.api.models.previews import PreviewRequestModel
 from kshunt.backend.api.models.throttles import AdoptRequestModel
 from kshunt.backend.api.schema.audit import audit_json, read_audit_line
 from kshunt.backend.api.schema.throttles import read_drift, read_orphan
-from kshunt.backend.api.service.engine_json import drift_json, orphan_json
+from kshunt.backend.api.service.operations_json import drift_json, orphan_json
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan

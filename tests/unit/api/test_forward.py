@@ -48,10 +48,10 @@ async def pair(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         listens = []
         for place, app, listen in zip(places, apps, wanted, strict=True):
-            gate = gated(app, place, AccessPolicy(listen.path is not None))
-            listens.append(await stack.enter_async_context(served(gate, listen)))
+            layer = gated(app, place, AccessPolicy(listen.path is not None))
+            listens.append(await stack.enter_async_context(served(layer, listen)))
             place.me = replace(place.me, address=listens[-1].address)
-        places[0].acting = beat(places[1].me)
+        places[0].active = beat(places[1].me)
         yield Pair(places[0], places[1], apps, (listens[0], listens[1]))
 
 
@@ -114,7 +114,7 @@ async def test_what_a_proposal_would_do_is_what_the_backend_that_acts_says(pair:
 
 
 async def test_a_backend_that_acts_answers_itself(pair: Pair) -> None:
-    pair.one.acting = None
+    pair.one.active = None
     answer = await ask(pair.listen[0], "POST", CHANGE, json={})
     assert answer.json()["by"] == "one"
     assert FORWARDED_TO not in answer.headers
@@ -122,8 +122,8 @@ async def test_a_backend_that_acts_answers_itself(pair: Pair) -> None:
 
 async def test_the_first_change_of_a_cluster_goes_to_whoever_begins_to_act(pair: Pair) -> None:
     """Nobody acts yet: two backends are asked at once, and the other one wins."""
-    winner = pair.one.acting
-    pair.one.acting, pair.one.wins, pair.one.duty = None, winner, LeaseState.IDLE
+    winner = pair.one.active
+    pair.one.active, pair.one.wins, pair.one.duty = None, winner, LeaseState.IDLE
     body = {"throttle": 1}
     answer = await ask(pair.listen[0], "POST", CHANGE, json=body)
     assert (answer.status_code, answer.json()["by"]) == (202, "two")
@@ -132,7 +132,7 @@ async def test_the_first_change_of_a_cluster_goes_to_whoever_begins_to_act(pair:
 
 
 async def test_a_backend_that_begins_to_act_answers_itself(pair: Pair) -> None:
-    pair.one.acting, pair.one.duty = None, LeaseState.IDLE
+    pair.one.active, pair.one.duty = None, LeaseState.IDLE
     for sent, duty in (({"validate_only": True}, LeaseState.IDLE), ({}, LeaseState.ACT)):
         answer = await ask(pair.listen[0], "POST", CHANGE, json=sent)
         assert answer.json()["by"] == "one"
@@ -145,11 +145,11 @@ def refused(answer: httpx.Response, pair: Pair, *words: str) -> None:
     assert answer.status_code == 409
     assert answer.headers["content-type"] == "application/problem+json"
     said = answer.json()
-    assert pair.one.acting is not None
+    assert pair.one.active is not None
     for word in (
         "two acts",
-        pair.one.acting.host,
-        pair.one.acting.address,
+        pair.one.active.host,
+        pair.one.active.address,
         "2023-11-14 22:13:20 UTC",
         "Nothing was changed",
         *words,
@@ -164,7 +164,7 @@ async def test_an_address_of_another_host_is_not_tried_here(pair: Pair) -> None:
         replace(pair.two.me, host="there"),
         replace(pair.two.me, boot_id="another kernel of that name"),
     ):
-        pair.one.acting = beat(elsewhere)
+        pair.one.active = beat(elsewhere)
         refused(
             await ask(pair.listen[0], "POST", CHANGE, json={}),
             pair,
@@ -175,12 +175,12 @@ async def test_an_address_of_another_host_is_not_tried_here(pair: Pair) -> None:
 
 @pytest.mark.parametrize("address", ["unix:/nowhere/at/all", "http://127.0.0.1:1", "pigeon:7"])
 async def test_an_address_where_nobody_answers_is_said(pair: Pair, address: str) -> None:
-    pair.one.acting = beat(replace(pair.two.me, address=address))
+    pair.one.active = beat(replace(pair.two.me, address=address))
     refused(await ask(pair.listen[0], "POST", CHANGE, json={}), pair)
 
 
 async def test_a_change_does_not_go_round(pair: Pair) -> None:
-    pair.two.acting = beat(pair.one.me)
+    pair.two.active = beat(pair.one.me)
     answer = await ask(pair.listen[0], "POST", CHANGE, json={})
     assert answer.status_code == 409
     assert "changing places" in answer.json()["advice"]
@@ -188,7 +188,7 @@ async def test_a_change_does_not_go_round(pair: Pair) -> None:
 
 
 async def test_a_change_that_is_meant_for_another_backend_is_refused(pair: Pair) -> None:
-    pair.one.acting = beat(replace(pair.two.me, backend="three"))
+    pair.one.active = beat(replace(pair.two.me, backend="three"))
     answer = await ask(pair.listen[0], "POST", CHANGE, json={})
     assert answer.status_code == 409
     assert "not meant" in answer.json()["detail"]
@@ -203,7 +203,7 @@ async def test_what_may_have_been_carried_out_is_not_said_to_be_undone(pair: Pai
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        pair.one.acting = beat(replace(pair.two.me, address=f"http://127.0.0.1:{port}"))
+        pair.one.active = beat(replace(pair.two.me, address=f"http://127.0.0.1:{port}"))
         answer = await ask(pair.listen[0], "POST", CHANGE, json={})
     assert answer.status_code == 502
     assert "may have been carried out" in answer.json()["advice"]
@@ -224,26 +224,26 @@ async def test_a_client_that_leaves_is_not_waited_for(pair: Pair) -> None:
 
 @asynccontextmanager
 async def whole(where: Any, topic: str, name: str, folder: Path) -> AsyncIterator[LeaseManager]:
-    """A backend with its keeper, that serves; it ends in order."""
+    """A backend with its lease, that serves; it ends in order."""
     listen = Listen(folder / name)
     quick = LeaseTimes(beat_s=0.4, act_within_s=4.0, silence_s=5.0)
     async with journal(where, topic, name) as its:
-        keeper = LeaseManager(
+        lease_manager = LeaseManager(
             its, BackendIdentity.here(name, listen.address, 1), SystemClock(), terms=quick
         )
-        run = asyncio.create_task(keeper.run())
+        run = asyncio.create_task(lease_manager.run())
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            await keeper.ready(DEADLINE_S)
+            await lease_manager.ready(DEADLINE_S)
             await Application(name)(scope, receive, send)
 
-        async with served(gated(app, keeper, AccessPolicy(by_file=True)), listen):
+        async with served(gated(app, lease_manager, AccessPolicy(by_file=True)), listen):
             try:
-                yield keeper
+                yield lease_manager
             finally:
                 run.cancel()
                 await asyncio.gather(run, return_exceptions=True)
-                await keeper.release()
+                await lease_manager.release()
 
 
 async def test_whichever_backend_is_asked_the_one_that_acts_answers(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from kshunt.backend.api.forwarding.signatures import (
     signed,
 )
 from kshunt.backend.api.http.paths import rebuilt_path, rebuilt_query
-from kshunt.backend.api.server.authentication import AccessPolicy, Gate
+from kshunt.backend.api.server.authentication import AccessPolicy, AuthenticationLayer
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.errors import ConfigError
 from tests.support.access.forward import (
@@ -71,7 +71,7 @@ class Actor:
     app: Application = field(default_factory=lambda: Application("acting"))
 
     def __post_init__(self) -> None:
-        self.gate = gated(self.app, Place(at("acting", "unix:/run/acting")), self.policy)
+        self.layer = gated(self.app, Place(at("acting", "unix:/run/acting")), self.policy)
 
     async def take(
         self, statement: Statement | str, keys: ClusterKeys = KEYS, **about: Any
@@ -84,7 +84,7 @@ class Actor:
         request = {"body": BODY, "raw_path": PATH.encode(), "method": "POST", **about}
         headers = [(STATEMENT.encode(), statement.encode()), *request.pop("headers", ())]
         method, raw_path = request.pop("method"), request.pop("raw_path")
-        return await call(self.gate, method, raw_path, headers=headers, **request)
+        return await call(self.layer, method, raw_path, headers=headers, **request)
 
     @property
     def callers(self) -> list[Caller]:
@@ -186,7 +186,7 @@ async def test_a_signature_for_another_purpose_is_worth_nothing() -> None:
 async def test_headers_of_the_channel_alone_give_nothing(name: str) -> None:
     actor = Actor(AccessPolicy())
     headers = [(name.encode(), b"acting"), (name.encode(), b"acting")]
-    answer = await call(actor.gate, "POST", PATH.encode(), headers=headers, body=BODY)
+    answer = await call(actor.layer, "POST", PATH.encode(), headers=headers, body=BODY)
     assert (answer.status, actor.callers) == (403, [])
 
 
@@ -251,12 +251,12 @@ class Impostor:
 
 
 def standby(
-    app: Any, policy: AccessPolicy, acting: Any, keys: ClusterKeys = KEYS
-) -> tuple[Gate, Application]:
+    app: Any, policy: AccessPolicy, active: Any, keys: ClusterKeys = KEYS
+) -> tuple[AuthenticationLayer, Application]:
     """A backend that passes on to an application, and the application of its own."""
     here = Application("asked")
     asks = not policy.open
-    place = Place(at("asked", "http://127.0.0.1:2", demands_credentials=asks), acting)
+    place = Place(at("asked", "http://127.0.0.1:2", demands_credentials=asks), active)
     to = ("http://kshunt", httpx.ASGITransport(app))
     return gated(here, place, policy, keys=keys, reached=lambda _: to), here
 
@@ -269,9 +269,9 @@ BESIDE = at("acting", "http://127.0.0.1:1", demands_credentials=True)
 )
 async def test_an_answer_that_is_not_signed_is_in_doubt(headers: list[Any]) -> None:
     impostor = Impostor(headers)
-    gate, _ = standby(impostor, ASKS, beat(BESIDE))
+    layer, _ = standby(impostor, ASKS, beat(BESIDE))
     shown = [(b"authorization", b"Bearer operator"), (b"cookie", b"a=b"), (b"x-other", b"1")]
-    answer = await call(gate, "POST", PATH.encode(), headers=shown, body=BODY)
+    answer = await call(layer, "POST", PATH.encode(), headers=shown, body=BODY)
     assert answer.status == 502
     assert "may have been carried out" in answer.body.decode()
     sent = {name for name, _ in impostor.seen[0]["headers"]}
@@ -281,13 +281,13 @@ async def test_an_answer_that_is_not_signed_is_in_doubt(headers: list[Any]) -> N
 async def test_an_answer_to_another_request_is_in_doubt() -> None:
     actor = Actor()
     kept = await actor.take(ADA)
-    gate, _ = standby(
+    layer, _ = standby(
         Impostor([(ANSWER_SIGNED.encode(), kept.headers[ANSWER_SIGNED].encode())]),
         ASKS,
         beat(BESIDE),
     )
     shown = [(b"authorization", b"Bearer operator")]
-    assert (await call(gate, "POST", PATH.encode(), headers=shown)).status == 502
+    assert (await call(layer, "POST", PATH.encode(), headers=shown)).status == 502
 
 
 @pytest.mark.parametrize(
@@ -302,31 +302,31 @@ async def test_a_laxer_backend_is_handed_nothing(
 ) -> None:
     actor = Actor(AccessPolicy())
     place = Place(at("asked", "http://127.0.0.1:2", **mine))
-    place.acting = beat(at("acting", "http://127.0.0.1:1", **theirs))
-    to = ("http://kshunt", httpx.ASGITransport(actor.gate))
-    gate = gated(Application("asked"), place, AccessPolicy(), reached=lambda _: to)
-    answer = await call(gate, "POST", PATH.encode(), body=BODY)
+    place.active = beat(at("acting", "http://127.0.0.1:1", **theirs))
+    to = ("http://kshunt", httpx.ASGITransport(actor.layer))
+    layer = gated(Application("asked"), place, AccessPolicy(), reached=lambda _: to)
+    answer = await call(layer, "POST", PATH.encode(), body=BODY)
     assert (answer.status, actor.callers) == (409, [])
     assert said in answer.body.decode()
     assert "--two-person" in answer.body.decode()
 
 
 async def test_an_older_backend_counts_as_lax_and_one_with_other_keys_is_a_stranger() -> None:
-    gate, _ = standby(Actor().gate, ASKS, beat(replace(BESIDE, demands_credentials=False)))
+    layer, _ = standby(Actor().layer, ASKS, beat(replace(BESIDE, demands_credentials=False)))
     shown = [(b"authorization", b"Bearer admin")]
-    assert (await call(gate, "POST", PATH.encode(), headers=shown)).status == 409
-    gate, _ = standby(Actor().gate, ASKS, beat(replace(BESIDE, key_id="00000000")))
-    answer = await call(gate, "POST", PATH.encode(), headers=shown)
+    assert (await call(layer, "POST", PATH.encode(), headers=shown)).status == 409
+    layer, _ = standby(Actor().layer, ASKS, beat(replace(BESIDE, key_id="00000000")))
+    answer = await call(layer, "POST", PATH.encode(), headers=shown)
     assert answer.status == 409
     assert "--cluster-keys" in answer.body.decode()
 
 
 async def test_what_is_sent_on_is_made_anew() -> None:
     actor = Actor()
-    gate, _ = standby(actor.gate, ASKS, beat(BESIDE))
+    layer, _ = standby(actor.layer, ASKS, beat(BESIDE))
     shown = [(b"authorization", b"Bearer operator"), (b"content-type", b"a/b")]
     path = b"/v1/operations/a%62c%20%C3%BC/pause"
-    answer = await call(gate, "POST", path, query=b"x=a/../b;c&y=%zz&z", headers=shown)
+    answer = await call(layer, "POST", path, query=b"x=a/../b;c&y=%zz&z", headers=shown)
     assert answer.status == 202
     (one,) = actor.app.requests
     assert one.path == "/v1/operations/abc ü/pause"
@@ -339,9 +339,9 @@ async def test_what_is_sent_on_is_made_anew() -> None:
 
 async def test_what_does_not_fit_in_a_head_is_not_sent_on() -> None:
     actor = Actor()
-    gate, here = standby(actor.gate, ASKS, beat(BESIDE))
+    layer, here = standby(actor.layer, ASKS, beat(BESIDE))
     shown = [(b"authorization", b"Bearer operator")]
-    answer = await call(gate, "POST", PATH.encode(), query=b"x=" + b"%" * 3_000, headers=shown)
+    answer = await call(layer, "POST", PATH.encode(), query=b"x=" + b"%" * 3_000, headers=shown)
     assert answer.status == 400
     assert "Nothing was changed" in answer.body.decode()
     assert actor.callers == []
@@ -358,7 +358,7 @@ async def test_a_web_socket_is_closed_before_anybody_is_asked() -> None:
         return {"type": "websocket.connect"}
 
     actor = Actor(AccessPolicy())
-    await actor.gate({"type": "websocket", "path": PATH, "headers": []}, receive, send)
+    await actor.layer({"type": "websocket", "path": PATH, "headers": []}, receive, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
     assert actor.callers == []
 

@@ -64,7 +64,7 @@ CLIENT: Mapping[str, tuple[Ask, Json]] = {
     "cancel": (lambda c: c.cancel([TopicPartition("orders", 0)]), CHANGE),
     "throttles": (lambda c: c.throttles(), {"rates": [], "replicas": []}),
     "audit": (lambda c: c.audit(), {"cluster_id": "c", "entries": []}),
-    "standing": (lambda c: c.standing(), {"acting": True, "problems": []}),
+    "backend_status": (lambda c: c.backend_status(), {"acting": True, "problems": []}),
     "drift": (lambda c: c.drift(), {"drift": []}),
     "orphans": (lambda c: c.orphans(), {"orphans": []}),
     "owned": (lambda c: c.owned_throttles(), {"throttles": []}),

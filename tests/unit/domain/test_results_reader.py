@@ -96,7 +96,7 @@ def test_nothing_is_there_yet(results: Results) -> None:
     assert results.effects().rows == ()
     assert results.pairs(0).rows == ()
     assert results.quality(0).rows == ()
-    assert results.course(0, 10)[1].points == ()
+    assert results.transfer_history(0, 10)[1].points == ()
 
 
 def test_age_and_source_are_of_the_newest_row(results: Results) -> None:
@@ -327,14 +327,14 @@ def test_the_course_weighs_by_time(results: Results) -> None:
     random.Random(1).shuffle(rows)
     for number in range(5):
         write(results.folder, RATES, rows[number::5], f"batch_id={number}")
-    of, course = results.course(START_MS, 100)
+    of, transfer_history = results.transfer_history(START_MS, 100)
     assert of.table == "rates"
-    assert course.bucket_s == 60.0
-    assert course.since_ms is None
-    assert [point.at_ms for point in course.points] == [
+    assert transfer_history.bucket_s == 60.0
+    assert transfer_history.since_ms is None
+    assert [point.at_ms for point in transfer_history.points] == [
         START_MS + minute * 60_000 for minute in range(10)
     ]
-    for point in course.points:
+    for point in transfer_history.points:
         assert point.lag_bytes == pytest.approx(2_000)
         assert point.copied_bytes_per_s == pytest.approx(100)
         assert point.copies == pytest.approx(2)
@@ -343,18 +343,18 @@ def test_the_course_weighs_by_time(results: Results) -> None:
 def test_what_is_not_known_adds_nothing(results: Results) -> None:
     unknown: Row = {"elapsed_s": None, "remaining_bytes": None, "advanced_bytes": None}
     write(results.folder, RATES, [rate(START_MS, **unknown), rate(START_MS + 5_000)])
-    (point,) = results.course(START_MS, 10)[1].points
+    (point,) = results.transfer_history(START_MS, 10)[1].points
     assert (point.copied_bytes_per_s, point.copies) == (50.0, 0.5)
 
 
 def test_the_course_has_few_points_that_stay_where_they_are(results: Results) -> None:
     rows = [rate(START_MS + minute * 60_000) for minute in range(300)]
     write(results.folder, RATES, rows)
-    before = results.course(START_MS, 60)[1]
+    before = results.transfer_history(START_MS, 60)[1]
     assert len(before.points) <= 60
     assert before.bucket_s == 600.0
     write(results.folder, RATES, [rate(START_MS + 301 * 60_000)], "batch_id=2")
-    after = results.course(START_MS, 60)[1]
+    after = results.transfer_history(START_MS, 60)[1]
     assert after.points[: len(before.points) - 1] == before.points[:-1]
 
 
@@ -365,12 +365,12 @@ def test_what_there_is_no_time_for_is_read_later(tmp_path: Path) -> None:
         write(folder, RATES, [rate(at_ms)], f"batch_id={number}")
     reader = Results(folder, Impatient())
     try:
-        first = reader.course(START_MS, 1_000)[1]
+        first = reader.transfer_history(START_MS, 1_000)[1]
         assert first.since_ms is not None
         assert len(first.points) < 30
         found = first
         for _ in range(100):
-            found = reader.course(START_MS, 1_000)[1]
+            found = reader.transfer_history(START_MS, 1_000)[1]
             if found.since_ms is None:
                 break
         assert len(found.points) == 30
@@ -385,12 +385,12 @@ def test_what_was_read_stays_while_there_is_no_time_for_what_is_new(tmp_path: Pa
     reader = Results(folder, Impatient())
     try:
         for _ in range(20):
-            found = reader.course(START_MS, 1_000)[1]
+            found = reader.transfer_history(START_MS, 1_000)[1]
         assert (len(found.points), found.since_ms) == (3, None)
         for number in range(3, 9):
             at_ms = START_MS + 2 * HOUR_MS + number * 60_000
             write(folder, RATES, [rate(at_ms)], f"batch_id={number}")
-        assert len(reader.course(START_MS, 1_000)[1].points) >= 4
+        assert len(reader.transfer_history(START_MS, 1_000)[1].points) >= 4
     finally:
         reader.stop()
 

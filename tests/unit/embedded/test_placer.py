@@ -31,9 +31,9 @@ from kshunt.backend.embedded.controller.brokers import (
 from kshunt.backend.embedded.controller.decision import Decision, KafkaError
 from kshunt.backend.embedded.controller.replica_placement import (
     NamedPlacer,
-    asked_by,
     place,
     striped_placement,
+    with_principal,
 )
 from kshunt.backend.embedded.controller.topics import NewPartitions, NewTopic, create_partitions
 from kshunt.backend.embedded.controller.topics import create_topics as create
@@ -265,7 +265,7 @@ def test_a_rule_for_a_topic_or_a_principal_holds_in_the_controller(tmp_path: Pat
     rules = NamedPlacer("rules", {"kshunt.placer.rules": str(path)})
     image, dice = Controller().image, Random(1)
     assert place(image, 1, 1, rules, dice, topic="a.b") == [(4,)]
-    assert place(image, 1, 1, asked_by("User:u", rules), dice, topic="b") == [(2,)]
+    assert place(image, 1, 1, with_principal("User:u", rules), dice, topic="b") == [(2,)]
 
 
 @pytest.mark.conforms("kip-660-draft:configurable")

@@ -74,7 +74,7 @@ async def served(server: BrokerServer) -> bool:
         return correlation_id == 99
 
 
-class Gate:
+class HeldHandler:
     """A handler whose answers wait until each is let go."""
 
     def __init__(self) -> None:
@@ -100,35 +100,35 @@ class Gate:
 
 
 async def test_one_request_of_a_connection_is_handled_at_a_time() -> None:
-    gate = Gate()
-    async with serving(gate) as server, connected(server) as client:
+    handler = HeldHandler()
+    async with serving(handler) as server, connected(server) as client:
         client.ask(1)
         client.ask(2)
-        await gate.reached(1)
-        assert await other_is_served(server, gate)
-        assert gate.started == [1, 99]
-        gate.let(1)
-        gate.let(2)
+        await handler.reached(1)
+        assert await other_is_served(server, handler)
+        assert handler.started == [1, 99]
+        handler.let(1)
+        handler.let(2)
         assert [(await client.answer())[0] for _ in range(2)] == [1, 2]
 
 
-async def other_is_served(server: BrokerServer, gate: Gate) -> bool:
-    gate.let(99)
+async def other_is_served(server: BrokerServer, handler: HeldHandler) -> bool:
+    handler.let(99)
     return await served(server)
 
 
 async def test_requests_that_overlap_are_answered_in_order() -> None:
-    gate = Gate()
+    handler = HeldHandler()
     limits = ServerLimits(max_in_flight=3)
-    async with serving(gate, limits=limits) as server, connected(server) as client:
+    async with serving(handler, limits=limits) as server, connected(server) as client:
         for number in (1, 2, 3, 4):
             client.ask(number)
-        await gate.reached(1, 2, 3)
+        await handler.reached(1, 2, 3)
         for number in (3, 2, 1):
-            gate.let(number)
+            handler.let(number)
         assert [(await client.answer())[0] for _ in range(3)] == [1, 2, 3]
-        await gate.reached(1, 2, 3, 4)
-        gate.let(4)
+        await handler.reached(1, 2, 3, 4)
+        handler.let(4)
         assert (await client.answer())[0] == 4
 
 
@@ -242,30 +242,30 @@ async def test_more_connections_than_allowed_are_reset() -> None:
 
 
 async def test_stopping_answers_what_was_asked_and_starts_again_on_its_port() -> None:
-    gate = Gate()
-    async with serving(gate) as server:
+    handler = HeldHandler()
+    async with serving(handler) as server:
         async with connected(server) as busy, connected(server) as idle:
             busy.ask(1)
-            await gate.reached(1)
+            await handler.reached(1)
             stopping = asyncio.create_task(server.stop(grace_s=DEADLINE_S))
             assert await idle.ends() == b""
             with pytest.raises(ConnectionRefusedError):
                 await asyncio.open_connection("127.0.0.1", server.port)
-            gate.let(1)
+            handler.let(1)
             assert (await busy.answer())[0] == 1
             assert await busy.ends() == b""
             await stopping
         port = server.port
         assert await server.start() == port
-        gate.let(99)
+        handler.let(99)
         assert await served(server)
 
 
 async def test_stopping_does_not_wait_longer_than_it_is_told() -> None:
-    gate = Gate()
-    async with serving(gate) as server, connected(server) as client:
+    handler = HeldHandler()
+    async with serving(handler) as server, connected(server) as client:
         client.ask(1)
-        await gate.reached(1)
+        await handler.reached(1)
         await server.stop(grace_s=0.01)
         assert await client.ends() == b""
         assert server.connections == 0

@@ -31,7 +31,7 @@ class Crash(Exception):
     """The process ends here."""
 
 
-class Cluster:
+class TransactionCluster:
     """Logs that keep markers, records that survive, and coordinators that do not."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ def refuses(call: Callable[[], object]) -> Code:
 
 
 def test_a_transaction_commits_in_all_its_partitions() -> None:
-    cluster = Cluster()
+    cluster = TransactionCluster()
     who = cluster.init()
     assert who == Producer(1_000, 0)
     cluster.add(who, B)
@@ -128,7 +128,7 @@ def test_a_transaction_commits_in_all_its_partitions() -> None:
 
 
 def test_a_new_instance_fences_the_one_before_and_aborts_for_it() -> None:
-    cluster = Cluster()
+    cluster = TransactionCluster()
     zombie = cluster.init()
     cluster.add(zombie, A)
     new = cluster.init()
@@ -143,7 +143,7 @@ def test_a_new_instance_fences_the_one_before_and_aborts_for_it() -> None:
 
 
 def test_a_stranger_and_an_ended_transaction_are_refused() -> None:
-    cluster = Cluster()
+    cluster = TransactionCluster()
     assert refuses(lambda: cluster.end(Producer(5, 0))) is Code.INVALID_PRODUCER_ID_MAPPING
     who = cluster.init()
     other = Producer(who.producer_id + 1, who.epoch)
@@ -155,13 +155,13 @@ def test_a_stranger_and_an_ended_transaction_are_refused() -> None:
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 900_001])
 def test_a_timeout_must_be_one_that_the_broker_allows(timeout_ms: int) -> None:
-    init = Cluster().transactions.init_producer
+    init = TransactionCluster().transactions.init_producer
     code = refuses(lambda: init("y", timeout_ms, None, lambda: 1))
     assert code is Code.INVALID_TRANSACTION_TIMEOUT
 
 
 def test_a_partition_without_leader_holds_up_the_end() -> None:
-    cluster = Cluster()
+    cluster = TransactionCluster()
     who = cluster.init()
     cluster.add(who, A, B)
     cluster.add_offsets(who, 7)
@@ -182,7 +182,7 @@ def test_a_partition_without_leader_holds_up_the_end() -> None:
 
 
 def test_a_new_instance_waits_for_the_markers_of_the_one_before() -> None:
-    cluster = Cluster()
+    cluster = TransactionCluster()
     who = cluster.init()
     cluster.add(who, A)
     cluster.leaderless = {A}
@@ -193,7 +193,7 @@ def test_a_new_instance_waits_for_the_markers_of_the_one_before() -> None:
 
 
 def test_what_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
-    cluster = Cluster()
+    cluster = TransactionCluster()
     who = cluster.init()
     cluster.now_s = 10.0
     cluster.add(who, A)
@@ -207,7 +207,7 @@ def test_what_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
 
 
 def test_a_producer_that_names_its_epoch_gets_the_next_one_and_no_other() -> None:
-    cluster = Cluster()
+    cluster = TransactionCluster()
     first = cluster.init()
     second = cluster.init(first)
     assert second.epoch == 1
@@ -218,7 +218,7 @@ def test_a_producer_that_names_its_epoch_gets_the_next_one_and_no_other() -> Non
     assert refuses(lambda: cluster.init(stranger)) is Code.PRODUCER_FENCED
 
 
-def at_epoch(cluster: Cluster, epoch: int) -> Producer:
+def at_epoch(cluster: TransactionCluster, epoch: int) -> Producer:
     """The producer, when it has come to this epoch."""
     who = cluster.init()
     while who.epoch < epoch:
@@ -227,7 +227,7 @@ def at_epoch(cluster: Cluster, epoch: int) -> Producer:
 
 
 def test_a_producer_whose_epochs_run_out_gets_a_new_id() -> None:
-    cluster = Cluster()
+    cluster = TransactionCluster()
     last = at_epoch(cluster, EPOCH_MAX - 1)
     new = cluster.init(last)
     assert new == Producer(last.producer_id + 1, 0)
@@ -238,7 +238,7 @@ def test_a_producer_whose_epochs_run_out_gets_a_new_id() -> None:
 
 
 def test_from_version_5_on_the_epoch_ends_with_the_transaction() -> None:
-    cluster = Cluster()
+    cluster = TransactionCluster()
     who = cluster.init()
     cluster.add(who, A)
     after = cluster.end(who, bumps=True)
@@ -254,7 +254,7 @@ def test_from_version_5_on_the_epoch_ends_with_the_transaction() -> None:
 
 
 def test_from_version_5_on_epochs_that_run_out_end_with_a_new_id() -> None:
-    cluster = Cluster()
+    cluster = TransactionCluster()
     last = at_epoch(cluster, EPOCH_MAX - 1)
     cluster.add(last, A)
     after = cluster.end(last, bumps=True)
@@ -265,7 +265,7 @@ def test_from_version_5_on_epochs_that_run_out_end_with_a_new_id() -> None:
 
 
 def test_only_offsets_of_a_group_of_the_transaction_are_taken() -> None:
-    cluster = Cluster()
+    cluster = TransactionCluster()
     who = cluster.init()
     assert cluster.transactions.refuses_offsets(who, "g") is Code.INVALID_TXN_STATE
     cluster.add_offsets(who, 5)
@@ -280,7 +280,7 @@ def test_only_offsets_of_a_group_of_the_transaction_are_taken() -> None:
 def test_a_transaction_ends_in_one_way_wherever_the_process_ends(
     commit: bool, bumps: bool, steps: int
 ) -> None:
-    cluster = Cluster()
+    cluster = TransactionCluster()
     who = cluster.init()
     cluster.add(who, A, B)
     cluster.add_offsets(who, 5)

@@ -36,7 +36,7 @@ async def told(notifier: Notifier, *numbers: int, subject: str = "") -> None:
 async def idle(notifier: Notifier) -> None:
     """Wait until nothing waits."""
     await wait_until_async(
-        lambda: not any(one.waiting for one in notifier.standing), DEADLINE_S, "nothing waits"
+        lambda: not any(one.waiting for one in notifier.status), DEADLINE_S, "nothing waits"
     )
 
 
@@ -46,8 +46,8 @@ def numbers(receiver: Receiver) -> list[int]:
 
 def all_kept(notifier: Notifier, count: int) -> bool:
     """Whether a single hook has, or had, so many messages."""
-    (standing,) = notifier.standing
-    return standing.waiting + standing.delivered == count
+    (status,) = notifier.status
+    return status.waiting + status.delivered == count
 
 
 async def came(receiver: Receiver, count: int) -> None:
@@ -58,12 +58,12 @@ async def came(receiver: Receiver, count: int) -> None:
 
 async def test_messages_come_to_every_hook_in_their_order(desk: Desk) -> None:
     with receiving() as one, receiving() as other:
-        async with desk.telling(target(one.url), target(other.url)) as notifier:
+        async with desk.notifying(target(one.url), target(other.url)) as notifier:
             await told(notifier, *range(1, 21))
             await came(one, 20)
             await came(other, 20)
             await idle(notifier)
-            assert [each.delivered for each in notifier.standing] == [20, 20]
+            assert [each.delivered for each in notifier.status] == [20, 20]
     assert numbers(one) == numbers(other) == list(range(1, 21))
     assert desk.waiting.stat().st_size == 0
     assert not desk.letters()
@@ -72,15 +72,15 @@ async def test_messages_come_to_every_hook_in_their_order(desk: Desk) -> None:
 async def test_what_fails_is_sent_again_with_its_id_before_what_came_after(desk: Desk) -> None:
     with receiving() as receiver:
         receiver.next += [says(500), resets(), sends(b"\x00"), says(204), says(503)]
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             await told(notifier, 1, 2)
             await came(receiver, 6)
             await idle(notifier)
-            (standing,) = notifier.standing
+            (status,) = notifier.status
     assert numbers(receiver) == [1, 1, 1, 1, 2, 2]
     assert [request.id for request in receiver.received] == ["msg_1"] * 4 + ["msg_2"] * 2
     assert len({request.body for request in receiver.received[:4]}) == 1
-    assert (standing.delivered, standing.failed, standing.given_up) == (2, 4, 0)
+    assert (status.delivered, status.failed, status.given_up) == (2, 4, 0)
     # Three failures in a row, then a first one.
     pauses = desk.clock.pauses
     assert [round(pause, 1) <= 2 * 2**n for n, pause in enumerate(pauses[:3])] == [True] * 3
@@ -90,7 +90,7 @@ async def test_what_fails_is_sent_again_with_its_id_before_what_came_after(desk:
 async def test_a_receiver_that_asks_for_time_gets_it_within_a_bound(desk: Desk) -> None:
     with receiving() as receiver:
         receiver.next += [says(429, retry_after="120"), says(503, retry_after="999999")]
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             await told(notifier, 1)
             await came(receiver, 3)
             await idle(notifier)
@@ -102,24 +102,24 @@ async def test_after_the_last_attempt_it_is_a_dead_letter_and_the_next_one_is_se
 ) -> None:
     with receiving() as receiver:
         receiver.next += [says(500, b"on fire")] * QUICK.attempts
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             await told(notifier, 1, 2)
             await came(receiver, QUICK.attempts + 1)
             await idle(notifier)
-            (standing,) = notifier.standing
+            (status,) = notifier.status
     (letter,) = desk.letters()
     assert numbers(receiver) == [1] * QUICK.attempts + [2]
     assert letter.message.data == {"number": 1}
     assert (letter.attempts, letter.error) == (QUICK.attempts, "HTTP 500: on fire")
     assert letter.hook == target(receiver.url).id
     assert "secret-of-the-path" not in desk.dead.read_text()
-    assert (standing.delivered, standing.given_up) == (1, 1)
+    assert (status.delivered, status.given_up) == (1, 1)
 
 
 async def test_what_is_refused_is_given_up_sooner(desk: Desk) -> None:
     with receiving() as receiver:
         receiver.next += [says(400)] * QUICK.attempts_refused
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             await told(notifier, 1, 2)
             await came(receiver, QUICK.attempts_refused + 1)
             await idle(notifier)
@@ -130,14 +130,14 @@ async def test_what_is_refused_is_given_up_sooner(desk: Desk) -> None:
 async def test_who_is_gone_is_asked_no_more_and_nothing_is_lost(desk: Desk) -> None:
     with receiving() as receiver, receiving() as other:
         receiver.next.append(says(410))
-        async with desk.telling(target(receiver.url), target(other.url)) as notifier:
+        async with desk.notifying(target(receiver.url), target(other.url)) as notifier:
             await told(notifier, 1, 2)
             await wait_until_async(lambda: len(desk.letters()) == 2, DEADLINE_S, "two are dead")
             await told(notifier, 3)
             await wait_until_async(lambda: len(desk.letters()) == 3, DEADLINE_S, "three are")
             await came(other, 3)
             await idle(notifier)
-            assert [one.stopped for one in notifier.standing] == [True, False]
+            assert [one.stopped for one in notifier.status] == [True, False]
     assert numbers(receiver) == [1]
     assert [letter.message.data["number"] for letter in desk.letters()] == [1, 2, 3]
 
@@ -146,7 +146,7 @@ async def test_one_that_hangs_does_not_hold_up_another(tmp_path: Path) -> None:
     desk = Desk(tmp_path, RetryPolicy(answer_s=20, grace_s=0.1))
     with receiving() as slow, receiving() as quick:
         slow.always = hangs()
-        async with desk.telling(target(slow.url), target(quick.url)) as notifier:
+        async with desk.notifying(target(slow.url), target(quick.url)) as notifier:
             await told(notifier, *range(1, 6))
             await came(quick, 5)
             assert len(slow.received) == 1
@@ -166,13 +166,13 @@ async def test_a_queue_that_is_full_keeps_the_newest_of_each_subject(tmp_path: P
     desk = Desk(tmp_path, RetryPolicy(answer_s=20, waiting_max=4, grace_s=5))
     with receiving() as receiver:
         receiver.next.append(hangs())
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             await told(notifier, 1)
             await came(receiver, 1)
             await told(notifier, 2, 3, subject="operation a")
             await told(notifier, 4, 5, 6)
             await wait_until_async(lambda: len(desk.letters()) == 2, DEADLINE_S, "two are dropped")
-            assert notifier.standing[0].waiting == 4
+            assert notifier.status[0].waiting == 4
             receiver.over.set()
             await came(receiver, 5)
             await idle(notifier)
@@ -191,19 +191,19 @@ async def test_at_a_stop_what_waits_is_tried_once_and_then_kept(tmp_path: Path) 
     desk.clock.free.clear()
     with receiving() as receiver:
         receiver.next += [says(500)]
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             await told(notifier, 1, 2)
             await wait_until_async(lambda: desk.clock.pauses, DEADLINE_S, "it pauses")
         assert numbers(receiver) == [1, 1, 2]
         receiver.always = says(500)
         desk.clock.pauses.clear()
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             await told(notifier, 3, 4)
             await wait_until_async(lambda: desk.clock.pauses, DEADLINE_S, "it pauses")
         # The first one failed, and order is kept.
         assert numbers(receiver)[3:] == [3, 3]
         receiver.always = says(204)
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             await came(receiver, 7)
             await idle(notifier)
     assert numbers(receiver)[5:] == [3, 4]
@@ -215,7 +215,7 @@ async def test_a_stop_waits_no_longer_than_its_grace(tmp_path: Path) -> None:
     with receiving() as receiver:
         receiver.always = hangs()
         began_s = asyncio.get_running_loop().time()
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             await told(notifier, 1)
             await came(receiver, 1)
         assert asyncio.get_running_loop().time() - began_s < 20
@@ -242,7 +242,7 @@ async def test_killed_at_any_moment_nothing_that_was_kept_is_lost(tmp_path: Path
             await wait_until_async(partial(all_kept, notifier, 3), DEADLINE_S, "all are kept")
             await came(receiver, moment)
             await killed(notifier)
-            async with desk.telling(target(receiver.url)) as again:
+            async with desk.notifying(target(receiver.url)) as again:
                 await idle(again)
             assert sorted(set(numbers(receiver))) == [1, 2, 3]
         assert not desk.letters()
@@ -253,10 +253,10 @@ async def test_what_waits_for_a_hook_that_is_no_more_is_a_dead_letter(tmp_path: 
     desk.clock.free.clear()
     with receiving() as receiver, receiving() as other:
         receiver.always = says(500)
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             await told(notifier, 1)
             await wait_until_async(lambda: desk.clock.pauses, DEADLINE_S, "it pauses")
-        async with desk.telling(target(other.url)):
+        async with desk.notifying(target(other.url)):
             pass
         assert not other.received
     assert [letter.error for letter in desk.letters()] == [NO_HOOK]
@@ -271,12 +271,12 @@ async def test_on_a_full_disk_messages_are_sent_and_tried_on(
 ) -> None:
     with receiving() as receiver:
         receiver.always = says(500)
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             with full_disk(0):
                 await told(notifier, 1)
                 await came(receiver, QUICK.attempts + 3)
-                assert notifier.standing[0].waiting == 1
-                assert notifier.standing[0].given_up == 0
+                assert notifier.status[0].waiting == 1
+                assert notifier.status[0].given_up == 0
             await wait_until_async(desk.letters, DEADLINE_S, "it is a dead letter")
             await idle(notifier)
     assert [letter.message.data["number"] for letter in desk.letters()] == [1]
@@ -287,12 +287,12 @@ async def test_on_a_full_disk_messages_are_sent_and_tried_on(
 async def test_a_receiver_that_comes_back_is_told_all(desk: Desk) -> None:
     with receiving() as receiver:
         receiver.always = says(503)
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             await told(notifier, 1, 2, 3)
             await came(receiver, 2)
             receiver.always = says(204)
             await idle(notifier)
-            delivered = notifier.standing[0].delivered
+            delivered = notifier.status[0].delivered
     assert delivered + len(desk.letters()) == 3
     assert numbers(receiver)[-1] == 3
 
@@ -303,7 +303,7 @@ async def test_what_neither_queue_nor_disk_has_room_for_is_said(
     desk = Desk(tmp_path, RetryPolicy(answer_s=20, waiting_max=2, grace_s=0.1))
     with receiving() as receiver:
         receiver.always = hangs()
-        async with desk.telling(target(receiver.url)) as notifier:
+        async with desk.notifying(target(receiver.url)) as notifier:
             with full_disk(0):
                 await told(notifier, 1)
                 await came(receiver, 1)
@@ -311,7 +311,7 @@ async def test_what_neither_queue_nor_disk_has_room_for_is_said(
                 await wait_until_async(
                     lambda: "lets message msg_2 go" in caplog.text, DEADLINE_S, "it is said"
                 )
-            assert notifier.standing[0].waiting == 2
+            assert notifier.status[0].waiting == 2
         receiver.over.set()
     assert "event 2" in caplog.text
     assert "secret-of-the-path" not in caplog.text

@@ -58,7 +58,7 @@ def cluster() -> Iterator[Running]:
 
 
 @asynccontextmanager
-async def telling_backend(servers: str, folder: Path, url: str) -> AsyncIterator[Backend]:
+async def notifying_backend(servers: str, folder: Path, url: str) -> AsyncIterator[Backend]:
     """A backend in this process that tells one webhook, and looks for orphans often."""
     settings, clock = Settings(servers), SystemClock()
 
@@ -111,7 +111,7 @@ async def test_operations_drift_and_orphans_are_told(cluster: Running, tmp_path:
     # Its lists name replicas that no move justifies.
     await prepared(servers, cluster.call(lambda one: one.world.cluster_id), TOPIC, 3)
     with receiving() as receiver:
-        async with telling_backend(servers, tmp_path, receiver.url) as backend:
+        async with notifying_backend(servers, tmp_path, receiver.url) as backend:
             orphan = (await told(receiver, "orphan.appeared")).document
             assert f"topic {TOPIC}" in orphan["text"]
             assert orphan["cluster"]
@@ -119,7 +119,7 @@ async def test_operations_drift_and_orphans_are_told(cluster: Running, tmp_path:
             assert (await told(receiver, "backend.acts")).document["data"]["operations"] == []
             ids = [change_id(one) for one in await backend.throttle_repair.orphans()]
             await backend.throttle_repair.remove_orphans(
-                ids, validate_only=False, asker=Requester("ada")
+                ids, validate_only=False, requester=Requester("ada")
             )
             removed = (await told(receiver, "operation.ended")).document["data"]["operation"]
             assert (removed["kind"], removed["who"]) == ("orphans", "ada")
@@ -147,7 +147,7 @@ async def test_a_cluster_that_is_silent_is_told_and_that_it_is_back(
     # A broker without a replica is asked for none, and so is never silent.
     await asyncio.to_thread(create_topic, cluster.bootstrap_servers, TOPIC, [[1, 2], [2, 3]])
     with receiving() as receiver:
-        async with telling_backend(cluster.bootstrap_servers, tmp_path, receiver.url) as backend:
+        async with notifying_backend(cluster.bootstrap_servers, tmp_path, receiver.url) as backend:
             await wait_until_async(lambda: answers(backend), DEADLINE_S, "the cluster is seen")
             for broker in (1, 2, 3):
                 cluster.call(partial(EmbeddedCluster.stop_broker, broker=broker, crash=True))
@@ -171,7 +171,7 @@ async def test_a_deletion_of_partitions_is_told_step_by_step(tmp_path: Path) -> 
     ):
         servers = cluster.bootstrap_servers
         await asyncio.to_thread(create_topic, servers, TOPIC, [[1, 2], [2, 3], [3, 1]])
-        async with telling_backend(servers, tmp_path, receiver.url) as backend:
+        async with notifying_backend(servers, tmp_path, receiver.url) as backend:
             await backend.ready()
             await told(receiver, "backend.acts")
             await wait_until_async(lambda: answers(backend), DEADLINE_S, "the cluster is seen")

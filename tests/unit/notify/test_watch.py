@@ -30,8 +30,8 @@ from tests.support.recording.samples import plain, with_modes
 RO, NONE = PartitionMode.READ_ONLY, PartitionMode.NONE
 
 State = OperationState
-AT = Seen(0.0, "kshunt-1", "host-1", acting=True, writes=True, reachable=True)
-IDLE = replace(AT, acting=False, writes=False)
+AT = Seen(0.0, "kshunt-1", "host-1", active=True, writes=True, reachable=True)
+IDLE = replace(AT, active=False, writes=False)
 
 
 def operation(state: OperationState, **more: Any) -> Operation:
@@ -269,7 +269,7 @@ def test_who_acts_says_so_with_what_is_under_way() -> None:
 def test_who_loses_its_seat_says_so_at_once_and_who_only_pauses_later() -> None:
     watch = Watch()
     list(watch.seen(AT))
-    pausing = replace(AT, acting=False)
+    pausing = replace(AT, active=False)
     assert types(watch.seen(replace(pausing, at_s=1.0))) == []
     assert types(watch.seen(replace(AT, at_s=2.0))) == []
     assert types(watch.seen(replace(pausing, at_s=3.0))) == []

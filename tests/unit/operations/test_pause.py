@@ -53,7 +53,7 @@ def test_only_the_broker_that_receives_our_copy_is_slowed_and_only_as_a_follower
     assert pause.rates == {3: ThrottledRate(FAST, FLOOR)}
     assert pause.topics == {}
     assert pause.held == {(tp("a-0"), 3)}
-    assert not pause.going_on
+    assert not pause.not_held
     assert pause.record.rates == {3: FAST}
 
 
@@ -112,7 +112,7 @@ def test_our_own_replicas_that_have_arrived_leave_the_lists_before_the_floor_is_
     states = [at("a-1", [1, 3]), at("a-2", [1, 2])]
     throttles = Throttles(rated({3: (FAST, FAST)}), followers(a="0:3,1:3,2:3"))
     view = one_move(states=states, throttles=throttles)
-    assert pause_writes(OURS, view).going_on, "without knowing whose a-1 is, it is left alone"
+    assert pause_writes(OURS, view).not_held, "without knowing whose a-1 is, it is left alone"
     pause = pause_writes(OURS, view, share)
     assert pause.topics == followers(a="0:3,2:3"), "a-2 waits for its turn and stays listed"
     assert pause.rates == {3: ThrottledRate(FAST, FLOOR)}
@@ -223,8 +223,8 @@ def test_no_replica_but_our_copies_is_held(case: Any) -> None:
             is_held = throttle == FLOOR and listed
             assert is_held == ((partition, broker) in pause.held)
     copies = {(p, b) for p in ours for b in view.ongoing[p].adding}
-    assert pause.held | pause.going_on.keys() == copies
-    assert not pause.held & pause.going_on.keys()
+    assert pause.held | pause.not_held.keys() == copies
+    assert not pause.held & pause.not_held.keys()
 
 
 @given(clusters())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kshunt.backend.errors import BadInput, ConfigError, KshuntError
 from kshunt.backend.pipeline.command import main
-from kshunt.backend.pipeline.repartition.copy_batches import course, left_of, next_batch
+from kshunt.backend.pipeline.repartition.copy_batches import copy_cuts, left_of, next_batch
 from kshunt.backend.pipeline.repartition.repartition_command import read_offsets
 
 offsets = st.dictionaries(st.integers(0, 3), st.integers(0, 1_000), min_size=4, max_size=4)
@@ -26,7 +26,7 @@ def test_batches_pass_every_cut_and_end_at_the_end(
     for step in steps:
         former = cuts[-1] if cuts else start
         cuts.append({p: min(former[p] + step[p], ends[p]) for p in start})
-    way = course(start, {}, ends, cuts)
+    way = copy_cuts(start, {}, ends, cuts)
     at, batches, passed = dict(start), 0, [start]
     while batch := next_batch(at, way, records):
         goal = (*way.cuts, way.until)[batch.cut]
@@ -45,14 +45,14 @@ def test_batches_pass_every_cut_and_end_at_the_end(
 
 
 def test_a_batch_takes_of_each_partition_its_share() -> None:
-    way = course({0: 0, 1: 10}, {}, {0: 900, 1: 110}, [])
+    way = copy_cuts({0: 0, 1: 10}, {}, {0: 900, 1: 110}, [])
     batch = next_batch(way.start, way, 250)
     assert batch is not None
     assert [(r.partition, r.start, r.end) for r in batch.ranges] == [(0, 0, 225), (1, 10, 35)]
 
 
 def test_cuts_before_the_first_record_and_after_the_end_are_where_those_are() -> None:
-    way = course({0: 10, 1: 0}, {0: 40}, {0: 50, 1: 5}, [{0: 3}, {0: 60, 1: 2}])
+    way = copy_cuts({0: 10, 1: 0}, {0: 40}, {0: 50, 1: 5}, [{0: 3}, {0: 60, 1: 2}])
     assert way.until == {0: 40, 1: 5}
     assert way.cuts == [{0: 10, 1: 0}, {0: 40, 1: 2}]
 
@@ -70,7 +70,7 @@ def test_ends_and_cuts_that_cannot_be_are_refused(
     until: dict[int, int], cuts: list[dict[int, int]], reason: str
 ) -> None:
     with pytest.raises(BadInput, match=reason):
-        course({0: 10, 1: 0}, until, {0: 50, 1: 5}, cuts)
+        copy_cuts({0: 10, 1: 0}, until, {0: 50, 1: 5}, cuts)
 
 
 def repartition(*words: str) -> int:

@@ -24,7 +24,12 @@ from kshunt.backend.pipeline.reports.axes import time_marks, value_marks, value_
 from kshunt.backend.pipeline.reports.document import BYTES, SECONDS
 from kshunt.backend.pipeline.reports.markdown import escaped
 from kshunt.backend.pipeline.reports.material import NoOperation, NoResults, read
-from kshunt.backend.pipeline.reports.operation_history import TICK_MS, copies_of, course_of, rows_of
+from kshunt.backend.pipeline.reports.operation_history import (
+    TICK_MS,
+    copies_of,
+    history_of,
+    rows_of,
+)
 from kshunt.backend.pipeline.reports.report_command import drawn
 from kshunt.backend.pipeline.reports.report_document import report
 from kshunt.backend.pipeline.reports.words import bytes_text, duration_text, visible
@@ -231,7 +236,7 @@ def test_course_and_copies_are_those_of_loops_over_rows() -> None:
     rates = reference_rates(moved())
     rows = rows_of(arrow(RATES.columns, rates))
     copies = copies_of(rows)
-    course = course_of(rows, copies)
+    history = history_of(rows, copies)
     by_rid: Mapping[int, list[Row]] = {
         rid: list(some) for rid, some in groupby(rates, key=lambda row: row["rid"])
     }
@@ -244,15 +249,15 @@ def test_course_and_copies_are_those_of_loops_over_rows() -> None:
         copied = [one for one in some if not one["in_isr"]]
         assert copies.bytes[place] == sum(one["advanced_bytes"] or 0 for one in copied)
     # All that was copied is under the line of the rate.
-    assert course.rate_bytes_per_s.sum() * TICK_MS / 1000 == pytest.approx(copies.bytes.sum())
-    for at_ms, remaining in zip(course.at_ms, course.remaining_bytes, strict=True):
+    assert history.rate_bytes_per_s.sum() * TICK_MS / 1000 == pytest.approx(copies.bytes.sum())
+    for at_ms, remaining in zip(history.at_ms, history.remaining_bytes, strict=True):
         seen = [
             [one for one in some if one["at"].timestamp() * 1000 < at_ms][-1]
             for some in added.values()
         ]
         left = [one["remaining_bytes"] for one in seen if not one["in_isr"]]
         assert remaining == pytest.approx(sum(left), abs=1)
-    assert course.arrived[-1] == len(copies) == 4
+    assert history.arrived[-1] == len(copies) == 4
 
 
 def test_axes_have_round_marks() -> None:

@@ -57,14 +57,14 @@ def alive(pid: int) -> bool:
 async def test_it_runs_while_the_backend_does_and_ends_with_it(tmp_path: Path) -> None:
     noted = tmp_path / "pids"
     supervised = PipelineSupervisor(child(STAYS, str(noted)), SystemClock())
-    assert not supervised.standing().running
+    assert not supervised.status().running
     async with supervised.beside():
         # The process may write before its supervisor goes on.
         await wait_until_async(
-            lambda: pids(noted) and supervised.standing().running, DEADLINE_S, "it has started"
+            lambda: pids(noted) and supervised.status().running, DEADLINE_S, "it has started"
         )
-        standing = supervised.standing()
-        assert (standing.running, standing.restarts, standing.last_error) == (True, 0, "")
+        status = supervised.status()
+        assert (status.running, status.restarts, status.last_error) == (True, 0, "")
     (pid,) = pids(noted)
     assert not alive(pid)
 
@@ -81,29 +81,29 @@ async def test_it_is_started_again_whenever_it_ends(tmp_path: Path) -> None:
             )
             os.kill(pids(noted)[-1], signal.SIGKILL)
         await wait_until_async(
-            lambda: len(pids(noted)) == 4 and supervised.standing().running,
+            lambda: len(pids(noted)) == 4 and supervised.status().running,
             DEADLINE_S,
             "it was started again",
         )
-        standing = supervised.standing()
-        assert (standing.running, standing.restarts) == (True, 3)
-        assert standing.last_error == "it stays"
+        status = supervised.status()
+        assert (status.running, status.restarts) == (True, 3)
+        assert status.last_error == "it stays"
 
 
 async def test_why_it_ended_is_kept_in_its_own_words() -> None:
     supervised = PipelineSupervisor(child(FAILS), SystemClock(), pause_s=0.01)
     async with supervised.beside():
-        await wait_until_async(lambda: supervised.standing().restarts > 1, DEADLINE_S, "restarts")
-        assert supervised.standing().last_error == "There is no Java. Install one."
+        await wait_until_async(lambda: supervised.status().restarts > 1, DEADLINE_S, "restarts")
+        assert supervised.status().last_error == "There is no Java. Install one."
 
 
 async def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
     supervised = PipelineSupervisor([str(tmp_path / "none")], SystemClock(), pause_s=0.01)
     async with supervised.beside():
-        await wait_until_async(lambda: supervised.standing().restarts > 1, DEADLINE_S, "restarts")
-        standing = supervised.standing()
-        assert not standing.running
-        assert standing.last_error == "It cannot be started: No such file or directory."
+        await wait_until_async(lambda: supervised.status().restarts > 1, DEADLINE_S, "restarts")
+        status = supervised.status()
+        assert not status.running
+        assert status.last_error == "It cannot be started: No such file or directory."
 
 
 def test_a_backend_that_is_killed_leaves_no_process(tmp_path: Path) -> None:

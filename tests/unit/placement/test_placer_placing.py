@@ -93,14 +93,14 @@ def test_who_comes_while_a_placer_decides_waits_for_its_turn() -> None:
     def place() -> None:
         placed.append(place_with(placer, "busy", REQUEST, deadline_s=DEADLINE_S))
 
-    askers = [Thread(target=place) for _ in range(3)]
-    for asker in askers:
-        asker.start()
+    callers = [Thread(target=place) for _ in range(3)]
+    for caller in callers:
+        caller.start()
     wait_until(lambda: placer.asked, DEADLINE_S, "one of them is asked")
     assert placer.asked == 1
     placer.let_go.set()
-    for asker in askers:
-        asker.join(DEADLINE_S)
+    for caller in callers:
+        caller.join(DEADLINE_S)
     assert placed == [[(0, 1), (0, 1)]] * 3
 
 

@@ -30,7 +30,7 @@ async def test_every_moment_is_recorded_and_a_clean_end_leaves_no_trace(tmp_path
     assert keys_in(tmp_path, Table.BROKERS)
     assert not (tmp_path / STATE).exists()
     assert read_gaps(tmp_path) == ()
-    assert followed.recorder.standing.problem == ""
+    assert followed.recorder.status.problem == ""
 
 
 async def test_a_folder_that_cannot_be_used_is_said_once_and_tried_again(
@@ -41,12 +41,12 @@ async def test_a_folder_that_cannot_be_used_is_said_once_and_tried_again(
     caplog.set_level(logging.INFO)
     async with following(folder) as followed:
         await recorded_moments(followed, 4)
-        standing = followed.recorder
-        await wait_until_async(lambda: standing.standing.problem, DEADLINE_S, "it is noticed")
-        assert "in the way of a folder" in standing.standing.problem
-        assert standing.standing.rows_waiting >= 24
+        recorder = followed.recorder
+        await wait_until_async(lambda: recorder.status.problem, DEADLINE_S, "it is noticed")
+        assert "in the way of a folder" in recorder.status.problem
+        assert recorder.status.rows_waiting >= 24
         folder.unlink()
-        await wait_until_async(lambda: not standing.standing.problem, DEADLINE_S, "it is well")
+        await wait_until_async(lambda: not recorder.status.problem, DEADLINE_S, "it is well")
         await recorded_moments(followed, 1)
     assert len(keys_in(folder)) == 5 * 6
     said = [record.message for record in caplog.records if "samples" in record.message.lower()]
@@ -86,12 +86,12 @@ async def test_a_full_disk_is_said_once_however_often_it_is_tried(
     async with following(tmp_path, disk) as followed:
         await recorded_moments(followed, 3)
         await wait_until_async(lambda: disk.tries >= 5, DEADLINE_S, "it is tried again")
-        assert "No space left on device" in followed.recorder.standing.problem
+        assert "No space left on device" in followed.recorder.status.problem
         state = read_state(tmp_path)
         assert state is not None
         disk.full = False
         await wait_until_async(
-            lambda: not followed.recorder.standing.problem, DEADLINE_S, "there is room again"
+            lambda: not followed.recorder.status.problem, DEADLINE_S, "there is room again"
         )
     assert len(keys_in(tmp_path)) == 3 * 6
     assert sum("not recorded" in record.message for record in caplog.records) == 1
@@ -105,11 +105,11 @@ async def test_of_a_flush_that_fails_half_way_nothing_is_written_twice(tmp_path:
         await recorded_moments(followed, 2)
         followed.last = later(followed.last, 3_600)
         await recorded_moments(followed, 2)
-        standing = followed.recorder
-        await wait_until_async(lambda: standing.standing.problem, DEADLINE_S, "it is noticed")
-        assert str(in_the_way) in standing.standing.problem
+        recorder = followed.recorder
+        await wait_until_async(lambda: recorder.status.problem, DEADLINE_S, "it is noticed")
+        assert str(in_the_way) in recorder.status.problem
         in_the_way.unlink()
-        await wait_until_async(lambda: not standing.standing.problem, DEADLINE_S, "it is well")
+        await wait_until_async(lambda: not recorder.status.problem, DEADLINE_S, "it is well")
     keys = keys_in(tmp_path)
     assert len(keys) == len(set(keys)) == 4 * 6
     assert len(counted(tmp_path, Table.REPLICAS)) == 2
@@ -121,14 +121,12 @@ async def test_what_there_is_no_room_for_is_counted_in_rows_and_seconds(tmp_path
     async with following(folder, rows_waiting=20, brokers_s=1e9) as followed:
         await recorded_moments(followed, 9)
         await wait_until_async(
-            lambda: followed.recorder.standing.problem, DEADLINE_S, "it is noticed"
+            lambda: followed.recorder.status.problem, DEADLINE_S, "it is noticed"
         )
         folder.unlink()
-        await wait_until_async(
-            lambda: followed.recorder.standing.gaps, DEADLINE_S, "the gap is said"
-        )
+        await wait_until_async(lambda: followed.recorder.status.gaps, DEADLINE_S, "the gap is said")
     (gap,) = read_gaps(folder)
-    dropped = followed.recorder.standing.rows_dropped
+    dropped = followed.recorder.status.rows_dropped
     assert gap.why is Why.DROPPED
     assert gap.rows == dropped > 0
     assert str(dropped) in gap.text
@@ -151,7 +149,7 @@ async def test_it_falls_behind_and_says_which_moments_it_left_out(tmp_path: Path
         await followed.publish(5)
         go.set()
         await wait_until_async(
-            lambda: followed.recorder.standing.moments_skipped == 4, DEADLINE_S, "they are counted"
+            lambda: followed.recorder.status.moments_skipped == 4, DEADLINE_S, "they are counted"
         )
         await wait_until_async(lambda: read_gaps(tmp_path), DEADLINE_S, "and written down")
     (gap,) = read_gaps(tmp_path)
@@ -169,13 +167,13 @@ async def test_what_cannot_be_turned_into_rows_ends_nothing(tmp_path: Path) -> N
 
         followed.block = fail
         await followed.publish()
-        standing = followed.recorder
-        await wait_until_async(lambda: standing.standing.problem, DEADLINE_S, "it is said")
-        assert "what is this" in standing.standing.problem
+        recorder = followed.recorder
+        await wait_until_async(lambda: recorder.status.problem, DEADLINE_S, "it is said")
+        assert "what is this" in recorder.status.problem
         await wait_until_async(lambda: read_gaps(tmp_path), DEADLINE_S, "it is a gap")
         followed.block = dict
         await recorded_moments(followed, 1)
-        await wait_until_async(lambda: not standing.standing.problem, DEADLINE_S, "it is well")
+        await wait_until_async(lambda: not recorder.status.problem, DEADLINE_S, "it is well")
     assert len(keys_in(tmp_path)) == 2 * 6
     assert read_gaps(tmp_path)[0].moments == 1
 
@@ -187,9 +185,9 @@ async def test_another_cluster_is_not_recorded_into_the_same_files(tmp_path: Pat
         await followed.hub.publish(
             snapshot([], rows.taken_ms + 1_000, rows.version + 1, cluster_id="other")
         )
-        standing = followed.recorder
-        await wait_until_async(lambda: standing.standing.problem, DEADLINE_S, "it is said")
-        assert "other answers" in standing.standing.problem
+        recorder = followed.recorder
+        await wait_until_async(lambda: recorder.status.problem, DEADLINE_S, "it is said")
+        assert "other answers" in recorder.status.problem
     assert len(keys_in(tmp_path)) == 6
 
 
@@ -199,9 +197,9 @@ async def test_a_second_backend_records_nothing_until_the_first_one_ends(tmp_pat
         await first.settled()
         async with following(tmp_path) as second:
             await recorded_moments(second, 1)
-            standing = second.recorder
-            await wait_until_async(lambda: standing.standing.problem, DEADLINE_S, "it is said")
-            assert "Another backend records" in standing.standing.problem
-        assert second.recorder.standing.rows_written == 0
+            recorder = second.recorder
+            await wait_until_async(lambda: recorder.status.problem, DEADLINE_S, "it is said")
+            assert "Another backend records" in recorder.status.problem
+        assert second.recorder.status.rows_written == 0
         await recorded_moments(first, 1)
     assert len(keys_in(tmp_path)) == 2 * 6

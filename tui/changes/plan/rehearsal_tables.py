@@ -162,15 +162,15 @@ def deadline_words(answer: RehearsalAnswer, typed: TypedDeadline | None) -> Said
 # What stands below
 
 
-def broker_table(answer: RehearsalAnswer, chosen: Candidate) -> ListTable[BrokerCourse]:
+def broker_table(answer: RehearsalAnswer, chosen: Candidate) -> ListTable[BrokerRehearsal]:
     """By broker: the most that it receives, sends and holds, and what a deadline needs of it."""
     run = chosen.rehearsal
     peaks_in, peaks_out = run.peak_received_bytes_per_s(), run.peak_sent_bytes_per_s()
     disks = run.peak_disk_bytes()
     sizes = {row.broker: row.disk_bytes for row in answer.impact.brokers}
     needs = answer.deadline.needs if answer.deadline is not None else {}
-    rows: dict[RowKey, BrokerCourse] = {
-        broker: BrokerCourse(
+    rows: dict[RowKey, BrokerRehearsal] = {
+        broker: BrokerRehearsal(
             broker,
             peaks_in[broker],
             peaks_out[broker],
@@ -180,11 +180,11 @@ def broker_table(answer: RehearsalAnswer, chosen: Candidate) -> ListTable[Broker
         )
         for broker in run.brokers
     }
-    return ListTable(_COURSE if needs else _COURSE[:5], rows)
+    return ListTable(_REHEARSED if needs else _REHEARSED[:5], rows)
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerCourse:
+class BrokerRehearsal:
     """One broker in a rehearsal."""
 
     broker: int
@@ -198,8 +198,8 @@ class BrokerCourse:
     needs_out_bytes_per_s: float | None
 
 
-def _rated(key: str, title: str, name: str) -> Field[BrokerCourse]:
-    def cell(row: BrokerCourse, _: int) -> Cell:
+def _rated(key: str, title: str, name: str) -> Field[BrokerRehearsal]:
+    def cell(row: BrokerRehearsal, _: int) -> Cell:
         value: float | None = getattr(row, name)
         return Cell("-", "dim") if value is None else Cell(rate_text(value))
 
@@ -207,14 +207,14 @@ def _rated(key: str, title: str, name: str) -> Field[BrokerCourse]:
     return Field(column, cell, lambda row: getattr(row, name) or 0.0)
 
 
-def _disk_share(row: BrokerCourse) -> Cell:
+def _disk_share(row: BrokerRehearsal) -> Cell:
     if not row.size_bytes:
         return Cell(UNKNOWN_TEXT, "dim")
     share = row.disk_bytes / row.size_bytes
     return Cell(f"{share:.0%}", share_tone(share))
 
 
-_COURSE: Final[Sequence[Field[BrokerCourse]]] = (
+_REHEARSED: Final[Sequence[Field[BrokerRehearsal]]] = (
     Field(
         Column("broker", "Broker", 6, right=True),
         lambda row, _: Cell(str(row.broker), "strong"),

@@ -206,7 +206,7 @@ class PlanScreen(Dialog[NextStep | None]):
         await self._show(PlanStep.CHOICES, form)
         self._go(PlanStep.CHOICES)
 
-    def _keep_texts(self) -> None:
+    def _remember_texts(self) -> None:
         """What was typed stays, also for another goal."""
         names = asked_of(self._goal)
         if self.step is PlanStep.THROTTLES:
@@ -219,7 +219,7 @@ class PlanScreen(Dialog[NextStep | None]):
         message.stop()
         if self._working is not None:
             return
-        self._keep_texts()
+        self._remember_texts()
         if self.step is PlanStep.THROTTLES:
             throttles, deadline = message.values
             self._ask_rehearsal(throttles, deadline)
@@ -368,7 +368,7 @@ class PlanScreen(Dialog[NextStep | None]):
         if self.step is PlanStep.GOAL:
             self.dismiss(None)
             return
-        self._keep_texts()
+        self._remember_texts()
         self._go(PlanStep(self.step - 1))
 
     def action_turn(self) -> None:

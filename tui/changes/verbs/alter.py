@@ -66,11 +66,11 @@ def alter_intent(present: Present, target: TargetCluster, wanted: Wanted, glyphs
             f"{present.topic} is so already.", advice="Type more partitions, or another factor."
         )
     throttled = altered.replication_factor != UNCHANGED and wanted.throttle_bytes_per_s is not None
-    course = _Throttled(present, altered, wanted) if throttled else None
+    change = _Throttled(present, altered, wanted) if throttled else None
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        if course is not None:
-            return course.send(client, sending)
+        if change is not None:
+            return change.send(client, sending)
         return client.alter_topics({present.topic: altered}, **sending.words)
 
     changes = _changes(present, altered, glyphs)
@@ -84,7 +84,7 @@ def alter_intent(present: Present, target: TargetCluster, wanted: Wanted, glyphs
             *([("Throttle", _throttle_words(wanted))] if _copies(present, altered) else []),
         ),
         send=send,
-        preview=course.preview if course is not None and not course.grows else None,
+        preview=change.preview if change is not None and not change.grows else None,
         changes={present.topic: ", ".join(f"{name.lower()} {text}" for name, text in changes)},
         effect=_effect(present, altered),
         reason=wanted.reason,

@@ -33,7 +33,7 @@ class NextStep(NamedTuple):
     name: str
 
 
-async def show_course(store: Store, part: AnswerPart) -> None:
+async def show_progress(store: Store, part: AnswerPart) -> None:
     """Show how the operation of an answer goes."""
     operation = store.operation(part.answer.operation_id)
     # A few passes over every row of the cluster.

@@ -37,7 +37,7 @@ class PhasesPart(Vertical):
         for note in self._answer.notes if self.app.size.height >= NOTES_FROM else ():
             yield Lines(readable(note), classes="effect")
 
-    async def show_course(self, app: Dashboard) -> None:
+    async def show_progress(self, app: Dashboard) -> None:
         """Show how it stands."""
         room = max(self.app.size.height - AROUND, 3)
         found = await operation_lines(app, self._answer.operation_id, room, looks=False)

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.errors import KshuntError
 from kshunt.tui.changes.wizard.intent import Intent
-from kshunt.tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_course
+from kshunt.tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_progress
 from kshunt.tui.changes.wizard.question_parts import AnswerPart, error_lines
 from kshunt.tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
 from kshunt.tui.text.formatting import Glyphs
@@ -51,9 +51,9 @@ class ResultScreen(Dialog[NextStep | None]):
         self._on_changed("")
 
     def _on_changed(self, view: str) -> None:
-        course = partial(show_course, self._kshunt.store, self._part)
+        progress = partial(show_progress, self._kshunt.store, self._part)
         # A callable: one that is replaced before it starts leaves no coroutine behind.
-        self.run_worker(course, group="course", exclusive=True)  # type: ignore[arg-type]
+        self.run_worker(progress, group="progress", exclusive=True)  # type: ignore[arg-type]
 
     async def action_write(self) -> None:
         """Write the plan that leads back into the working directory."""

@@ -18,7 +18,7 @@ from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.errors import KshuntError
 from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangePreview, ChangeService, Stale
 from kshunt.tui.changes.wizard.intent import Intent
-from kshunt.tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_course
+from kshunt.tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_progress
 from kshunt.tui.changes.wizard.pages import Step, Wizard, step_line
 from kshunt.tui.changes.wizard.phases_part import PhasesPart
 from kshunt.tui.changes.wizard.question_parts import AnswerPart, AskPart, PreviewPart, error_lines
@@ -272,13 +272,13 @@ class WizardScreen(Dialog[NextStep | None]):
 
     def _on_changed(self, view: str) -> None:
         for watched in self.place(Step.WATCH).query(PhasesPart):
-            shown = partial(watched.show_course, self._kshunt)
-            self.run_worker(shown, group="course", exclusive=True)  # type: ignore[arg-type]
+            shown = partial(watched.show_progress, self._kshunt)
+            self.run_worker(shown, group="progress", exclusive=True)  # type: ignore[arg-type]
         parts = list(self.place(Step.WATCH).query(AnswerPart))
         if parts and self.answer is not None:
-            course = partial(show_course, self._kshunt.store, parts[0])
+            progress = partial(show_progress, self._kshunt.store, parts[0])
             # A callable: one that is replaced before it starts leaves no coroutine behind.
-            self.run_worker(course, group="course", exclusive=True)  # type: ignore[arg-type]
+            self.run_worker(progress, group="progress", exclusive=True)  # type: ignore[arg-type]
 
     # Keys
 

@@ -63,7 +63,7 @@ Section = tuple[str, list[Line]]
 
 
 def sections(
-    standing: PipelineStatus | None,
+    pipeline_status: PipelineStatus | None,
     past: PipelinePast | None,
     now_ms: int,
     width: int,
@@ -75,19 +75,19 @@ def sections(
 
     `unknown` is why nobody will say anything of it, where nobody has.
     """
-    found = [("Pipeline", _standing(standing, past, width, glyphs, unknown))]
-    if standing is None or past is None:
+    found = [("Pipeline", _pipeline_state(pipeline_status, past, width, glyphs, unknown))]
+    if pipeline_status is None or past is None:
         return found
     parts: tuple[tuple[str, str, Callable[[], list[Line]]], ...] = (
         ("eta", "Forecast", lambda: _etas(past, now_ms, width, glyphs)),
-        ("rates", "Copies", lambda: _course(past, now_ms, width, glyphs)),
+        ("rates", "Copies", lambda: _transfer_lines(past, now_ms, width, glyphs)),
         ("stalls", "Stalls", lambda: _stalls(past, now_ms, width, glyphs)),
         ("broker_load", "Load", lambda: _loads(past.loads, now_ms, width, glyphs)),
         ("move_pairs", "Pairs", lambda: _pairs(past.pairs, now_ms, width, glyphs)),
         ("quality", "Samples", lambda: _quality(past.quality, now_ms, width, glyphs)),
     )
     for table, label, lines in parts:
-        if any(one.table == table for one in standing.tables):
+        if any(one.table == table for one in pipeline_status.tables):
             found.append((label, [_chosen(line, label, n) for n, line in enumerate(lines())]))
     return found
 
@@ -105,42 +105,43 @@ def _chosen(line: Line, label: str, number: int) -> Line:
 # How it stands
 
 
-def _standing(
-    standing: PipelineStatus | None,
+def _pipeline_state(
+    pipeline_status: PipelineStatus | None,
     past: PipelinePast | None,
     width: int,
     glyphs: Glyphs,
     unknown: str,
 ) -> list[Line]:
-    if standing is None:
+    if pipeline_status is None:
         why = "Nobody has said yet whether one runs."
         return _words(f"Whether one ran is {unknown}." if unknown else why, width, glyphs, "dim")
-    state = Cell(f"{standing.state.value}:", _TONES.get(standing.state, "warn"))
-    words = [Cell(word) for word in printable(_about(standing)).split()]
+    state = Cell(f"{pipeline_status.state.value}:", _TONES.get(pipeline_status.state, "warn"))
+    words = [Cell(word) for word in printable(_about(pipeline_status)).split()]
     lines = wrapped([state, *words], width, 3, glyphs)
-    if standing.command:
-        lines.append(Line((Cell("run  ", "dim"), Cell(printable(standing.command), "strong"))))
-    there = {one.table for one in standing.tables}
+    if pipeline_status.command:
+        command = Cell(printable(pipeline_status.command), "strong")
+        lines.append(Line((Cell("run  ", "dim"), command)))
+    there = {one.table for one in pipeline_status.tables}
     missing = [title for name, title in _SECTIONS.items() if name not in there]
-    if standing.newest_ms is not None and missing:
+    if pipeline_status.newest_ms is not None and missing:
         lines += _words(f"Not here: {', '.join(missing)}.", width, glyphs, "dim")
-    problems = [printable(one.problem) for one in standing.tables if one.problem]
+    problems = [printable(one.problem) for one in pipeline_status.tables if one.problem]
     for problem in problems[:2]:
         lines += _words(problem, width, glyphs, "warn")
-    if standing.newest_ms is not None and past is None:
+    if pipeline_status.newest_ms is not None and past is None:
         why = f"What it delivered is {unknown}." if unknown else "Its results are being asked for."
         lines += _words(why, width, glyphs, "dim")
     return [_chosen(line, "Pipeline", number) for number, line in enumerate(lines)]
 
 
-def _about(standing: PipelineStatus) -> str:
+def _about(pipeline_status: PipelineStatus) -> str:
     """How far behind the samples, why, and how often its process had to be started again."""
     said = []
-    if standing.behind_s is not None:
-        said.append(f"results {age_text(standing.behind_s * 1000)} behind the samples.")
-    if standing.reason:
-        said.append(standing.reason)
-    process = standing.process
+    if pipeline_status.behind_s is not None:
+        said.append(f"results {age_text(pipeline_status.behind_s * 1000)} behind the samples.")
+    if pipeline_status.reason:
+        said.append(pipeline_status.reason)
+    process = pipeline_status.process
     if process is not None and process.restarts:
         last = f", last: {process.last_error}" if process.last_error else ""
         said.append(f"Started again {plural(process.restarts, 'time')}{last}.")
@@ -198,18 +199,18 @@ def _eta(
     ]
 
 
-def _course(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list[Line]:
-    course, of = past.course.course, past.course.of
-    if not course.points:
-        nothing = "nothing was copied" if course.since_ms is None else "being read"
+def _transfer_lines(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list[Line]:
+    history, of = past.course.course, past.course.of
+    if not history.points:
+        nothing = "nothing was copied" if history.since_ms is None else "being read"
         return [_head(nothing, of, now_ms, "dim")]
-    times, copied, lag = even(course)
+    times, copied, lag = even(history)
     span = duration_text((now_ms - times[0]) / 1000)
-    older = "" if course.since_ms is None else ", more being read"
-    each = duration_text(course.bucket_s).removesuffix("00s").removesuffix("00m")
+    older = "" if history.since_ms is None else ", more being read"
+    each = duration_text(history.bucket_s).removesuffix("00s").removesuffix("00m")
     head = _head(f"last {span}, a point each {each}{older}", of, now_ms)
     # The newest point is of the present as far as the results are.
-    lately = (of.newest_ms or 0) - times[-1] < 2_000 * course.bucket_s
+    lately = (of.newest_ms or 0) - times[-1] < 2_000 * history.bucket_s
     room = min(max(width - 44, 8), 60)
     lines = [head]
     plotted: tuple[tuple[str, list[float], Callable[[float], str]], ...] = (
@@ -228,11 +229,11 @@ def _course(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list
     return lines
 
 
-def even(course: TransferHistory) -> tuple[list[int], list[float], list[float]]:
+def even(history: TransferHistory) -> tuple[list[int], list[float], list[float]]:
     """Times at equal steps, throughput and lag at each; NaN where nothing was copied."""
-    step_ms = max(round(course.bucket_s * 1000), 1)
-    known = {point.at_ms: point for point in course.points}
-    times = list(range(course.points[0].at_ms, course.points[-1].at_ms + 1, step_ms))
+    step_ms = max(round(history.bucket_s * 1000), 1)
+    known = {point.at_ms: point for point in history.points}
+    times = list(range(history.points[0].at_ms, history.points[-1].at_ms + 1, step_ms))
     copied = [known[at].copied_bytes_per_s if at in known else math.nan for at in times]
     lag = [known[at].lag_bytes if at in known else math.nan for at in times]
     return times, copied, lag
@@ -248,14 +249,14 @@ def cause_text(key: str) -> str:
 
 def _stalls(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list[Line]:
     causes = past.causes.rows
-    count, going_on = sum(one.stalls for one in causes), sum(one.open for one in causes)
+    count, open_count = sum(one.stalls for one in causes), sum(one.open for one in causes)
     if not count:
         return [_head("none in a day", past.stalls.of, now_ms, "dim")]
     why = ", ".join(f"{cause_text(one.cause)} {one.stalls:,}" for one in causes[:3])
-    words = f"{going_on:,} going on, {count:,} in a day: {why}"
+    words = f"{open_count:,} going on, {count:,} in a day: {why}"
     lines = wrapped(
         [
-            Cell(words, "warn" if going_on else ""),
+            Cell(words, "warn" if open_count else ""),
             Cell(source_text(past.stalls.of, now_ms), "dim"),
         ],
         width,

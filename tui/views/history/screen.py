@@ -32,8 +32,8 @@ class HistoryScreen(BoardScreen):
     def compose_body(self) -> Iterable[Widget]:
         """A plot, a second one where there is room, and the lines."""
         glyphs = self.kshunt.glyphs
-        yield PlotPanel(glyphs=glyphs, id="course")
-        yield PlotPanel(glyphs=glyphs, id="course-2")
+        yield PlotPanel(glyphs=glyphs, id="history-plot")
+        yield PlotPanel(glyphs=glyphs, id="history-plot-2")
         yield Board(glyphs=glyphs, id="past")
 
     @property
@@ -46,10 +46,10 @@ class HistoryScreen(BoardScreen):
         return self._chosen
 
     @property
-    def course(self) -> tuple[TransferPoint, ...]:
+    def history(self) -> tuple[TransferPoint, ...]:
         """What was seen so far."""
         home = self.kshunt.store.home
-        return home.course if home is not None else ()
+        return home.history if home is not None else ()
 
     def note(self) -> str:
         """How much of the past is shown."""
@@ -68,7 +68,7 @@ class HistoryScreen(BoardScreen):
         from kshunt.tui.views.history.sections import history_lines
 
         return history_lines(
-            self.course,
+            self.history,
             self.chosen,
             store.pipeline,
             store.delivered,
@@ -82,8 +82,8 @@ class HistoryScreen(BoardScreen):
         """The plots too."""
         super().update_view()
         if self.kshunt.store.home is not None:
-            self._plot("#course", self.chosen)
-            self._plot("#course-2", self._after(self.chosen))
+            self._plot("#history-plot", self.chosen)
+            self._plot("#history-plot-2", self._after(self.chosen))
 
     def _after(self, chosen: Chosen) -> Chosen:
         """What stands in the second plot, and what Tab brings into the first."""
@@ -100,15 +100,15 @@ class HistoryScreen(BoardScreen):
         kind = named[chosen.kind % len(named)]
         panel = self.query_one(id, PlotPanel)
         if kind in KINDS or store.delivered is None:
-            course = self.course
+            history = self.history
             seen = replace(chosen, kind=KINDS.index(kind))
 
             def build(width: int, height: int) -> Text:
-                from kshunt.tui.views.history.sections import draw_course
+                from kshunt.tui.views.history.sections import draw_history
 
-                return draw_course(course, seen, glyphs, width, height)
+                return draw_history(history, seen, glyphs, width, height)
 
-            panel.show(build, course[-1].at_ms if course else 0, chosen)
+            panel.show(build, history[-1].at_ms if history else 0, chosen)
             return
         days = store.delivered.course.course
 

@@ -57,25 +57,25 @@ def kinds(past: PipelinePast | None) -> tuple[str, ...]:
     return (*KINDS, *PAST_KINDS) if delivered else KINDS
 
 
-def draw_days(course: TransferHistory, kind: str, glyphs: Glyphs, width: int, height: int) -> Text:
+def draw_days(history: TransferHistory, kind: str, glyphs: Glyphs, width: int, height: int) -> Text:
     """A plot of what the data pipeline delivered; for a thread."""
-    from kshunt.tui.text.plots import Series, plot_course
+    from kshunt.tui.text.plots import Series, plot_history
 
-    times, copied, lag = even(course)
+    times, copied, lag = even(history)
     values, words = (copied, rate_text) if kind == PAST_KINDS[0] else (lag, bytes_text)
     title = f"{kind[:1].upper()}{kind[1:]} (pipeline)"
-    return plot_course(title, times, [Series(values)], words, width, height, glyphs)
+    return plot_history(title, times, [Series(values)], words, width, height, glyphs)
 
 
-def draw_course(
-    course: Sequence[TransferPoint], chosen: Chosen, glyphs: Glyphs, width: int, height: int
+def draw_history(
+    history: Sequence[TransferPoint], chosen: Chosen, glyphs: Glyphs, width: int, height: int
 ) -> Text:
     """A plot of what is chosen; for a thread."""
-    from kshunt.tui.text.plots import Series, plot_course
+    from kshunt.tui.text.plots import Series, plot_history
 
-    moments = within(course, chosen.span_s)
+    moments = within(history, chosen.span_s)
     times = [moment.at_ms for moment in moments]
-    draw = partial(plot_course, width=width, height=height, glyphs=glyphs)
+    draw = partial(plot_history, width=width, height=height, glyphs=glyphs)
     kind = KINDS[chosen.kind]
     if kind == "remaining":
         return draw("Bytes remaining", times, [Series(remaining(moments))], bytes_text)
@@ -90,7 +90,7 @@ def draw_course(
 
 
 def history_lines(
-    course: Sequence[TransferPoint],
+    history: Sequence[TransferPoint],
     chosen: Chosen,
     pipeline: PipelineStatus | None,
     delivered: PipelinePast | None,
@@ -108,7 +108,7 @@ def history_lines(
     room = max(width - label - 2, 1)
     parts = sections(pipeline, delivered, now_ms, room, glyphs, unknown=unknown)
     found = section_lines(parts, label)
-    brokers = _brokers(within(course, chosen.span_s), room, glyphs)
+    brokers = _brokers(within(history, chosen.span_s), room, glyphs)
     found += [BLANK, *labelled("Brokers", brokers, label)]
     return [line._replace(spans=(Cell(" "), *line.spans)) if line.spans else line for line in found]
 

@@ -58,9 +58,9 @@ def about(
     `audit` None: nobody has said; `unknown` is why, where nobody will. `looks`: the keys that look
     at the audit are named; `shared`: somebody else is here, and so are those that they would see.
     """
-    course, keys = shrink_progress_of(row.operation), _can(row, looks=looks, shared=shared)
-    if course is not None:
-        return _shrink(row, course, audit, glyphs, room, keys)
+    progress, keys = shrink_progress_of(row.operation), _can(row, looks=looks, shared=shared)
+    if progress is not None:
+        return _shrink(row, progress, audit, glyphs, room, keys)
     head = [*_drift(row), *_facts(row)][: room - 1]
     left = max(room - len(head) - 1, 0)
     moves = list(_moves(row.operation, facts, glyphs, left))
@@ -76,7 +76,7 @@ def about(
 
 def _shrink(
     row: OperationRow,
-    course: ShrinkProgress,
+    progress: ShrinkProgress,
     audit: Sequence[AuditLine] | None,
     glyphs: Glyphs,
     room: int,
@@ -87,10 +87,10 @@ def _shrink(
     outcome = [one._replace(lines=OUTCOME_LINES) for one in _outcome(row.operation)]
     if row.operation.state.ended:
         # What it says then is the outcome, which stands above.
-        course = replace(course, words="")
+        progress = replace(progress, words="")
     said = list(_said(row.operation))
     taken = OUTCOME_LINES * len(outcome) + len(tail) + len(said)
-    lines = phase_lines(course, glyphs, room - taken)
+    lines = phase_lines(progress, glyphs, room - taken)
     left = room - sum(one.lines for one in lines) - taken
     head = list(_asked(row))[: max(left, 0)]
     history = [_history(line) for line in audit or ()][-max(left - len(head), 0) :]

@@ -51,9 +51,9 @@ def progress_text(facts: Facts | None, operation: Operation) -> str:
     from kshunt.tui.views.operations.table import eta_words, left_text
 
     state = operation.state.value
-    course = shrink_progress_of(operation)
-    if course is not None and not operation.state.ended:
-        return f"It is {state}: {brief(course)}"
+    shrink = shrink_progress_of(operation)
+    if shrink is not None and not operation.state.ended:
+        return f"It is {state}: {brief(shrink)}"
     progress = None if facts is None else progress_of(facts, operation)
     if progress is None:
         took = "" if operation.ended_ms is None else _took(operation)

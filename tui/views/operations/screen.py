@@ -151,9 +151,9 @@ class OperationsScreen(TableScreen):
             others = ", ".join(operation.actions) or "nothing"
             state = operation.state.value
             why = f"It is {state}: no {action} is possible."
-            standing = self.kshunt.store.standing
-            if not operation.state.ended and standing is not None:
-                forbidden = dict(standing.not_offered).get(action, "")
+            backend_status = self.kshunt.store.backend_status
+            if not operation.state.ended and backend_status is not None:
+                forbidden = dict(backend_status.not_offered).get(action, "")
                 why = f"ZooKeeper does not offer {action}: {forbidden}." if forbidden else why
             self.say(f"{why} What is: {others}.", "warn")
         elif self._held(operation):

@@ -145,19 +145,19 @@ def _shrink_progress(row: OperationRow) -> ShrinkProgress | None:
 
 def _state(row: OperationRow, width: int) -> Cell:
     state = row.operation.state
-    course = _shrink_progress(row)
-    if course is not None and course.needs:
+    progress = _shrink_progress(row)
+    if progress is not None and progress.needs:
         return Cell(f"{state.brief} !", "warn")
     tone = "bad" if row.drift else TONES.get(state, "strong")
     return Cell(f"{state.brief} !" if row.drift else state.brief, tone)
 
 
 def _arrived(row: OperationRow, width: int) -> Cell:
-    course = _shrink_progress(row)
-    if course is not None:
-        share = share_of(phase_now(course))
-        words = course.phase.value if math.isnan(share) else percent(share)
-        both = f"{course.phase.value} {words}"
+    progress = _shrink_progress(row)
+    if progress is not None:
+        share = share_of(phase_now(progress))
+        words = progress.phase.value if math.isnan(share) else percent(share)
+        both = f"{progress.phase.value} {words}"
         return Cell(both if not math.isnan(share) and len(both) <= width else words[:width])
     if row.progress is None:
         return Cell("")
@@ -169,9 +169,9 @@ def _left(row: OperationRow, width: int) -> Cell:
 
 
 def _eta(row: OperationRow, width: int) -> Cell:
-    course = _shrink_progress(row)
-    if course is not None:
-        return _phase_eta(row, course, width)
+    progress = _shrink_progress(row)
+    if progress is not None:
+        return _phase_eta(row, progress, width)
     if row.progress is None:
         return Cell("")
     if held(row.operation):
@@ -185,13 +185,13 @@ def _eta(row: OperationRow, width: int) -> Cell:
     return Cell(words, "bad" if row.progress.eta_never else "")
 
 
-def _phase_eta(row: OperationRow, course: ShrinkProgress, width: int) -> Cell:
+def _phase_eta(row: OperationRow, progress: ShrinkProgress, width: int) -> Cell:
     """Of the phase that a shrink is in; or that it waits."""
     if held(row.operation):
         return Cell("held", "warn")
-    if course.needs:
+    if progress.needs:
         return Cell("waits", "warn")
-    phase = phase_now(course)
+    phase = phase_now(progress)
     words = eta_range(phase, "-")
     if len(words) > width and phase is not None and phase.eta_ms is not None:
         words = duration_text(phase.eta_ms[1] / 1000)

@@ -103,7 +103,7 @@ def _builders(
     return {
         "health": ("Health", lambda w, n: parts.health(overview, counts, w, n, glyphs)),
         "progress": ("Progress", lambda w, n: parts.progress(home, w, n, glyphs)),
-        "plot": ("Rate", lambda w, n: parts.plot(home.course, moving, w, n, glyphs)),
+        "plot": ("Rate", lambda w, n: parts.plot(home.history, moving, w, n, glyphs)),
         "operations": (
             "Running" if overview.running else "Last" if listed else "",
             lambda w, n: parts.operations(overview, w, n, glyphs),

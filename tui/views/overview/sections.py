@@ -181,10 +181,10 @@ def _eta_line(overview: Overview, etas: list[Cell], width: int, glyphs: Glyphs) 
 
 
 def plot(
-    course: Sequence[TransferPoint], moving: bool, width: int, most: int, glyphs: Glyphs
+    history: Sequence[TransferPoint], moving: bool, width: int, most: int, glyphs: Glyphs
 ) -> list[Line]:
     """What was moved, under what was allowed; nothing while nothing moves."""
-    moments = within(steady(course), PLOT_SPAN_S)
+    moments = within(steady(history), PLOT_SPAN_S)
     values = rates(moments)
     if (
         not moving
@@ -260,10 +260,10 @@ def _running(one: OperationLine, width: int, glyphs: Glyphs, *, sourced: bool) -
             Part(Cell(share_text(total)), 4, right=True),
             Part(Cell(eta, "bad" if never else ""), 28 if sourced else 19 if width > 60 else 10, 1),
         ]
-    course = shrink_progress_of(operation)
-    if course is not None:
-        share, tone = share_of(phase_now(course)), "warn" if course.needs else ""
-        words = brief(course)
+    history = shrink_progress_of(operation)
+    if history is not None:
+        share, tone = share_of(phase_now(history)), "warn" if history.needs else ""
+        words = brief(history)
         if not math.isnan(share):
             parts.append(Part(Cell(bar(share, 8, glyphs), "strong"), 8, 3))
         parts.append(Part(Cell(words, tone), min(len(words), 40 if width > 60 else 12), 1))

@@ -60,7 +60,8 @@ def _broker(facts: Facts, place: int, width: int) -> Cell:
     """The preferred replica carries a star; it warns where another replica leads."""
     rows = facts.rows
     preferred = rows.position[place] == 0
-    misled = preferred and rows.leader[place] != rows.broker[place] and not facts.going[place]
+    leaderless = facts.being_deleted[place]
+    misled = preferred and rows.leader[place] != rows.broker[place] and not leaderless
     return Cell(f"{rows.broker[place]}{'*' if preferred else ' '}", "warn" if misled else "")
 
 
@@ -93,7 +94,7 @@ def status_cell(facts: Facts, place: int, width: int) -> Cell:
         return Cell(stuck_word(Cause(int(facts.rows.cause[place])), width), "bad")
     if facts.rows.cause[place] == Cause.PAUSED:
         return Cell("Paused", "warn")
-    if facts.going[place]:
+    if facts.being_deleted[place]:
         return Cell("Deleting", "dim")
     status = ReplicaStatus(int(facts.rows.status[place]))
     cell = _STATUS[status]
@@ -179,7 +180,7 @@ def _size(facts: Facts, place: int, width: int) -> Cell:
 
 def _leader(facts: Facts, place: int, width: int) -> Cell:
     leader = int(facts.rows.leader[place])
-    if facts.going[place]:
+    if facts.being_deleted[place]:
         return Cell("none", "dim")
     return Cell("none", "bad") if leader < 0 else Cell(str(leader), "dim")
 

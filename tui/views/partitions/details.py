@@ -102,7 +102,7 @@ def about(
         *_mode(facts, mine, operations),
         *_why(facts, mine),
         *_replicas(facts, places, key.broker),
-        *_course(facts, mine, samples, glyphs),
+        *_lag_history(facts, mine, samples, glyphs),
         *_stalls(stalls, now_ms),
         *_directories(facts, places),
         *_operations(facts, key, operations),
@@ -167,7 +167,7 @@ def _aligned(parts: Sequence[str]) -> str:
     return " ".join(cells).rstrip()
 
 
-def _course(
+def _lag_history(
     facts: Facts, place: int, samples: Sequence[Sample], glyphs: Glyphs
 ) -> Iterable[PaneLine]:
     """How the lag of the replica under the cursor went, as far as this dashboard has seen it."""

@@ -116,6 +116,6 @@ def _word(word: str, facts: Facts) -> NDArray[np.bool_]:
         "stale": lambda: facts.stale,
         "stuck": lambda: facts.stuck,
         # The preferred replica of a partition that somebody else leads.
-        "misled": lambda: (rows.position == 0) & ~leads & ~facts.going,
+        "misled": lambda: (rows.position == 0) & ~leads & ~facts.being_deleted,
     }
     return masks[word]()

@@ -53,7 +53,7 @@ _REPLICA: Final = ("topic_index", "partition", "position", "broker")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Kept:
+class _FormerOrder:
     """An order, and what it was found from."""
 
     order: Order
@@ -70,11 +70,11 @@ class IncrementalOrder:
     """Sorts the rows of one view. For one thread."""
 
     def __init__(self) -> None:
-        self._kept: _Kept | None = None
+        self._former: _FormerOrder | None = None
 
     def forget(self) -> None:
         """Hold on to nothing."""
-        self._kept = None
+        self._former = None
 
     def sorted(
         self, facts: Facts, shown: NDArray[np.intp] | None, order: Order
@@ -95,7 +95,7 @@ class IncrementalOrder:
         found = self._mended(facts, members, columns, order)
         if found is None:
             found = sorted_rows(facts, _rows(facts, shown), order)
-        self._kept = _Kept(order, facts.snapshot.topics, columns, members, found)
+        self._former = _FormerOrder(order, facts.snapshot.topics, columns, members, found)
         return found
 
     def _mended(
@@ -106,24 +106,24 @@ class IncrementalOrder:
         order: Order,
     ) -> NDArray[np.intp] | None:
         """The kept order with changed rows put in their places; None if that is not worth it."""
-        kept = self._kept
-        if kept is None or kept.order != order or kept.topics is not facts.snapshot.topics:
+        former = self._former
+        if former is None or former.order != order or former.topics is not facts.snapshot.topics:
             return None
-        if any(kept.columns[name] is not columns[name] for name in _REPLICA):
+        if any(former.columns[name] is not columns[name] for name in _REPLICA):
             return None
         stays = np.ones(len(facts.rows), np.bool_)
-        for side in (kept.members, members):
+        for side in (former.members, members):
             if side is not None:
                 stays &= side
         for name, column in columns.items():
-            if kept.columns[name] is not column:
-                stays &= _same(kept.columns[name], column)
+            if former.columns[name] is not column:
+                stays &= _same(former.columns[name], column)
         fresh = np.flatnonzero(~stays if members is None else members & ~stays)
         if len(fresh) > FRESH_MOST * len(stays):
             return None
-        if not len(fresh) and np.count_nonzero(stays) == len(kept.rows):
-            return kept.rows
-        return _put(facts, kept.rows[stays[kept.rows]], fresh, order)
+        if not len(fresh) and np.count_nonzero(stays) == len(former.rows):
+            return former.rows
+        return _put(facts, former.rows[stays[former.rows]], fresh, order)
 
 
 def _rows(facts: Facts, shown: NDArray[np.intp] | None) -> NDArray[np.intp]:

@@ -154,6 +154,6 @@ _RANKS: Final[dict[str, Callable[[Facts], Ranks]]] = {
         facts.rows.leader_throttled.astype(np.int64) + 2 * facts.rows.follower_throttled
     ),
     "size": lambda facts: amount_ranks(facts.rows.size_bytes, unknown_before=True),
-    "mode": lambda facts: np.where(facts.going, 2, facts.rows.mode.astype(np.int64)),
+    "mode": lambda facts: np.where(facts.being_deleted, 2, facts.rows.mode.astype(np.int64)),
     "leader": lambda facts: facts.rows.leader.astype(np.int64) + 1,
 }

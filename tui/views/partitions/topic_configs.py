@@ -56,9 +56,9 @@ class TopicConfigs:
         self._open.add(topic)
         try:
             found = await self._ask(lambda client: client.topic_configs(topic))
-            self._keep(topic, found, "")
+            self._remember(topic, found, "")
         except KshuntError as error:
-            self._keep(topic, None, error.message)
+            self._remember(topic, None, error.message)
         finally:
             self._open.discard(topic)
 
@@ -66,7 +66,7 @@ class TopicConfigs:
         """This is another cluster: topics of the same name are others."""
         self._known.clear()
 
-    def _keep(self, topic: str, configs: tuple[TopicConfig, ...] | None, reason: str) -> None:
+    def _remember(self, topic: str, configs: tuple[TopicConfig, ...] | None, reason: str) -> None:
         self._known.pop(topic, None)
         self._known[topic] = (self._now_s(), configs, reason)
         while len(self._known) > KEPT:

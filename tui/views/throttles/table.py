@@ -131,8 +131,8 @@ def _judged(
 
 def _owned(row: ThrottleRow, cells: tuple[OwnedThrottle, ...]) -> ThrottleRow:
     """The row with whose it is."""
-    standing = sum(1 for text in (row.leader, row.follower) if text not in ("none", UNKNOWN_TEXT))
-    return replace(row, owned=cells, owner=owner_text(cells, standing), before=before_text(cells))
+    present = sum(1 for text in (row.leader, row.follower) if text not in ("none", UNKNOWN_TEXT))
+    return replace(row, owned=cells, owner=owner_text(cells, present), before=before_text(cells))
 
 
 def _more(row: ThrottleRow) -> list[tuple[str, str]]:

@@ -155,8 +155,8 @@ async def carried_out(
         created, _ = await read_back(cluster, growing, lost, timeout_s)
     except KshuntError as refused:
         created = {topic: item_error(refused) for topic, plan in plans.items() if plan.added}
-    going_on = {t: plan for t, plan in plans.items() if created.get(t, OK).ok}
-    return {**dict.fromkeys(plans, OK), **created, **await _move(cluster, going_on, timeout_s)}
+    created_plans = {t: plan for t, plan in plans.items() if created.get(t, OK).ok}
+    return {**dict.fromkeys(plans, OK), **created, **await _move(cluster, created_plans, timeout_s)}
 
 
 def _creation(plan: Alteration) -> Alteration:

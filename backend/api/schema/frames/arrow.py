@@ -27,7 +27,7 @@ _MOST_BYTES: Final = 1 << 34
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class FrameBatch:
     """One record batch."""
 
     columns: dict[str, NDArray[Any]]
@@ -45,7 +45,7 @@ class _Field:
     dictionary: int | None
 
 
-def read_batches(stream: BinaryIO) -> Iterator[Batch]:
+def read_batches(stream: BinaryIO) -> Iterator[FrameBatch]:
     """The record batches of a stream, until it ends.
 
     Raises:
@@ -57,7 +57,7 @@ def read_batches(stream: BinaryIO) -> Iterator[Batch]:
         raise ValueError(f"not an Arrow IPC stream: {error!r}") from error
 
 
-def _read(stream: BinaryIO) -> Iterator[Batch]:
+def _read(stream: BinaryIO) -> Iterator[FrameBatch]:
     fields: list[_Field] | None = None
     words: dict[int, tuple[str, ...]] = {}
     while (message := _next_message(stream)) is not None:
@@ -251,9 +251,9 @@ def _after_validity(body: _Body) -> memoryview:
 
 def _batch(
     body: _Body, fields: list[_Field], words: dict[int, tuple[str, ...]], message: _Table
-) -> Batch:
+) -> FrameBatch:
     columns = {field.name: body.column(field.dtype) for field in fields}
     body.end()
     metadata = {pair.text(0): pair.text(1) for pair in message.tables(4)}
     texts = {f.name: words[f.dictionary] for f in fields if f.dictionary is not None}
-    return Batch(columns, texts, metadata)
+    return FrameBatch(columns, texts, metadata)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.api.schema.cluster import read_broker, read_log_dir
-from kshunt.backend.api.schema.frames.arrow import Batch, read_batches
+from kshunt.backend.api.schema.frames.arrow import FrameBatch, read_batches
 from kshunt.backend.api.schema.frames.header import read_header
 from kshunt.backend.api.schema.stuck_causes import read_explained
 from kshunt.backend.api.schema.throttles import read_throttles
@@ -55,7 +55,7 @@ def read_snapshots(stream: BinaryIO) -> Iterator[Snapshot]:
         yield snapshot
 
 
-def decode_frame(batch: Batch, header: dict[str, Any], previous: Snapshot | None) -> Snapshot:
+def decode_frame(batch: FrameBatch, header: dict[str, Any], previous: Snapshot | None) -> Snapshot:
     """The snapshot that a frame leads to.
 
     Raises:
@@ -72,7 +72,7 @@ def decode_frame(batch: Batch, header: dict[str, Any], previous: Snapshot | None
     return _snapshot(rows, previous.topics, header, previous)
 
 
-def _columns(batch: Batch) -> dict[str, NDArray[Any]]:
+def _columns(batch: FrameBatch) -> dict[str, NDArray[Any]]:
     """The columns of a batch by their names in a snapshot."""
     found: dict[str, NDArray[Any]] = {}
     for name, dtype in DTYPES.items():

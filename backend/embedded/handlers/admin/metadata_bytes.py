@@ -62,7 +62,7 @@ class _Packer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Cached:
     partitions: dict[int, PartitionImage]
     data: bytes
 
@@ -76,7 +76,7 @@ class MetadataTopics:
     def __init__(self, image: ClusterImage, *, modes: bool) -> None:
         self._image = image
         self._modes = modes
-        self._kept: dict[int, dict[str, _Kept]] = {first: {} for first in _LAYOUTS}
+        self._cached: dict[int, dict[str, _Cached]] = {first: {} for first in _LAYOUTS}
         self._look_at = _KEPT_MIN
         """At more topics than this, those that are gone are forgotten."""
         self._packers: dict[tuple[int, int, int], _Packer] = {}
@@ -93,19 +93,19 @@ class MetadataTopics:
         layout = max(first for first in _LAYOUTS if first <= version)
         if layout < FLEXIBLE_FROM:
             self._look_at_deletion()
-        kept = self._kept[layout]
+        cached = self._cached[layout]
         described = []
         for topic in topics:
-            found = kept.get(topic.topic_id)
+            found = cached.get(topic.topic_id)
             if found is None or found.partitions != topic.partitions:
-                found = _Kept(dict(topic.partitions), self._encoded(layout, topic))
-                kept[topic.topic_id] = found
+                found = _Cached(dict(topic.partitions), self._encoded(layout, topic))
+                cached[topic.topic_id] = found
             described.append(found.data)
-        if len(kept) > self._look_at:
-            gone = [topic_id for topic_id in kept if self._image.topic_by_id(topic_id) is None]
+        if len(cached) > self._look_at:
+            gone = [topic_id for topic_id in cached if self._image.topic_by_id(topic_id) is None]
             for topic_id in gone:
-                del kept[topic_id]
-            self._look_at = _KEPT_MIN + 2 * len(kept)
+                del cached[topic_id]
+            self._look_at = _KEPT_MIN + 2 * len(cached)
         return described
 
     def _offline(self, partition: PartitionImage) -> tuple[int, ...]:
@@ -121,8 +121,8 @@ class MetadataTopics:
         self._interval_ms = interval_ms
         self._health = health
         self._healthy = frozenset(id for id, state in health.items() if state == (False, ()))
-        for kept in self._kept.values():
-            kept.clear()
+        for cached in self._cached.values():
+            cached.clear()
 
     def _look_at_deletion(self) -> None:
         hides = self._image.cluster_config(SHRINK_ENABLE) == "true"
@@ -131,7 +131,7 @@ class MetadataTopics:
         self._hides = hides
         for layout in _LAYOUTS:
             if layout < FLEXIBLE_FROM:
-                self._kept[layout].clear()
+                self._cached[layout].clear()
 
     def _encoded(self, layout: int, topic: TopicImage) -> bytes:
         count = len(topic.partitions)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.audit_checker import Asked, Cluster, Shrunk, problems, shrink_problems
+from tests.support.audit_checker import Asked, AuditedCluster, Shrunk, problems, shrink_problems
 
 RATE = "leader.replication.throttled.rate"
 LIST = "leader.replication.throttled.replicas"
 MOVES = {("t", 0): Asked((1, 2), (3, 2)), ("t", 1): Asked((1, 2), (3, 2))}
-THERE = Cluster({("broker", "1", RATE): "70"}, {("t", 0): (3, 2), ("t", 1): (3, 2)})
+THERE = AuditedCluster({("broker", "1", RATE): "70"}, {("t", 0): (3, 2), ("t", 1): (3, 2)})
 
 
 def line(event: str, outcome: str = "", *throttles: str, id: str = "op") -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_a_drift_line_is_what_stands_since() -> None:
     [({}, "the cluster has None"), ({("broker", "1", RATE): "77"}, "the cluster has 77")],
 )
 def test_a_setting_that_is_another_one_is_found(settings: Any, words: str) -> None:
-    (found,) = problems(TRUE, Cluster(settings, THERE.replicas), {"op": MOVES})
+    (found,) = problems(TRUE, AuditedCluster(settings, THERE.replicas), {"op": MOVES})
     assert words in found
 
 
@@ -66,12 +66,12 @@ def test_a_setting_that_is_another_one_is_found(settings: Any, words: str) -> No
 )
 def test_an_end_that_is_not_so_is_found(outcome: str, at: Any) -> None:
     lines = [*TRUE[:-1], line("ended", outcome, f"broker 1 {RATE}: 70 B/s")]
-    assert problems(lines, Cluster(THERE.settings, at), {"op": MOVES})
+    assert problems(lines, AuditedCluster(THERE.settings, at), {"op": MOVES})
 
 
 def test_a_promise_that_was_not_kept_must_be_said() -> None:
     read = f"broker 1 {RATE}: 77 B/s"
-    cluster = Cluster({("broker", "1", RATE): "77"}, THERE.replicas)
+    cluster = AuditedCluster({("broker", "1", RATE): "77"}, THERE.replicas)
     silent = [*TRUE[:-1], line("ended", DONE, read)]
     (found,) = problems(silent, cluster, {"op": MOVES})
     assert "was to become 70, is 77" in found
@@ -101,7 +101,7 @@ SHRINK = [
 
 
 def test_a_true_audit_of_a_shrink_has_no_problems() -> None:
-    there = Cluster({}, {("t", 0): (1,), ("t", 1): (2,), ("u", 0): (1,)})
+    there = AuditedCluster({}, {("t", 0): (1,), ("t", 1): (2,), ("u", 0): (1,)})
     assert shrink_problems(SHRINK, there, SHRUNK) == []
 
 
@@ -119,10 +119,10 @@ def test_a_shrink_that_is_not_so_is_found(
     steps: tuple[int, ...], end: str, partitions: int, words: str
 ) -> None:
     lines = [SHRINK[0], *(SHRINK[n] for n in steps), {**SHRINK[3], "outcome": end}]
-    there = Cluster({}, {("t", number): (1,) for number in range(partitions)})
+    there = AuditedCluster({}, {("t", number): (1,) for number in range(partitions)})
     (found,) = shrink_problems(lines, there, SHRUNK)
     assert words in found
 
 
 def test_a_shrink_that_nobody_asked_for_is_found() -> None:
-    assert "not told of as a shrink" in shrink_problems([], Cluster({}, {}), SHRUNK)[0]
+    assert "not told of as a shrink" in shrink_problems([], AuditedCluster({}, {}), SHRUNK)[0]

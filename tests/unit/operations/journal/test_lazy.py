@@ -43,8 +43,8 @@ def log() -> MemoryLog:
 
 @pytest.fixture
 async def one(log: MemoryLog, clock: TestClock) -> AsyncIterator[LeaseManager]:
-    async with keeping(log, clock, "one") as keeper:
-        yield keeper
+    async with keeping(log, clock, "one") as lease_manager:
+        yield lease_manager
 
 
 async def meanwhile(clock: TestClock, call: Coroutine[Any, Any, Value]) -> Value:

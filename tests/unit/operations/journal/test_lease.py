@@ -170,7 +170,7 @@ STEP_S = 0.2
 stops = st.lists(st.tuples(st.integers(0, 200), st.integers(1, 60)), max_size=8)
 
 
-def who_acts(stopped: list[list[tuple[int, int]]], steps: int) -> list[str]:
+def history_of_active(stopped: list[list[tuple[int, int]]], steps: int) -> list[str]:
     """Three backends, each stopped at some steps for some steps; who acts after each step.
 
     Two that act at once are an error.
@@ -183,20 +183,20 @@ def who_acts(stopped: list[list[tuple[int, int]]], steps: int) -> list[str]:
         for one, pauses in zip(backends, stopped, strict=True):
             if one.sending or not any(start <= step < start + long for start, long in pauses):
                 one.step(now)
-            acting = [one.name for one in backends if one.lease.duty(now) is LeaseState.ACT]
-            assert len(acting) <= 1, f"{acting} act at {now.monotonic_s}"
-        history += acting
+            active = [one.name for one in backends if one.lease.duty(now) is LeaseState.ACT]
+            assert len(active) <= 1, f"{active} act at {now.monotonic_s}"
+        history += active
     return history
 
 
 @given(st.lists(stops, min_size=3, max_size=3))
 @settings(max_examples=many(120), deadline=None)
 def test_at_no_time_do_two_backends_act(stopped: list[list[tuple[int, int]]]) -> None:
-    who_acts(stopped, 300)
+    history_of_active(stopped, 300)
 
 
 def test_the_first_acts_and_when_it_stops_the_next_one_does() -> None:
-    history = who_acts([[(100, 200)], [(0, 10)], [(0, 20)]], 300)
+    history = history_of_active([[(100, 200)], [(0, 10)], [(0, 20)]], 300)
     assert set(history) == {"a", "b"}
     assert history == sorted(history)
     assert history.count("b") > (200 - 10 / STEP_S) * 0.9

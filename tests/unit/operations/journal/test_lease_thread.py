@@ -36,11 +36,11 @@ async def kept(
     """A backend that wants to act."""
     me = BackendIdentity(name, "host", f"unix:/run/{name}.sock", 1)
     async with journal(where, topic, name) as its:
-        keeper = LeaseManager(its, me, SystemClock(), terms=terms, stuck_s=stuck_s)
-        keeper.want()
-        task = asyncio.create_task(keeper.run())
+        lease_manager = LeaseManager(its, me, SystemClock(), terms=terms, stuck_s=stuck_s)
+        lease_manager.want()
+        task = asyncio.create_task(lease_manager.run())
         try:
-            yield keeper
+            yield lease_manager
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -55,11 +55,11 @@ class StandBy:
         self.acted = threading.Event()
 
     async def run(self) -> None:
-        async with kept(self._where, self._topic, "two", self._terms) as keeper:
+        async with kept(self._where, self._topic, "two", self._terms) as lease_manager:
             while True:
-                if keeper.acting is not None:
+                if lease_manager.active is not None:
                     self.follows.set()
-                if keeper.duty is LeaseState.ACT:
+                if lease_manager.duty is LeaseState.ACT:
                     self.acted.set()
                 await SystemClock().wait_s(0.05)
 

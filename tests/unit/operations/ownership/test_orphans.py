@@ -74,8 +74,8 @@ def test_what_a_move_needs_by_the_time_of_removal_is_kept_and_said() -> None:
     found = orphans(ENDED)
     answer = removal(found, replace(ENDED, ongoing={T0: MOVE_T0}))
     assert not answer.writes
-    assert set(answer.kept) == set(found)
-    assert "a move needs it now" in answer.kept.values()
+    assert set(answer.left_alone) == set(found)
+    assert "a move needs it now" in answer.left_alone.values()
 
 
 def test_a_cancelled_move_is_told_from_one_that_has_arrived() -> None:
@@ -144,7 +144,7 @@ def test_a_rate_that_was_changed_or_removed_since_is_kept_and_said() -> None:
     ):
         answer = removal(found, situation(now, "", ""))
         assert not answer.writes
-        assert list(answer.kept.values()) == [why]
+        assert list(answer.left_alone.values()) == [why]
 
 
 pair_sets = st.frozensets(st.tuples(st.integers(0, 2), st.integers(1, 4)))
@@ -167,7 +167,7 @@ def test_removing_every_orphan_touches_nothing_that_a_move_needs(
     move = OngoingReassignment(T0, moving, adding=moving[:1], removing=())
     now = OrphanFacts(present, ours, {T0: move}, {T0: moving, T1: (1, 2)})
     answer = removal(orphans(now), now)
-    assert not answer.kept
+    assert not answer.left_alone
     for cell, left in answer.writes.lists.items():
         gone = lists[cell].pairs - left.pairs
         assert not {pair for pair in gone if pair[0] == 0}

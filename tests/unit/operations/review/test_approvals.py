@@ -48,8 +48,8 @@ async def test_one_proposes_and_another_approves() -> None:
     assert operation.who == "ada, approved by bob"
     assert operation.reason == "disks died; approved: seen"
     assert operation.details["proposal"] == proposed.id
-    ((_, _, asker),) = here.effects.done
-    assert asker.names == ("ada", "bob")
+    ((_, _, requester),) = here.effects.done
+    assert requester.names == ("ada", "bob")
     assert [one.state for one in here.told] == [State.WAITING, State.APPROVED, State.DONE]
 
 
@@ -256,9 +256,9 @@ async def test_what_may_have_been_begun_is_not_said_to_have_failed() -> None:
     class Doubtful:
         foresee = change.foresee
 
-        async def carry_out(self, asker: object) -> object:
+        async def carry_out(self, requester: object) -> object:
             here.book.fault = "doubt"
-            return await change.carry_out(asker)  # type: ignore[arg-type]
+            return await change.carry_out(requester)  # type: ignore[arg-type]
 
     with pytest.raises(JournalUnavailable):
         await here.approvals.approve(proposed.id, BOB, "", "", Doubtful())  # type: ignore[arg-type]
@@ -272,7 +272,7 @@ async def test_what_may_have_been_begun_is_not_said_to_have_failed() -> None:
 async def test_one_that_does_not_act_changes_nothing() -> None:
     here = side()
     proposed = await here.propose()
-    here.book.acts = False
+    here.book.active = False
     for attempt in (
         here.approve(proposed.id),
         here.propose(),
@@ -292,10 +292,10 @@ async def test_tidy_leaves_alone_what_is_being_carried_out() -> None:
     class Watched:
         foresee = change.foresee
 
-        async def carry_out(self, asker: object) -> object:
+        async def carry_out(self, requester: object) -> object:
             await here.approvals.tidy()
             seen.append(here.approvals.get(proposed.id).state)
-            return await change.carry_out(asker)  # type: ignore[arg-type]
+            return await change.carry_out(requester)  # type: ignore[arg-type]
 
     await here.approvals.approve(proposed.id, BOB, "", "", Watched())  # type: ignore[arg-type]
     assert seen == [State.APPROVED]
@@ -426,12 +426,12 @@ def test_it_happens_at_most_once_by_two_and_in_time(plan: list[tuple[str, ...]])
     ids = [id for id, _, _ in here.effects.done]
     assert len(ids) == len(set(ids))
     known = Side(here.book, here.clock, Effects()).approvals
-    for id, at_ms, asker in here.effects.done:
+    for id, at_ms, requester in here.effects.done:
         proposal = known.get(id)
         assert at_ms < proposal.expires_ms
-        assert len(set(asker.names)) == 2
-        assert proposal.proposer.name == asker.names[0]
-        assert proposal.settled_by == asker.names[1]
+        assert len(set(requester.names)) == 2
+        assert proposal.proposer.name == requester.names[0]
+        assert proposal.settled_by == requester.names[1]
         assert proposal.state not in (State.WAITING, State.REJECTED, State.WITHDRAWN, State.EXPIRED)
 
 

@@ -19,14 +19,14 @@ from kshunt.backend.domain.operations.team import NOTE_MAX, ConnectedSession, Te
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.operations.review.claims import Claims
 from kshunt.backend.settings import LIMITS
-from tests.support.clocks import Standing
+from tests.support.clocks import StoppedClock
 from tests.support.operations.approvals import Side, side
 
 ADA, BOB = Requester("ada", "watching the disks"), Requester("bob")
 
 
 async def begun(here: Side) -> tuple[Claims, Operation]:
-    operation = await here.registry.begin(OperationKind.REASSIGN, "move orders", asker=ADA)
+    operation = await here.registry.begin(OperationKind.REASSIGN, "move orders", requester=ADA)
     return Claims(here.registry, here.clock), operation
 
 
@@ -171,13 +171,13 @@ async def test_operations_that_are_forgotten_take_what_was_said_along() -> None:
 # Who is here
 
 
-def board(clock: Standing) -> tuple[PresenceBoard, list[tuple[ConnectedSession, ...]]]:
+def board(clock: StoppedClock) -> tuple[PresenceBoard, list[tuple[ConnectedSession, ...]]]:
     told: list[tuple[ConnectedSession, ...]] = []
     return PresenceBoard(clock, told.append), told
 
 
 async def test_who_comes_goes_and_looks_elsewhere_is_told_once_a_second() -> None:
-    clock = Standing(1_000_000)
+    clock = StoppedClock(1_000_000)
     here, told = board(clock)
     here.seen(LOCAL, "session-a", "ada", "overview", "")
     assert [[one.who for one in all] for all in told] == [["ada"]]
@@ -202,7 +202,7 @@ async def test_who_comes_goes_and_looks_elsewhere_is_told_once_a_second() -> Non
 
 
 async def test_silence_is_counted_from_the_last_sign_of_life() -> None:
-    clock = Standing(1_000_000)
+    clock = StoppedClock(1_000_000)
     here, _ = board(clock)
     here.seen(LOCAL, "session-a", "ada", "", "")
     for _ in range(3):
@@ -213,7 +213,7 @@ async def test_silence_is_counted_from_the_last_sign_of_life() -> None:
 
 
 def test_nobody_speaks_for_another_and_nobody_fills_the_room() -> None:
-    here, _ = board(Standing())
+    here, _ = board(StoppedClock())
     ada, eve = Caller("ada", Role.VIEWER, "token-1"), Caller("eve", Role.VIEWER, "token-2")
     here.seen(ada, "session-1", "somebody", "overview", "")
     here.seen(eve, "session-1", "ada", "brokers", "")

@@ -105,16 +105,16 @@ async def started(folder: Path, script: str, *arguments: str) -> AsyncIterator[P
 
 async def seen(job: ProcessJob, **values: object) -> JobStatus:
     def is_so() -> bool:
-        return all(getattr(job.standing(), name) == value for name, value in values.items())
+        return all(getattr(job.status(), name) == value for name, value in values.items())
 
     await wait_until_async(is_so, DEADLINE_S, f"the job says {values}")
-    return job.standing()
+    return job.status()
 
 
 async def test_its_progress_is_told(tmp_path: Path) -> None:
     async with started(tmp_path, COPIES) as job:
-        standing = await seen(job, records_done=150)
-        assert standing == JobStatus(
+        status = await seen(job, records_done=150)
+        assert status == JobStatus(
             running=True,
             records_done=150,
             records_total=200,
@@ -126,17 +126,17 @@ async def test_its_progress_is_told(tmp_path: Path) -> None:
 
 async def test_it_ends_with_all_copied(tmp_path: Path) -> None:
     async with started(tmp_path, COPIES.replace("sys.stdin.read()", "")) as job:
-        standing = await ended_as(job, "complete")
-        assert not standing.running
-        assert (standing.records_done, standing.positions) == (200, {0: 100, 1: 105})
+        status = await ended_as(job, "complete")
+        assert not status.running
+        assert (status.records_done, status.positions) == (200, {0: 100, 1: 105})
 
 
 async def test_a_verification_is_complete_whatever_it_found(tmp_path: Path) -> None:
     async with started(tmp_path, VERIFIES) as job:
-        standing = await ended_as(job, "complete")
-        assert standing.verified is not None
-        assert standing.verified["equal"] is False
-        assert standing.verified["differing"] == [{"bucket": 7}]
+        status = await ended_as(job, "complete")
+        assert status.verified is not None
+        assert status.verified["equal"] is False
+        assert status.verified["differing"] == [{"bucket": 7}]
 
 
 @pytest.mark.parametrize(
@@ -147,24 +147,24 @@ async def test_why_it_failed_is_kept(
     tmp_path: Path, kind: str, said: bool, retriable: bool
 ) -> None:
     async with started(tmp_path, FAILS % (kind, said)) as job:
-        standing = await ended_as(job, "failed")
-        assert standing.words == "It stopped. See the brokers."
-        assert standing.retriable is retriable
+        status = await ended_as(job, "failed")
+        assert status.words == "It stopped. See the brokers."
+        assert status.retriable is retriable
 
 
 async def test_what_dies_without_a_word_of_it_has_its_last_words(tmp_path: Path) -> None:
     async with started(tmp_path, DIES) as job:
-        standing = await ended_as(job, "failed")
-        assert standing.words == "There is no Java. Install one."
-        assert standing.retriable
+        status = await ended_as(job, "failed")
+        assert status.words == "There is no Java. Install one."
+        assert status.retriable
 
 
 async def test_what_cannot_be_started_is_said(tmp_path: Path) -> None:
     job = ProcessJob(SETTINGS, lambda *_: [str(tmp_path / "none")])
     await job.start(JobCommand("source", "target", "op", tmp_path))
-    standing = job.standing()
-    assert (standing.running, standing.ended) == (False, "failed")
-    assert "cannot be started" in standing.words
+    status = job.status()
+    assert (status.running, status.ended) == (False, "failed")
+    assert "cannot be started" in status.words
     await job.end()
 
 
@@ -172,9 +172,9 @@ async def test_it_ends_by_itself_when_told(tmp_path: Path) -> None:
     async with started(tmp_path, ENDS_WHEN_TOLD) as job:
         await seen(job, records_total=9)
         await job.end()
-        standing = job.standing()
-        assert (standing.ended, standing.running) == ("stopped", False)
-        assert (standing.records_done, standing.positions) == (4, {0: 4})
+        status = job.status()
+        assert (status.ended, status.running) == ("stopped", False)
+        assert (status.records_done, status.positions) == (4, {0: 4})
 
 
 async def test_what_does_not_end_is_killed_with_all_it_started(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ async def test_what_does_not_end_is_killed_with_all_it_started(tmp_path: Path) -
             "both processes run",
         )
         await job.end()
-        assert job.standing().ended == "stopped"
+        assert job.status().ended == "stopped"
         pids = [int(pid) for pid in noted.read_text().split()]
         # Both are killed; who has no parent left is buried by init, a moment later.
         await wait_until_async(lambda: not any(map(alive, pids)), DEADLINE_S, "both have ended")
@@ -197,8 +197,8 @@ async def test_it_can_be_started_anew_with_nothing_of_before(tmp_path: Path) -> 
         await ended_as(job, "failed")
         job.line = lambda *_: [sys.executable, "-c", COPIES]
         await job.start(JobCommand("source", "target", "op", tmp_path / "job"))
-        standing = await seen(job, records_done=150)
-        assert (standing.ended, standing.words, standing.retriable) == (None, "", False)
+        status = await seen(job, records_done=150)
+        assert (status.ended, status.words, status.retriable) == (None, "", False)
 
 
 def test_a_backend_that_is_killed_leaves_no_job(tmp_path: Path) -> None:

@@ -62,9 +62,9 @@ def test_a_topic_is_shrunk_and_keeps_its_name(servers: str, tmp_path: Path) -> N
     assert driver.done, driver.operation
     is_shrunk(before)
     nothing_left(before, driver)
-    course = driver.runner.progress(driver.operation, driver.work)
-    assert {one.state for one in course.phases} == {"done"}
-    assert all(group.committed for group in course.groups)
+    progress = driver.runner.progress(driver.operation, driver.work)
+    assert {one.state for one in progress.phases} == {"done"}
+    assert all(group.committed for group in progress.groups)
     lines = [one for one in read_audit(driver.book.state) if isinstance(one, AuditEntry)]
     told = [(str(one.event), one.outcome.split(" ")[0]) for one in lines]
     assert told == [

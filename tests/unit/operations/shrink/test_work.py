@@ -102,8 +102,8 @@ def test_what_is_written_is_read_again(work: ShrinkWork) -> None:
 def test_every_course_travels_as_json(work: ShrinkWork, state: OperationState) -> None:
     if work.phase not in phases_of(work.request.cut_over):
         work = replace(work, phase=ShrinkPhase.COPY)
-    course = shrink_progress(replace(operation(), state=state), work, None)
-    assert ShrinkProgress.from_json(json.loads(json.dumps(course.as_json()))) == course
+    progress = shrink_progress(replace(operation(), state=state), work, None)
+    assert ShrinkProgress.from_json(json.loads(json.dumps(progress.as_json()))) == progress
 
 
 @pytest.mark.parametrize("name", [one.name for one in fields(ShrinkWork)])

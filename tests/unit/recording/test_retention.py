@@ -48,14 +48,14 @@ def late(folder: Path) -> None:
     sink.close()
 
 
-def keeper(folder: Path, keep_days: int = 7) -> Retention:
+def retention(folder: Path, keep_days: int = 7) -> Retention:
     return Retention(folder, keep_days, 0.0)
 
 
 def test_an_hour_becomes_one_file_with_the_same_rows_sorted(tmp_path: Path) -> None:
     record(tmp_path)
     before = {table: keys_in(tmp_path, table) for table in Table}
-    keeper(tmp_path).keep(OVER_MS, 0.0)
+    retention(tmp_path).apply(OVER_MS, 0.0)
     assert {table: keys_in(tmp_path, table) for table in Table} == before
     assert written(tmp_path, Table.REPLICAS) == []
     hours = together(tmp_path, Table.REPLICAS)
@@ -70,21 +70,21 @@ def test_an_hour_becomes_one_file_with_the_same_rows_sorted(tmp_path: Path) -> N
 
 def test_an_hour_that_is_not_over_for_long_enough_stays(tmp_path: Path) -> None:
     record(tmp_path)
-    Retention(tmp_path, 7, 2 * 3_600.0).keep(OVER_MS, 0.0)
+    Retention(tmp_path, 7, 2 * 3_600.0).apply(OVER_MS, 0.0)
     assert len(written(tmp_path, Table.REPLICAS)) == FILES
     assert len(together(tmp_path, Table.REPLICAS)) == 1
-    Retention(tmp_path, 7, None).keep(OVER_MS + DAY_MS, 0.0)
+    Retention(tmp_path, 7, None).apply(OVER_MS + DAY_MS, 0.0)
     assert len(written(tmp_path, Table.REPLICAS)) == FILES, "nothing at all where it is off"
 
 
 def test_rows_that_come_late_are_put_together_the_next_time(tmp_path: Path) -> None:
     record(tmp_path)
-    keeper(tmp_path).keep(OVER_MS, 0.0)
+    retention(tmp_path).apply(OVER_MS, 0.0)
     late(tmp_path)
     keys = keys_in(tmp_path)
     assert len(keys) == 2 * FILES * 6 + 6
     assert len(next(iter(counted(tmp_path, Table.REPLICAS).values()))) == 2
-    keeper(tmp_path).keep(OVER_MS, 0.0)
+    retention(tmp_path).apply(OVER_MS, 0.0)
     assert keys_in(tmp_path) == keys
     assert len(together(tmp_path, Table.REPLICAS)) == 2
 
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_read_leaves_its_hour_as_it_is(tmp_path: Path) -> 
     record(tmp_path)
     broken = written(tmp_path, Table.REPLICAS)[1].path
     broken.write_bytes(broken.read_bytes()[:200])
-    keeper(tmp_path).keep(OVER_MS, 0.0)
+    retention(tmp_path).apply(OVER_MS, 0.0)
     assert len(written(tmp_path, Table.REPLICAS)) == FILES
     assert broken.exists()
     assert len(together(tmp_path, Table.REPLICAS)) == 1, "the other hour is put together"
@@ -103,12 +103,12 @@ def test_a_file_that_cannot_be_read_leaves_its_hour_as_it_is(tmp_path: Path) -> 
 
 def test_hours_that_are_too_old_are_dropped_as_a_whole(tmp_path: Path) -> None:
     record(tmp_path)
-    keeper(tmp_path).put_together(START_MS + HOUR_MS)
+    retention(tmp_path).put_together(START_MS + HOUR_MS)
     assert len(together(tmp_path, Table.REPLICAS)) == 1
-    keeper(tmp_path, 1).drop(START_MS + HOUR_MS)
+    retention(tmp_path, 1).drop(START_MS + HOUR_MS)
     assert len(keys_in(tmp_path)) == FILES * 6
     assert len(keys_in(tmp_path, Table.BROKERS)) == FILES * 2
-    keeper(tmp_path, 1).drop(START_MS + DAY_MS)
+    retention(tmp_path, 1).drop(START_MS + DAY_MS)
     assert keys_in(tmp_path) == []
     left = list(tmp_path.rglob("*=*"))
     assert left == []
@@ -117,15 +117,15 @@ def test_hours_that_are_too_old_are_dropped_as_a_whole(tmp_path: Path) -> None:
 def test_a_clock_that_was_set_forward_drops_nothing_at_once(tmp_path: Path) -> None:
     record(tmp_path)
     one = Retention(tmp_path, 7, None)
-    one.keep(START_MS + 365 * DAY_MS, 0.0)
-    one.keep(START_MS, 300.0)
-    one.keep(START_MS + 365 * DAY_MS, 600.0)
+    one.apply(START_MS + 365 * DAY_MS, 0.0)
+    one.apply(START_MS, 300.0)
+    one.apply(START_MS + 365 * DAY_MS, 600.0)
     assert len(keys_in(tmp_path)) == 2 * FILES * 6
-    one.keep(START_MS, 1_200.0)
-    one.keep(START_MS + 600_000, 1_800.0)
+    one.apply(START_MS, 1_200.0)
+    one.apply(START_MS + 600_000, 1_800.0)
     assert len(keys_in(tmp_path)) == 2 * FILES * 6
-    one.keep(START_MS + 365 * DAY_MS, 2_400.0)
-    one.keep(START_MS + 365 * DAY_MS + 600_000, 3_000.0)
+    one.apply(START_MS + 365 * DAY_MS, 2_400.0)
+    one.apply(START_MS + 365 * DAY_MS + 600_000, 3_000.0)
     assert keys_in(tmp_path) == [], "a year later it is a year later"
 
 
@@ -133,7 +133,7 @@ def test_it_stops_between_groups_and_leaves_nothing_behind(tmp_path: Path) -> No
     record(tmp_path)
     answers = iter([False, True])
     one = Retention(tmp_path, 7, 0.0, stopping=lambda: next(answers, True))
-    one.keep(OVER_MS, 0.0)
+    one.apply(OVER_MS, 0.0)
     assert together(tmp_path, Table.REPLICAS) == []
     assert len(written(tmp_path, Table.REPLICAS)) == 2 * FILES
     assert not list(tmp_path.rglob("*.tmp"))
@@ -143,12 +143,12 @@ def test_a_reader_sees_every_row_once_at_any_moment(tmp_path: Path) -> None:
     record(tmp_path, hours=6, files=6)
     keys, over = keys_in(tmp_path), threading.Event()
 
-    def keep() -> None:
+    def apply() -> None:
         for hour in range(1, 7):
-            keeper(tmp_path).put_together(START_MS + hour * HOUR_MS)
+            retention(tmp_path).put_together(START_MS + hour * HOUR_MS)
         over.set()
 
-    thread = threading.Thread(target=keep)
+    thread = threading.Thread(target=apply)
     thread.start()
     looks = 0
     while not over.is_set() or not looks:
@@ -167,7 +167,7 @@ def copies(base: Path, count: int) -> list[Path]:
 
 
 def killed(now_ms: int, keep_days: int, folders: list[Path]) -> list[str]:
-    """Run a keeper in each folder, killed at another step."""
+    """Tidy up in each folder, killed at another step."""
     command = [sys.executable, "-m", "tests.support.recording.kill", str(now_ms), str(keep_days)]
     done = subprocess.run(
         [*command, *map(str, folders)], check=True, capture_output=True, text=True, timeout=120
@@ -180,7 +180,7 @@ def test_killed_at_any_step_every_row_is_there_once(tmp_path: Path, again: bool)
     base = tmp_path / "base"
     record(base, hours=1)
     if again:
-        keeper(base).keep(OVER_MS, 0.0)
+        retention(base).apply(OVER_MS, 0.0)
         late(base)
     keys = {table: keys_in(base, table) for table in Table}
     folders = copies(base, 18)
@@ -193,7 +193,7 @@ def test_killed_at_any_step_every_row_is_there_once(tmp_path: Path, again: bool)
         assert {table: keys_in(folder, table) for table in Table} == keys
         assert plain_count(folder) == len(keys[Table.REPLICAS]), "nothing is there twice"
         assert not list(folder.rglob("*.tmp"))
-        keeper(folder).keep(OVER_MS, 0.0)
+        retention(folder).apply(OVER_MS, 0.0)
         assert {table: keys_in(folder, table) for table in Table} == keys
         assert len(together(folder, Table.REPLICAS)) == 1
         assert written(folder, Table.REPLICAS) == []
@@ -209,7 +209,7 @@ def plain_count(folder: Path) -> int:
 def test_killed_while_it_drops_an_hour_is_there_or_gone(tmp_path: Path) -> None:
     base = tmp_path / "base"
     record(base, hours=2)
-    keeper(base).put_together(START_MS + HOUR_MS)
+    retention(base).put_together(START_MS + HOUR_MS)
     late(base)
     folders = copies(base, 12)
     outcomes = killed(START_MS + 3 * DAY_MS, 1, folders)
@@ -221,14 +221,14 @@ def test_killed_while_it_drops_an_hour_is_there_or_gone(tmp_path: Path) -> None:
         for hour_ms, paths in counted(folder, Table.REPLICAS).items():
             rows = len(read_recording(folder, Table.REPLICAS, hour_ms, hour_ms + HOUR_MS))
             assert rows in (6 * FILES, 6 * (FILES + 1)), paths
-        keeper(folder, 1).drop(START_MS + 2 * DAY_MS)
+        retention(folder, 1).drop(START_MS + 2 * DAY_MS)
         assert keys_in(folder) == []
 
 
 def test_an_hours_folder_that_is_tidied_away_before_the_write_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The keeper removes the empty folder of an hour that it put together."""
+    """The retention removes the empty folder of an hour that it put together."""
     removed: list[Path] = []
 
     def tidied(path: Path, content: bytes) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from starlette.routing import Route
 
-from kshunt.backend.embedded.control import _BROKER_ACTIONS, control_api, control_app
+from kshunt.backend.embedded.control_api import _BROKER_ACTIONS, control_api, control_app
 from kshunt.backend.embedded.controller.topics import NewTopic, create_topics
 from kshunt.backend.embedded.core.cluster_core import ControllerLost
 from kshunt.backend.embedded.core.spec import BrokerSpec, ClusterSpec, plain_brokers

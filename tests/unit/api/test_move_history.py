@@ -26,7 +26,7 @@ from tests.support.topics import create_topic
 from tests.support.tui.cluster import FREE_RATE, incident
 
 
-def course_of(snapshot: Snapshot, history: tuple[HistoryPoint, ...] = ()) -> HistoryPoint:
+def history_point(snapshot: Snapshot, history: tuple[HistoryPoint, ...] = ()) -> HistoryPoint:
     (*_, last) = extended(history, snapshot, snapshot.replicas.lag_bytes)
     return last
 
@@ -34,7 +34,7 @@ def course_of(snapshot: Snapshot, history: tuple[HistoryPoint, ...] = ()) -> His
 def test_a_point_says_what_was_moved_and_what_was_allowed() -> None:
     snapshot = incident().step()
     snapshot.replicas.cause[np.flatnonzero(snapshot.replicas.adding)[0]] = Cause.BROKER_DOWN
-    point = course_of(snapshot)
+    point = history_point(snapshot)
     assert point.at_ms == snapshot.taken_ms
     assert point.moving_replicas == 6
     assert point.rate_bytes_per_s == pytest.approx(75_000_000)
@@ -50,13 +50,13 @@ def test_nothing_bounds_what_one_broker_may_receive_freely() -> None:
     cluster.lists.clear()
     snapshot = cluster.step()
     assert permitted_bytes_per_s(snapshot) is None
-    assert course_of(snapshot).rate_bytes_per_s == pytest.approx(3 * FREE_RATE)
+    assert history_point(snapshot).rate_bytes_per_s == pytest.approx(3 * FREE_RATE)
 
 
 def test_rates_that_nobody_told_are_unknown() -> None:
     cluster = incident()
     cluster.silent_lag = {2, 3, 5}
-    point = course_of(cluster.step())
+    point = history_point(cluster.step())
     assert math.isnan(point.rate_bytes_per_s)
 
 

@@ -1,6 +1,6 @@
 """Fifty dashboards on one backend: what they cost it, and how old a row is when they have it.
 
-    python -m tests.bench.bench_streams
+    python -m tests.bench.bench_replica_streams
 
 serves the replica stream over snapshots of 200,000 replicas, one a second, of which one row in a
 hundred changes, to whom shows one of five tokens. Of 50 clients in another process five decode what
@@ -36,7 +36,7 @@ from kshunt.backend.access.tokens import TokenFile
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.http.route_roles import Declared, Routes
 from kshunt.backend.api.schema.frames.writer import MEDIA_TYPE
-from kshunt.backend.api.server.authentication import AccessPolicy, Gate
+from kshunt.backend.api.server.authentication import AccessPolicy, AuthenticationLayer
 from kshunt.backend.api.service.frame_feed import FrameFeed
 from kshunt.backend.api.service.streams import replica_stream
 from kshunt.backend.clock import SystemClock
@@ -73,8 +73,8 @@ async def _serve(listener: socket.socket, told: Connection, tokens: Path) -> Non
     async def stream() -> StreamingResponse:
         return StreamingResponse(replica_stream(hub, feed), media_type=MEDIA_TYPE)
 
-    gate = Gate(app, Declared(app), AccessPolicy(credentials=[file]), SystemClock())
-    server = uvicorn.Server(uvicorn.Config(gate, log_config=None, access_log=False))
+    layer = AuthenticationLayer(app, Declared(app), AccessPolicy(credentials=[file]), SystemClock())
+    server = uvicorn.Server(uvicorn.Config(layer, log_config=None, access_log=False))
     ticking = asyncio.create_task(_tick(hub))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     # It is killed in the end.

@@ -1,4 +1,4 @@
-"""JSON of what steers operations: previews, drift, orphans, and who acts."""
+"""JSON of what `operations` knows: previews, drift, orphans, and who is active."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def backend_json(
     remarks: tuple[str, ...] = (),
 ) -> Json:
     """This backend's part among those of its cluster, and what its way to it does not offer."""
-    acting = membership.acting
+    active = membership.active
     return {
         "backend": membership.me.backend,
         "duty": membership.duty.value,
-        "acting": _actor(acting) if isinstance(acting, Heartbeat) else None,
+        "acting": _actor(active) if isinstance(active, Heartbeat) else None,
         "journal_topic": JOURNAL_ZNODE if in_zookeeper else JOURNAL_TOPIC,
         "remarks": [*membership.remarks, *remarks],
         "unreadable": [

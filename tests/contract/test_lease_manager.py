@@ -31,7 +31,7 @@ from tests.support.waiting import wait_until, wait_until_async
 QUICK = LeaseTimes(beat_s=0.4, act_within_s=1.5, silence_s=2.0, gap_s=1.5)
 
 
-# --- the keeper
+# --- the lease manager
 
 
 @asynccontextmanager
@@ -41,27 +41,27 @@ async def kept(
     """A backend that keeps its lease; at the end it is gone, and has told nobody."""
     me = BackendIdentity(name, "host", f"unix:/run/{name}.sock", 1)
     async with journal(where, topic, name) as its:
-        keeper = LeaseManager(its, me, SystemClock(), terms=terms)
-        keeper.want()
-        task = asyncio.create_task(keeper.run())
+        lease_manager = LeaseManager(its, me, SystemClock(), terms=terms)
+        lease_manager.want()
+        task = asyncio.create_task(lease_manager.run())
         try:
-            yield keeper
+            yield lease_manager
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def acts(keeper: LeaseManager) -> None:
-    await wait_until_async(lambda: keeper.duty is LeaseState.ACT, DEADLINE_S, "it acts")
+async def until_active(lease_manager: LeaseManager) -> None:
+    await wait_until_async(lambda: lease_manager.duty is LeaseState.ACT, DEADLINE_S, "it acts")
 
 
-async def who_appends(keepers: Sequence[LeaseManager]) -> LeaseManager:
+async def who_appends(managers: Sequence[LeaseManager]) -> LeaseManager:
     """The one that acts, once it has written: until then it may have been fenced unawares."""
     while True:
-        for keeper in keepers:
+        for lease_manager in managers:
             with suppress(NotActive, JournalFenced, JournalUnavailable):
-                await keeper.append({"operation/a": {}})
-                return keeper
+                await lease_manager.append({"operation/a": {}})
+                return lease_manager
         await SystemClock().wait_s(0.05)
 
 
@@ -69,18 +69,20 @@ async def test_of_two_stand_bys_one_takes_over_and_the_other_follows(where: Wher
     topic = where.topic()
     both = 0
 
-    def settled(keepers: Sequence[LeaseManager]) -> bool:
+    def settled(managers: Sequence[LeaseManager]) -> bool:
         nonlocal both
-        acting = [keeper for keeper in keepers if keeper.duty is LeaseState.ACT]
-        both += len(acting) > 1
-        seen = {keeper.acting for keeper in keepers}
-        return len(acting) == 1 and len(seen) == 1
+        active = [
+            lease_manager for lease_manager in managers if lease_manager.duty is LeaseState.ACT
+        ]
+        both += len(active) > 1
+        seen = {lease_manager.active for lease_manager in managers}
+        return len(active) == 1 and len(seen) == 1
 
     async with (
         kept(where, topic, "one", QUICK) as one,
         journal(where, topic, "other") as other,
     ):
-        await acts(one)
+        await until_active(one)
         async with (
             kept(where, topic, "two", QUICK) as two,
             kept(where, topic, "three", QUICK) as three,
@@ -92,7 +94,9 @@ async def test_of_two_stand_bys_one_takes_over_and_the_other_follows(where: Wher
             )
             await wait_until_async(lambda: settled((one, two, three)), DEADLINE_S, "one acts again")
             winner = await who_appends((one, two, three))
-            losers = [keeper for keeper in (one, two, three) if keeper is not winner]
+            losers = [
+                lease_manager for lease_manager in (one, two, three) if lease_manager is not winner
+            ]
             for loser in losers:
                 with pytest.raises(NotActive, match="Nothing was changed"):
                     await loser.append({"operation/b": {}})
@@ -113,13 +117,13 @@ async def test_a_backend_that_ends_in_order_is_followed_at_once(embedded: Where)
         )
         task = asyncio.create_task(one.run())
         await one.ready(DEADLINE_S)
-        await acts(one)
+        await until_active(one)
         async with kept(embedded, topic, "two", slow) as two:
-            await wait_until_async(lambda: two.acting is not None, DEADLINE_S, "two sees one")
+            await wait_until_async(lambda: two.active is not None, DEADLINE_S, "two sees one")
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await one.release()
-            await acts(two)
+            await until_active(two)
             assert told[-1] is LeaseState.ACT
             assert one.duty is LeaseState.FOLLOW
 
@@ -132,12 +136,12 @@ async def test_nobody_takes_over_from_a_heartbeat_that_cannot_be_read(embedded: 
     newer = signed({"format": 9, "cluster_id": embedded.cluster_id, "key": BACKEND_KEY}, 1, KEYS)
     producer.produce(topic, newer, BACKEND_KEY.encode(), partition=0)
     assert producer.flush(DEADLINE_S) == 0
-    async with kept(embedded, topic, "one", QUICK) as keeper:
+    async with kept(embedded, topic, "one", QUICK) as lease_manager:
         await wait_until_async(
-            lambda: keeper.duty is LeaseState.BLOCKED, DEADLINE_S, "it is blocked"
+            lambda: lease_manager.duty is LeaseState.BLOCKED, DEADLINE_S, "it is blocked"
         )
         with pytest.raises(NotActive, match="format 9"):
-            keeper.require()
+            lease_manager.require()
 
 
 # --- two processes
@@ -160,7 +164,7 @@ class Backend:
     """A process that acts whenever it may; what it says is read as it comes."""
 
     def __init__(self, servers: str, name: str) -> None:
-        command = [sys.executable, "-m", "tests.contract.test_journal_keeper", servers, name]
+        command = [sys.executable, "-m", "tests.contract.test_lease_manager", servers, name]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.said: list[tuple[str, float]] = []
         """What it said, and when by the monotonic clock of the machine."""
@@ -224,15 +228,15 @@ async def act(servers: str, name: str) -> None:
         clock=clock,
         keys=KEYS,
     )
-    keeper = LeaseManager(
+    lease_manager = LeaseManager(
         its, BackendIdentity(name, "host", "address", clock.now_ms()), clock, say_duty
     )
-    keeper.want()
-    run = asyncio.create_task(keeper.run())
+    lease_manager.want()
+    run = asyncio.create_task(lease_manager.run())
     while not run.done():
         try:
-            await keeper.append({operation_key(name): {"at_ms": clock.now_ms()}})
-            keeper.require()
+            await lease_manager.append({operation_key(name): {"at_ms": clock.now_ms()}})
+            lease_manager.require()
             say("effect")
         except (NotActive, JournalFenced, JournalUnavailable):
             pass
