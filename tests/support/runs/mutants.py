@@ -145,8 +145,11 @@ def naming(path: Path) -> list[str]:
     )
 
 
-def is_noticed(mutant: Mutant, copy_of_it: Path) -> bool:
-    """Whether a test of the quick tier fails, or cannot be read, with the mutant in the copy."""
+def is_noticed(mutant: Mutant, copy_of_it: Path, *, near_only: bool) -> bool:
+    """Whether a test of the quick tier fails, or cannot be read, with the mutant in the copy.
+
+    `near_only` leaves it at the test files that name the mutated module.
+    """
     target = copy_of_it / mutant.path
     original = target.read_text()
     target.write_text(mutant.source)
@@ -154,6 +157,8 @@ def is_noticed(mutant: Mutant, copy_of_it: Path) -> bool:
         near = naming(mutant.path)
         if near and _failure(copy_of_it, "--tier", "quick", *near):
             return True
+        if near_only:
+            return False
         everything = ("-n", "5", "--dist", "loadgroup", "--no-loadscope-reorder")
         return bool(_failure(copy_of_it, *everything))
     finally:
@@ -185,6 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=10, help="mutants of each folder")
+    parser.add_argument("--near-only", action="store_true", help="spare survivors the whole tier")
     options = parser.parse_args(arguments)
     unnoticed = tried = 0
     with tempfile.TemporaryDirectory(prefix="kshunt-mutants-") as name:
@@ -196,7 +202,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if said := _failure(copy_of_it, "--tier", "quick", *sorted(near)):
                 print(f"{folder}: this fails without a mutant:\n{said}")
                 return 2
-            left = [mutant for mutant in chosen if not is_noticed(mutant, copy_of_it)]
+            left = [
+                mutant
+                for mutant in chosen
+                if not is_noticed(mutant, copy_of_it, near_only=options.near_only)
+            ]
             print(f"{folder}: {len(chosen) - len(left)} of {len(chosen)} noticed", flush=True)
             for mutant in left:
                 print(f"  {mutant}", flush=True)
