@@ -310,7 +310,7 @@ class Changing(DiffApp):
             letters = [chr(97 + (self.frames + place) % 26) for place in range(1600)]
             self.query_one(Static).update("".join(letters))
         elif self.frames == 61:
-            open(sys.argv[1], "w").write(f"{self._taken.under_way_bytes}")
+            open(sys.argv[1], "w").write(f"{self._under_way.under_way_bytes}")
             self.query_one(Static).update("the last frame")
         elif not self._diff.pending:
             self.exit()
