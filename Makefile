@@ -8,9 +8,10 @@ DEV := $(VENV)/.installed-dev
 # What is imported is compiled then; of what is installed that is the smaller part.
 PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
 
-# Processes that run tests: more than the cores of a small machine, since a test of a screen is mostly
-# waiting; fewer where three brokers run beside each. 0 is this one alone, for a debugger.
-WORKERS ?= $(if $(filter test-all,$(MAKECMDGOALS)),3,5)
+# Processes that run tests: more than the cores of a small machine, since a test of a screen or of
+# brokers is mostly waiting. One fewer runs the slow tier: with brokers each takes 2 GB and more of a
+# core. 0 is this one alone, for a debugger.
+WORKERS ?= $(if $(filter test-all,$(MAKECMDGOALS)),4,5)
 
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 

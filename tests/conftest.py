@@ -14,7 +14,7 @@ from kshunt.backend.access.cluster_keys import KEYS_VARIABLE, write_keys
 from tests.support.access.keys import KEYS
 from tests.support.brokers.java import missing_reason
 from tests.support.paths import ROOT
-from tests.support.runs import examples, tiers
+from tests.support.runs import examples, groups, tiers
 from tests.support.waiting import require
 
 # A dashboard that a test starts records what it sees: not into the home of whoever runs the tests,
@@ -60,10 +60,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         tier = tiers.chosen(config)
         _deselect(config, items, lambda item: not tiers.is_of(item, tier))
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
+        item.add_marker(pytest.mark.xdist_group(groups.group_of(item)))
     if getattr(config.option, "loadgroup", False):
-        # At the end no process waits for another one that has just begun something long.
-        items.sort(key=_is_short)
+        items.sort(key=groups.rank_of)
 
 
 @pytest.hookimpl(trylast=True)
@@ -72,19 +71,6 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 10, 5)
-
-
-def _is_short(item: pytest.Item) -> bool:
-    return not any(item.get_closest_marker(name) for name in ("kafka", "spark", "slow"))
-
-
-def _group(item: pytest.Item) -> str:
-    """What has to run in one process: tests on the same brokers, on Spark, else of one file."""
-    if item.get_closest_marker("own_brokers") is not None:
-        return str(item.path.relative_to(ROOT))
-    names = ("zookeeper", "kafka", "spark")
-    shared = (name for name in names if item.get_closest_marker(name) is not None)
-    return next(shared, str(item.path.relative_to(ROOT)))
 
 
 @pytest.hookimpl(tryfirst=True)

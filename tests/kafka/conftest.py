@@ -12,7 +12,7 @@ from tests.support.brokers.shared import kafka as kafka
 from tests.support.serving import serving
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def backend_address(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A `kshunt serve` of its own process for the shared cluster, on a Unix-domain socket."""
     with serving(kafka.bootstrap_servers, tmp_path_factory.mktemp("backend")) as address:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
@@ -17,6 +13,7 @@ from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
 from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, ThrottledRate
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clients import lift, wait_for_end, watching
+from tests.support.operations.stuck_scene import written_to
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 
@@ -27,24 +24,6 @@ BATCH_BYTES = 100_000
 """Written ten times a second, which is well above the throttle."""
 LOW_BYTES_PER_S = 100_000
 IN_TIME_S = 60.0
-
-
-@contextmanager
-def written_to(bootstrap_servers: str) -> Iterator[None]:
-    """Somebody goes on producing."""
-    done = threading.Event()
-
-    def write() -> None:
-        while not done.wait(0.1):
-            produce(bootstrap_servers, TOPIC, 10, BATCH_BYTES // 10, 0)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        yield
-    finally:
-        done.set()
-        writer.join(30)
 
 
 def why(seen: list[Snapshot]) -> Stuck | None:
@@ -62,7 +41,10 @@ def test_a_throttle_below_what_is_written_and_one_of_nothing(
     create_topic(kafka.bootstrap_servers, TOPIC, [[1]])
     produce(kafka.bootstrap_servers, TOPIC, 600, 50_000, 0)
     plan = ReassignmentPlan({KEY[0]: (NEW,)})
-    with watching(backend_address) as seen, written_to(kafka.bootstrap_servers):
+    with (
+        watching(backend_address) as seen,
+        written_to(kafka.bootstrap_servers, TOPIC, 10, BATCH_BYTES // 10),
+    ):
         answer = client.reassign(plan, throttle_bytes_per_s=LOW_BYTES_PER_S)
         wait_until(lambda: cause(seen) is Cause.THROTTLE_TOO_LOW, IN_TIME_S, "it is too low")
         said = why(seen)

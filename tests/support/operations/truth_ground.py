@@ -204,10 +204,11 @@ class Ground:
 
         with filled(Path(disk)), suppress(AssertionError):
             wait_until(offline, FULL_S, "the full directory is offline")
+        # It may be the controller, which this client would go on asking; and of each attempt to
+        # connect to a broker that is down kafka-python leaves a socket open.
+        self.raw.close()
         self.kafka.stop_broker(SMALL_DISK_OF)
         self.kafka.start_broker(SMALL_DISK_OF)
-        # It may have been the controller, which this client would go on asking.
-        self.raw.close()
         self.raw = KafkaAdminClient(bootstrap_servers=self.servers.split(","))
 
     def delete(self, topic: str) -> None:

@@ -1,0 +1,201 @@
+"""Four real brokers, a backend whose stream tells causes, and what brings them about."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
+from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.errors import BackendError
+from tests.support.brokers.launcher import RealKafka
+from tests.support.clients import lift, watching
+from tests.support.faults.cut_network import Network, network
+from tests.support.serving import serving
+from tests.support.topics import create_topic, produce
+from tests.support.waiting import wait_until
+
+IN_TIME_S: Final = 90.0
+"""For what is promised within 35 s, on a busy machine."""
+END_S: Final = 120.0
+RECORD_BYTES: Final = 50_000
+SLOW_BYTES_PER_S: Final = 1_000_000
+FAST_BYTES_PER_S: Final = 1_000_000_000
+
+
+@dataclass
+class Scene:
+    """Four brokers, a backend, and what its stream has told."""
+
+    kafka: RealKafka
+    way: Network
+    client: BackendClient
+    seen: list[Snapshot]
+
+    def filled(self, topic: str, *replicas: int, megabytes: int = 10, partitions: int = 1) -> None:
+        """A topic with so much in each partition."""
+        servers = self.kafka.bootstrap_servers
+        create_topic(servers, topic, [list(replicas)] * partitions)
+        for number in range(partitions):
+            produce(servers, topic, megabytes * 1_000_000 // RECORD_BYTES, RECORD_BYTES, number)
+
+    def move(
+        self, topic: str, *target: int, throttle: int | None = SLOW_BYTES_PER_S, partitions: int = 1
+    ) -> str:
+        """Start a move; the id of its operation."""
+        plan = {TopicPartition(topic, number): target for number in range(partitions)}
+        answer = self.client.reassign(
+            ReassignmentPlan(plan), throttle_bytes_per_s=throttle, additional=True
+        )
+        assert answer.failures == ()
+        assert answer.operation_id is not None
+        return answer.operation_id
+
+    def shown(self, topic: str, broker: int) -> set[Cause]:
+        """The causes that the newest snapshot has for a topic's replicas on a broker."""
+        if not self.seen:
+            return set()
+        snapshot = self.seen[-1]
+        replicas = snapshot.replicas
+        return {
+            Cause(int(replicas.cause[row]))
+            for row in range(len(replicas))
+            if snapshot.topic_of(row) == topic and int(replicas.broker[row]) == broker
+        }
+
+    def until(
+        self, cause: Cause, topic: str, broker: int, since: int | None = None
+    ) -> Stuck | None:
+        """Wait until a snapshot has a cause; its words there, where it has some.
+
+        `since` is the first snapshot that counts: by default the next one.
+        """
+        began, first = time.monotonic(), len(self.seen) if since is None else since
+        found: list[Stuck | None] = []
+
+        def named() -> bool:
+            for snapshot in self.seen[first:]:
+                rows = [
+                    snapshot.partition_of(int(row))
+                    for row in np.flatnonzero(snapshot.replicas.cause == cause)
+                    if int(snapshot.replicas.broker[row]) == broker
+                ]
+                places = [place for place in rows if place.topic == topic]
+                if places:
+                    found[:] = [snapshot.explained.get((places[0], broker))]
+            return bool(found)
+
+        wait_until(named, IN_TIME_S, f"{topic} has the cause {cause.key}")
+        print(f"{cause.key}: named after {time.monotonic() - began:.0f} s")  # noqa: T201
+        return found[0]
+
+    def hurry(self) -> None:
+        """Let what is under way go on without delay; to be asked while much is left of it."""
+        rates = dict.fromkeys(
+            self.kafka.broker_ids, ThrottledRate(FAST_BYTES_PER_S, FAST_BYTES_PER_S)
+        )
+        assert self.client.alter_throttled_rates(rates).failures == ()
+
+    def ended(self, operation_id: str) -> None:
+        """Wait until an operation is over."""
+        wait_until(
+            lambda: any(
+                one.id == operation_id and one.state.ended for one in self.client.operations()
+            ),
+            END_S,
+            f"operation {operation_id} has ended",
+        )
+
+    def cancelled(self, operation_id: str) -> None:
+        """Cancel an operation, as soon as the journal takes it, and wait until it is over."""
+
+        def taken() -> bool:
+            with suppress(BackendError):
+                self.client.steer("cancel", operation_id)
+            state = next(one.state for one in self.client.operations() if one.id == operation_id)
+            return state.ended
+
+        wait_until(taken, END_S, f"operation {operation_id} is cancelled")
+
+    def configure(self, kind: Any, name: str, **values: str) -> None:
+        """Set configurations as somebody else's tool does; an empty value takes one off."""
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers, "log_level": 0})
+        entries = [
+            ConfigEntry(
+                key.replace("__", "."),
+                value or None,
+                incremental_operation=AlterConfigOpType.SET if value else AlterConfigOpType.DELETE,
+            )
+            for key, value in values.items()
+        ]
+        resource = ConfigResource(kind, name, incremental_configs=entries)
+        for written in admin.incremental_alter_configs([resource]).values():
+            written.result(30)
+
+    def directory_of(self, topic: str, broker: int) -> Path:
+        """Where a broker keeps a topic, once the stream tells."""
+        found: list[Path] = []
+
+        def known() -> bool:
+            snapshot = self.seen[-1]
+            replicas = snapshot.replicas
+            for row in range(len(replicas)):
+                if snapshot.topic_of(row) == topic and int(replicas.broker[row]) == broker:
+                    number = int(replicas.log_dir[row])
+                    found[:] = [Path(snapshot.log_dir_paths[number])] if number >= 0 else []
+            return bool(found)
+
+        wait_until(known, END_S, f"where {topic} lies is known")
+        return found[0]
+
+    @contextmanager
+    def written_to(self, topic: str, rate_bytes_per_s: int) -> Iterator[None]:
+        """Somebody goes on producing to partition 0."""
+        count = max(rate_bytes_per_s // 10 // 10_000, 1)
+        with written_to(self.kafka.bootstrap_servers, topic, count, 10_000):
+            yield
+
+
+@contextmanager
+def written_to(
+    bootstrap_servers: str, topic: str, records: int, record_bytes: int
+) -> Iterator[None]:
+    """Somebody produces so many records to partition 0, ten times a second."""
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.wait(0.1):
+            produce(bootstrap_servers, topic, records, record_bytes, 0)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        writer.join(30)
+
+
+@contextmanager
+def stuck_scene(folder: Path, overrides: Mapping[str, str]) -> Iterator[Scene]:
+    """A scene whose brokers copy over a network that a test can make slow."""
+    entries = {"inter.broker.listener.name": "FAR", **overrides}
+    with RealKafka(4, entries, far=True) as kafka, ExitStack() as ends:
+        way = ends.enter_context(network(kafka.far_ports))
+        address = ends.enter_context(serving(kafka.bootstrap_servers, folder))
+        client = ends.enter_context(BackendClient(address))
+        with watching(address) as seen:
+            yield Scene(kafka, way, client, seen)
+        lift(client)

@@ -1,0 +1,51 @@
+"""Which tests run one after another in one process, and which of these groups begin first.
+
+A group is what shares something dear: real brokers or a Spark of the process, else the fixtures of
+a file. The longest groups begin first, for a run is never shorter than one of them, and at the end
+no process waits for another one that has just begun something long.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from tests.support.paths import ROOT
+
+SHARED: Final = ("zookeeper", "kafka", "spark")
+"""Marks of tests that share what is started once a process; such a group is of one folder."""
+LONGEST: Final = (
+    "spark: tests/spark",
+    "kafka: tests/spark",
+    "kafka: tests/kafka",
+    "kafka: tests/served",
+    "tests/kafka/test_stuck_failures.py",
+    "tests/served/operations/test_kill.py",
+    "zookeeper: tests/zookeeper",
+    "tests/spark/test_shrink_killed.py",
+    "tests/served/api/test_openapi.py",
+    "kafka: tests/contract",
+    "tests/kafka/test_stuck_causes.py",
+    "tests/kafka/test_faults.py",
+    "tests/kafka/test_truth_rounds.py",
+    "tests/tui/test_monkey.py",
+)
+"""Groups that take minutes, the longest first."""
+
+
+def group_of(item: pytest.Item) -> str:
+    """The name of a test's group."""
+    path = item.path.relative_to(ROOT)
+    if item.get_closest_marker("own_brokers") is None:
+        shared = (name for name in SHARED if item.get_closest_marker(name) is not None)
+        if (name := next(shared, None)) is not None:
+            return f"{name}: {'/'.join(path.parts[:2])}"
+    return str(path)
+
+
+def rank_of(item: pytest.Item) -> tuple[int, bool]:
+    """What to sort tests by, so that groups that take long begin first."""
+    group = group_of(item)
+    named = LONGEST.index(group) if group in LONGEST else len(LONGEST)
+    return named, not any(item.get_closest_marker(name) for name in ("kafka", "spark", "slow"))
